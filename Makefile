@@ -1,0 +1,33 @@
+# Everything runs in a virtual environment of its own, made on first use; only Python and make are needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TEST_WORKERS ?= 2
+
+.PHONY: demo test test-all check benchmark clean
+
+demo: $(READY)
+	$(BIN)/axiompath demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS)
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow"
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/attribution.py
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
