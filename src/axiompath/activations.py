@@ -1,0 +1,127 @@
+"""torch activation -> Activation: phi and its secant slopes.
+
+Everything downstream needs two things of an activation phi with phi(0) = 0: its values, and the *rate*
+
+    rate(b, a) = (phi(a) - phi(b)) / (a - b)        the slope of the secant from b to a,
+
+of which phi(a) / a = rate(0, a) is a special case. An activation that is not 0 at 0 is stored as the one that
+is, plus a `constant`; whoever uses it adds the constant back as a bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+# Below this |a - b| the quotient loses digits to cancellation, and three-point Gauss-Legendre quadrature of phi'
+# is exact to rounding: its error is of the order |a - b|^6 * phi^(7) / 2e6.
+SHORT = 1e-2
+GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """An element-wise function phi with phi(0) = 0, and the constant that the original had at 0."""
+
+    name: str
+    value: Callable[[FloatArray], FloatArray]
+    derivative: Callable[[FloatArray], FloatArray]
+    piecewise_linear: bool = False
+    constant: float = 0.0
+
+    def rate(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """Slope of the secant between two arrays of inputs, element by element; the derivative where they meet."""
+        gap = after - before
+        apart = gap != 0
+        quotient = (self.value(after) - self.value(before)) / np.where(apart, gap, 1.0)
+        same_side = ((before > 0) & (after > 0)) | ((before < 0) & (after < 0))
+        if self.piecewise_linear:
+            # On one side of the kink the slope is a constant, exactly; across it nothing cancels.
+            return np.where(apart & ~same_side, quotient, self.derivative(after))
+        # Across 0 the two values have opposite signs and nothing cancels, so only short steps on one side need care.
+        short = (np.abs(gap) < SHORT) & (same_side | ~apart)
+        if not short.any():
+            return quotient
+        middle, half = (after + before) / 2, gap / 2
+        mean = sum(
+            (w / 2) * self.derivative(middle + u * half)
+            for u, w in zip(GAUSS_NODES, GAUSS_WEIGHTS, strict=True)
+        )
+        return np.where(short, mean, quotient)
+
+
+def two_slopes(name: str, negative: float | FloatArray, positive: float = 1.0) -> Activation:
+    """A line through 0 with another slope on each side: ReLU, LeakyReLU, PReLU (one slope a feature)."""
+    return Activation(
+        name,
+        value=lambda z: np.where(z > 0, positive * z, negative * z),
+        derivative=lambda z: np.where(z > 0, positive, negative) + np.zeros_like(z),
+        piecewise_linear=True,
+    )
+
+
+def relu() -> Activation:
+    """max(z, 0)."""
+    return two_slopes("relu", 0.0)
+
+
+def leaky_relu(negative_slope: float = 0.01) -> Activation:
+    """Z above 0, negative_slope * z below."""
+    return two_slopes("leaky_relu", negative_slope)
+
+
+def prelu(slopes: FloatArray) -> Activation:
+    """LeakyReLU whose slopes [num_features] or [1] were learnt."""
+    return two_slopes("prelu", slopes)
+
+
+def elu(alpha: float = 1.0) -> Activation:
+    """Z above 0, alpha * (exp(z) - 1) below."""
+    return Activation(
+        "elu",
+        value=lambda z: np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
+        derivative=lambda z: np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
+    )
+
+
+def gelu(approximate: str = "none") -> Activation:
+    """Z times the normal distribution function, or its tanh approximation."""
+    if approximate == "tanh":
+        scale, cubic = np.sqrt(2 / np.pi), 0.044715
+
+        def curve(z: FloatArray) -> FloatArray:
+            return np.tanh(scale * (z + cubic * z**3))
+
+        return Activation(
+            "gelu",
+            value=lambda z: 0.5 * z * (1 + curve(z)),
+            derivative=lambda z: 0.5 * (1 + curve(z))
+            + 0.5 * z * (1 - curve(z) ** 2) * scale * (1 + 3 * cubic * z**2),
+        )
+    return Activation(
+        "gelu",
+        value=lambda z: z * special.ndtr(z),
+        derivative=lambda z: special.ndtr(z) + z * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi),
+    )
+
+
+def silu() -> Activation:
+    """Z times its sigmoid."""
+    return Activation(
+        "silu",
+        value=lambda z: z * special.expit(z),
+        derivative=lambda z: special.expit(z) * (1 + z * special.expit(-z)),
+    )
+
+
+def tanh() -> Activation:
+    """Hyperbolic tangent."""
+    return Activation("tanh", value=np.tanh, derivative=lambda z: 1 - np.tanh(z) ** 2)

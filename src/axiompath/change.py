@@ -1,0 +1,151 @@
+"""(Network, before, after) -> Change: what differs between two snapshots, coefficient by coefficient.
+
+For every layer, rule and pair (V, U) the two coefficients are split into what both snapshots share and what each has
+alone,
+
+    kept    kappa = the smaller of a_before, a_after in magnitude when they have the same sign, else 0
+    gained  a_after - kappa          lost  a_before - kappa,
+
+so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gained h_after - lost h_before, exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .activations import BoolArray, FloatArray, IntArray
+from .network import ForwardPass, Network, project
+from .snapshot import Snapshot, differing_features
+
+# What an entry (V, U) of a layer has, in any of its rules.
+KEPT, GAINED, LOST, AFTER, BEFORE = 1, 2, 4, 8, 16
+
+
+@dataclass(frozen=True, eq=False)
+class LayerChange:
+    """One layer's coefficients of both snapshots on their common pattern (CSR, rows receiving)."""
+
+    indptr: IntArray  # [num_nodes + 1]
+    indices: NDArray[np.int32]  # [num_entries]
+    before: FloatArray  # [num_entries, num_rules]
+    after: FloatArray  # [num_entries, num_rules]
+    kept: FloatArray  # [num_entries, num_rules]
+    marks: NDArray[np.uint8]  # [num_entries]: KEPT | GAINED | LOST | AFTER | BEFORE
+    local: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Two forward passes side by side, and which nodes can differ at all."""
+
+    network: Network
+    before: Snapshot
+    after: Snapshot
+    before_pass: ForwardPass
+    after_pass: ForwardPass
+    layers: tuple[LayerChange, ...]
+    differs: tuple[BoolArray, ...]  # [num_nodes] for x and for each layer's h
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of both snapshots together."""
+        return self.before.num_nodes
+
+    @property
+    def lowest_hop(self) -> int:
+        """Index of the first layer that passes messages; a path's leaf value is what that layer receives.
+
+        Layers below it stay at the leaf: everything they do to its features is part of the leaf's value.
+        """
+        return next(t for t, layer in enumerate(self.layers) if not layer.local)
+
+    @cached_property
+    def messages(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
+        """What each channel of the lowest hop takes from a leaf, h @ W before and after, [num_nodes, outputs] each."""
+        t = self.lowest_hop
+        values = []
+        for channel in self.network.layers[t].channels:
+            after = project(self.after_pass.inputs[t], channel)
+            before = project(self.before_pass.inputs[t], channel) if self.differs[t].any() else after
+            values.append((before, after))
+        return tuple(values)
+
+
+def find_change(
+    network: Network, before: Snapshot, after: Snapshot, before_pass: ForwardPass, after_pass: ForwardPass
+) -> Change:
+    """Compare the two passes layer by layer."""
+    known: dict[tuple[int, ...], LayerChange] = {}
+    layers = []
+    differs = [differing_features(before, after)]
+    for t, layer in enumerate(network.layers):
+        matrices = before_pass.coefficients[t], after_pass.coefficients[t]
+        # Layers with the same rules share their matrices, hence their comparison.
+        key = tuple(id(matrix) for side in matrices for matrix in side)
+        if key not in known:
+            known[key] = _compare(*matrices, layer.local)
+        layers.append(known[key])
+        differs.append(_propagate(layers[-1].indptr, layers[-1].indices, layers[-1].marks, differs[-1]))
+    return Change(network, before, after, before_pass, after_pass, tuple(layers), tuple(differs))
+
+
+def _compare(
+    before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array, ...], local: bool
+) -> LayerChange:
+    pattern = sum(abs(matrix).sign() for matrix in (*before, *after))
+    assert isinstance(pattern, sparse.csr_array)
+    pattern.sort_indices()
+    indptr, indices = pattern.indptr.astype(np.int64), pattern.indices.astype(np.int32)
+    a_before, a_after = (
+        np.stack([_spread(indptr, indices, matrix) for matrix in side], axis=1) for side in (before, after)
+    )
+    same_sign = np.sign(a_before) == np.sign(a_after)
+    kept = np.where(same_sign, np.where(np.abs(a_before) <= np.abs(a_after), a_before, a_after), 0.0)
+    marks = np.zeros(len(indices), dtype=np.uint8)
+    for mark, values in (
+        (KEPT, kept != 0),
+        (GAINED, a_after != kept),
+        (LOST, a_before != kept),
+        (AFTER, a_after != 0),
+        (BEFORE, a_before != 0),
+    ):
+        marks |= np.where(values.any(axis=1), mark, 0).astype(np.uint8)
+    return LayerChange(indptr, indices, a_before, a_after, kept, marks, local)
+
+
+def _spread(indptr: IntArray, indices: NDArray[np.int32], matrix: sparse.csr_array) -> FloatArray:
+    """The matrix's entries in the order of a wider pattern, 0 where it has none."""
+    matrix.sort_indices()
+    values = np.zeros(len(indices))
+    _spread_rows(
+        indptr, indices, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, values
+    )
+    return values
+
+
+@numba.njit(cache=True, nogil=True)
+def _spread_rows(wide_indptr, wide_indices, indptr, indices, data, values):  # type: ignore[no-untyped-def]  # noqa: ANN
+    for v in range(len(indptr) - 1):
+        e = wide_indptr[v]
+        for i in range(indptr[v], indptr[v + 1]):
+            while wide_indices[e] != indices[i]:
+                e += 1
+            values[e] = data[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _propagate(indptr, indices, marks, below):  # type: ignore[no-untyped-def]  # noqa: ANN
+    """Nodes whose output can differ: a coefficient of theirs changed, or a kept one leads to a node that differs."""
+    differs = np.zeros(len(indptr) - 1, dtype=np.bool_)
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            if marks[e] & (GAINED | LOST) or (marks[e] & KEPT and below[indices[e]]):
+                differs[v] = True
+                break
+    return differs

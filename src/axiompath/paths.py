@@ -1,0 +1,305 @@
+"""Change + targets -> PathSet: the altered paths, counted and walked, level by level for a whole batch of targets.
+
+A walk starts at the root in state `delta` and goes down layer by layer. Over an entry (V, U) of the layer it may
+
+    stay in delta          where part of the coefficient is kept and U's value can differ,
+    go from delta to after where part of it is gained,   from delta to before where part of it is lost,
+    stay in after (before) where `after` (`before`) has the entry.
+
+One node sequence can be walked in several states at once, so a partial path carries a *set* of states, and each node
+sequence appears once. A layer's bias is a source in the states after and before: a path may start there, and its
+earlier positions hold -1. Local layers add no position, and the layers below the first hop belong to the leaf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from .activations import FloatArray, IntArray
+from .change import AFTER, BEFORE, GAINED, KEPT, LOST, Change
+from .threads import run_in_pieces
+
+# States of a partial path (several at once), and what else is known of it.
+IN_DELTA, IN_AFTER, IN_BEFORE = 1, 2, 4
+STATES = IN_DELTA | IN_AFTER | IN_BEFORE
+PATH_OF_AFTER, PATH_OF_BEFORE, CHANGED = 8, 16, 32
+
+NOT_KEPT = GAINED | LOST | AFTER | BEFORE
+
+KINDS = ("gained", "lost", "reweighted", "feature")
+EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
+
+
+def _next_states(states: int, marks: int) -> int:
+    delta = states & IN_DELTA and marks & KEPT
+    after = (states & IN_DELTA and marks & GAINED) or (states & IN_AFTER and marks & AFTER)
+    before = (states & IN_DELTA and marks & LOST) or (states & IN_BEFORE and marks & BEFORE)
+    return (IN_DELTA if delta else 0) | (IN_AFTER if after else 0) | (IN_BEFORE if before else 0)
+
+
+NEXT = np.array([[_next_states(s, m) for m in range(32)] for s in range(8)], dtype=np.uint8)
+NUM_STATES = np.array([bin(s).count("1") for s in range(8)])
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The partial paths of all targets after a step over one layer, ordered by target."""
+
+    node: NDArray[np.int32]  # [num_suffixes]: where each one has arrived
+    target: NDArray[np.int32]  # [num_suffixes]: position in the batch's list of targets
+    parent: NDArray[np.int32]  # [num_suffixes]: the suffix of the level above that it extends
+    entry: IntArray  # [num_suffixes]: over which entry of the layer
+    flags: NDArray[np.uint8]  # [num_suffixes]: states, PATH_OF_*, CHANGED
+
+
+@dataclass(frozen=True, eq=False)
+class PathSet:
+    """All altered paths of a batch of targets; the rows of one target lie together."""
+
+    targets: IntArray  # [num_targets]
+    indptr: IntArray  # [num_targets + 1]: rows of each target
+    paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
+    kinds: NDArray[np.int8]  # [num_paths]: index into KINDS
+    entry: IntArray  # [num_paths]: the entry of the lowest hop that leads to the leaf; -1 for a bias source
+    levels: dict[int, Level]  # layer -> the suffixes at that layer's output
+    bias_rows: dict[int, IntArray]  # layer -> row of each suffix's bias path there, -1 where it has none
+    leaf_rows: IntArray  # [suffixes above the lowest hop]: first row of each one's leaves
+    num_leaves: IntArray  # [suffixes above the lowest hop]
+
+
+def bias_layers(change: Change) -> dict[int, bool]:
+    """Layers above the leaf whose bias is a source -> whether bias paths are counted there.
+
+    The biases of a hop and of the local layers above it belong to one node of the path, hence to one path: it is
+    counted at the lowest of them.
+    """
+    counted: dict[int, bool] = {}
+    open_position = True
+    for t in range(change.lowest_hop, len(change.layers)):
+        if not change.layers[t].local:
+            open_position = True
+        if change.network.layers[t].bias is not None:
+            counted[t] = open_position
+            open_position = False
+    return counted
+
+
+def count_paths(change: Change) -> IntArray | NDArray[np.object_]:
+    """Number of altered paths of every node, [num_nodes]; Python integers where 64 bits would not do."""
+    return _as_integers(_count(change, change.lowest_hop, np.float64, weigh_states=False), change)
+
+
+def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
+    """Partial paths of every node at the output of `layer`, and the sum of their numbers of states."""
+    return _count(change, layer + 1, np.float64, False), _count(change, layer + 1, np.float64, True)
+
+
+def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> FloatArray:
+    """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
+    counted = bias_layers(change)
+    below = np.zeros((8, change.num_nodes), dtype=dtype)
+    below[1:] = NUM_STATES[1:, None] if weigh_states else 1
+    kernel = _count_layer.py_func if dtype is object else _count_layer
+    for t in range(lowest, len(change.layers)):
+        layer = change.layers[t]
+        above = np.zeros_like(below)
+        kernel(layer.indptr, layer.indices, layer.marks, change.differs[t], NEXT, below, above)
+        # Only whole paths start at a bias; partial ones that end there are not carried further down.
+        if counted.get(t) and lowest == change.lowest_hop and not weigh_states:
+            above[[s for s in range(8) if s & (IN_AFTER | IN_BEFORE)]] += 1
+        below = above
+    # The root starts in delta, and only where it can differ; there its biases cancel.
+    return np.where(change.differs[-1], below[IN_DELTA], 0)
+
+
+def _as_integers(counts: FloatArray, change: Change) -> IntArray | NDArray[np.object_]:
+    if counts.max(initial=0.0) < EXACT_FLOAT:
+        return counts.astype(np.int64)
+    return _count(change, change.lowest_hop, object, weigh_states=False)
+
+
+@numba.njit(cache=True, nogil=True)
+def _count_layer(indptr, indices, marks, differs, following, below, above):  # type: ignore[no-untyped-def]  # noqa: ANN
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            m = marks[e] if differs[u] else marks[e] & NOT_KEPT
+            for s in range(1, 8):
+                s_below = following[s, m]
+                if s_below:
+                    above[s, v] += below[s_below, u]
+
+
+def walk_paths(change: Change, targets: IntArray) -> PathSet:
+    """All altered paths of these nodes. Check with `count_paths` first that they fit into memory."""
+    lowest, counted = change.lowest_hop, bias_layers(change)
+    position = change.network.num_hops  # of the root in a stored path; counts down to the leaf's, 0
+    level, trail = _start(change, targets)
+    levels: dict[int, Level] = {}
+    events: list[tuple[int, IntArray, NDArray[np.int32]]] = []  # layer, paths that start at each suffix, trails
+    for t in range(len(change.layers) - 1, lowest - 1, -1):
+        levels[t] = level
+        if counted.get(t):
+            altered = (level.flags & (IN_AFTER | IN_BEFORE)) != 0
+            events.append((t, altered.astype(np.int64), trail))
+        num_children = _count_children(change, t, level)
+        if not change.layers[t].local:
+            position -= 1
+        if t > lowest:
+            level, trail = _descend(change, t, level, trail, num_children, position)
+
+    starts, indptr = _place_rows([(levels[t].target, n) for t, n, _ in events] + [(level.target, num_children)], targets)
+    num_paths = int(indptr[-1])
+    paths = np.empty((num_paths, trail.shape[1]), dtype=np.int64)
+    kinds = np.empty(num_paths, dtype=np.int8)
+    entry = np.full(num_paths, -1, dtype=np.int64)
+    bias_rows = {}
+    for (t, altered, trail_there), start in zip(events, starts[:-1], strict=True):
+        suffixes = np.flatnonzero(altered)
+        rows = start[suffixes]
+        paths[rows] = trail_there[suffixes]
+        kinds[rows] = _KIND_OF_FLAGS[levels[t].flags[suffixes]]
+        bias_rows[t] = np.where(altered > 0, start, -1)
+    layer = change.layers[lowest]
+    run_in_pieces(
+        _fill_leaves, len(level.node), layer.indptr, layer.indices, layer.marks, change.differs[lowest], NEXT,
+        _KIND_OF_FLAGS, level.node, level.flags, trail, starts[-1], paths, kinds, entry,
+    )  # fmt: skip
+    return PathSet(targets, indptr, paths, kinds, entry, levels, bias_rows, starts[-1], num_children)
+
+
+def _start(change: Change, targets: IntArray) -> tuple[Level, NDArray[np.int32]]:
+    """The roots that can differ, each a partial path of its own, in delta."""
+    batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
+    node = targets[batch].astype(np.int32)
+    flags = np.full(len(batch), IN_DELTA | PATH_OF_AFTER | PATH_OF_BEFORE, dtype=np.uint8)
+    trail = np.full((len(batch), change.network.num_hops + 1), -1, dtype=np.int32)
+    trail[:, -1] = node
+    return Level(node, batch, np.arange(len(batch), dtype=np.int32), np.full(len(batch), -1), flags), trail
+
+
+def _count_children(change: Change, t: int, level: Level) -> IntArray:
+    layer = change.layers[t]
+    num_children = np.zeros(len(level.node), dtype=np.int64)
+    run_in_pieces(
+        _count_children_rows, len(level.node), layer.indptr, layer.indices, layer.marks, change.differs[t], NEXT,
+        level.node, level.flags, num_children,
+    )  # fmt: skip
+    return num_children
+
+
+def _descend(
+    change: Change, t: int, level: Level, trail: NDArray[np.int32], num_children: IntArray, position: int
+) -> tuple[Level, NDArray[np.int32]]:
+    layer = change.layers[t]
+    starts = np.concatenate([[0], np.cumsum(num_children)])
+    total = int(starts[-1])
+    child = Level(*(np.empty(total, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.uint8)))
+    child_trail = np.empty((total, trail.shape[1]), dtype=np.int32)
+    run_in_pieces(
+        _fill_children, len(level.node), layer.indptr, layer.indices, layer.marks, change.differs[t], NEXT,
+        level.node, level.target, level.flags, trail, starts, position,
+        child.node, child.target, child.parent, child.entry, child.flags, child_trail,
+    )  # fmt: skip
+    return child, child_trail
+
+
+def _place_rows(
+    events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray
+) -> tuple[list[IntArray], IntArray]:
+    """First row of each suffix's paths, an event at a time, so that the rows of one target lie together."""
+    num_targets = len(targets)
+    per_target = [
+        np.bincount(target, weights=count, minlength=num_targets).astype(np.int64) for target, count in events
+    ]
+    indptr = np.concatenate([[0], np.cumsum(sum(per_target))]).astype(np.int64)
+    free = indptr[:-1].copy()
+    starts = []
+    for (target, count), total in zip(events, per_target, strict=True):
+        before_suffix = np.concatenate([[0], np.cumsum(count)])
+        before_target = before_suffix[np.searchsorted(target, np.arange(num_targets))]
+        starts.append(free[target] + before_suffix[:-1] - before_target[target])
+        free += total
+    return starts, indptr
+
+
+def _kind_of_flags(flags: int) -> int:
+    if not flags & PATH_OF_BEFORE:
+        return KINDS.index("gained")
+    if not flags & PATH_OF_AFTER:
+        return KINDS.index("lost")
+    return KINDS.index("reweighted" if flags & CHANGED else "feature")
+
+
+_KIND_OF_FLAGS = np.array([_kind_of_flags(flags) for flags in range(64)], dtype=np.int8)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _flags_below(flags, marks, following):  # type: ignore[no-untyped-def]  # noqa: ANN
+    """Flags of a path that goes over an entry with these marks; 0 where it cannot."""
+    states = following[flags & STATES, marks]
+    if states == 0:
+        return np.uint8(0)
+    known = states | (flags & CHANGED)
+    if marks & AFTER:
+        known |= flags & PATH_OF_AFTER
+    if marks & BEFORE:
+        known |= flags & PATH_OF_BEFORE
+    if marks & (GAINED | LOST):
+        known |= CHANGED
+    return np.uint8(known)
+
+
+@numba.njit(cache=True, nogil=True)
+def _count_children_rows(start, stop, indptr, indices, marks, differs, following, node, flags, num_children):  # type: ignore[no-untyped-def]  # noqa: ANN
+    for i in range(start, stop):
+        count = 0
+        for e in range(indptr[node[i]], indptr[node[i] + 1]):
+            m = marks[e] if differs[indices[e]] else marks[e] & NOT_KEPT
+            if following[flags[i] & STATES, m]:
+                count += 1
+        num_children[i] = count
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_children(  # type: ignore[no-untyped-def]  # noqa: ANN
+    start, stop, indptr, indices, marks, differs, following, node, target, flags, trail, starts, position,
+    child_node, child_target, child_parent, child_entry, child_flags, child_trail,
+):  # fmt: skip
+    for i in range(start, stop):
+        j = starts[i]
+        for e in range(indptr[node[i]], indptr[node[i] + 1]):
+            u = indices[e]
+            below = _flags_below(flags[i], marks[e] if differs[u] else marks[e] & NOT_KEPT, following)
+            if below:
+                child_node[j] = u
+                child_target[j] = target[i]
+                child_parent[j] = i
+                child_entry[j] = e
+                child_flags[j] = below
+                child_trail[j] = trail[i]
+                child_trail[j, position] = u
+                j += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_leaves(  # type: ignore[no-untyped-def]  # noqa: ANN
+    start, stop, indptr, indices, marks, differs, following, kind_of_flags, node, flags, trail, rows,
+    paths, kinds, entry,
+):  # fmt: skip
+    for i in range(start, stop):
+        row = rows[i]
+        for e in range(indptr[node[i]], indptr[node[i] + 1]):
+            u = indices[e]
+            below = _flags_below(flags[i], marks[e] if differs[u] else marks[e] & NOT_KEPT, following)
+            if below:
+                paths[row, 0] = u
+                for k in range(1, paths.shape[1]):
+                    paths[row, k] = trail[i, k]
+                kinds[row] = kind_of_flags[below]
+                entry[row] = e
+                row += 1

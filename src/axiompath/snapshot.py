@@ -1,0 +1,198 @@
+"""torch_geometric Data -> Snapshot: one graph at one moment, checked, in numpy.
+
+Nodes are matched between two snapshots by their position, or by `n_id` where both graphs carry it (a unique
+non-negative number for every node, as PyG's samplers write it). `align_snapshots` brings both onto one numbering;
+a node that only the other snapshot has is kept as a row that is not `present`: no features, no edges, no self-loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch_geometric.data import Data, HeteroData
+
+from .activations import BoolArray, FloatArray, IntArray
+
+Features = FloatArray | sparse.csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A checked graph. Parallel edges are allowed and add up, as in PyG."""
+
+    x: Features  # [num_nodes, num_features]
+    edge_index: IntArray  # [2, num_edges]: row 0 sends to row 1
+    edge_weight: FloatArray | None  # [num_edges]
+    node_ids: IntArray  # [num_nodes]
+    present: BoolArray  # [num_nodes]
+
+    @property
+    def num_nodes(self) -> int:
+        """Rows of x, present or not."""
+        return len(self.present)
+
+
+def read_snapshot(data: Any, name: str) -> Snapshot:
+    """Check a Data object and copy what matters of it; `name` ("before", "after") is used in error messages."""
+    if isinstance(data, HeteroData):
+        raise TypeError(
+            f"Expected `{name}` to be a torch_geometric.data.Data with one kind of node (got HeteroData); "
+            "convert it with `data.to_homogeneous()` if the model treats all nodes alike."
+        )
+    if not isinstance(data, Data):
+        raise TypeError(
+            f"Expected `{name}` to be a torch_geometric.data.Data (got {type(data).__name__}); "
+            "build one with `Data(x=..., edge_index=...)`."
+        )
+    x = _read_features(data.get("x"), name)
+    num_nodes = x.shape[0]
+    edge_index = _read_edge_index(data.get("edge_index"), num_nodes, name)
+    edge_weight = _read_edge_weight(data.get("edge_weight"), edge_index.shape[1], name)
+    node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
+    return Snapshot(x, edge_index, edge_weight, node_ids, np.ones(num_nodes, dtype=np.bool_))
+
+
+def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
+    """Give both snapshots the same node numbering: the nodes of `before`, then those that `after` alone has."""
+    if before.x.shape[1] != after.x.shape[1]:
+        raise ValueError(
+            "Expected both snapshots to have node features of the same width "
+            f"(got {before.x.shape[1]} in `before` and {after.x.shape[1]} in `after`); "
+            "pad or select the columns that the model was trained on."
+        )
+    if (before.edge_weight is None) != (after.edge_weight is None):
+        bare = "before" if before.edge_weight is None else "after"
+        raise ValueError(
+            f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
+            "give it ones where its edges are unweighted."
+        )
+    fresh = after.node_ids[~np.isin(after.node_ids, before.node_ids)]
+    node_ids = np.concatenate([before.node_ids, fresh])
+    return _renumber(before, node_ids), _renumber(after, node_ids)
+
+
+def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
+    """Which nodes of two aligned snapshots have other features, or exist in one alone. [num_nodes]."""
+    if sparse.issparse(before.x) or sparse.issparse(after.x):
+        unequal = sparse.csr_array(before.x) != sparse.csr_array(after.x)
+        changed = np.diff(sparse.csr_array(unequal).indptr) > 0
+    else:
+        changed = (before.x != after.x).any(axis=1)
+    return np.asarray(changed | (before.present != after.present), dtype=np.bool_)
+
+
+def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
+    if np.array_equal(snapshot.node_ids, node_ids):
+        return snapshot
+    order = np.argsort(node_ids, kind="stable")
+    position = order[np.searchsorted(node_ids, snapshot.node_ids, sorter=order)]
+    total = len(node_ids)
+    if sparse.issparse(snapshot.x):
+        source = sparse.coo_array(snapshot.x)
+        x: Features = sparse.csr_array(
+            (source.data, (position[source.row], source.col)), shape=(total, snapshot.x.shape[1])
+        )
+    else:
+        x = np.zeros((total, snapshot.x.shape[1]))
+        x[position] = snapshot.x
+    present = np.zeros(total, dtype=np.bool_)
+    present[position] = True
+    return replace(
+        snapshot, x=x, edge_index=position[snapshot.edge_index], node_ids=node_ids, present=present
+    )
+
+
+def _read_features(x: Any, name: str) -> Features:
+    if x is None:
+        raise ValueError(
+            f"Expected `{name}` to carry node features `x` [num_nodes, num_features] (got none); "
+            "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
+        )
+    features: Features
+    if isinstance(x, torch.Tensor) and x.layout != torch.strided:
+        features = _from_torch_sparse(x, name)
+    elif sparse.issparse(x):
+        features = sparse.csr_array(x, dtype=np.float64)
+    else:
+        features = np.asarray(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
+    if features.ndim != 2:
+        raise ValueError(
+            f"Expected `{name}.x` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
+        )
+    if features.shape[0] == 0:
+        raise ValueError(f"Expected `{name}` to have at least one node (got an empty graph).")
+    values = features.data if sparse.issparse(features) else features
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"Expected finite features in `{name}.x` (got {_describe_bad(values)}); "
+            "clean them before the model sees them."
+        )
+    return features
+
+
+def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
+    if x.dim() != 2:
+        raise ValueError(
+            f"Expected `{name}.x` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
+        )
+    rows = x.detach().cpu().to_sparse_csr()
+    parts = (rows.values().double().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+    return sparse.csr_array(parts, shape=tuple(x.shape))
+
+
+def _read_edge_index(edge_index: Any, num_nodes: int, name: str) -> IntArray:
+    if edge_index is None:
+        raise ValueError(
+            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
+            "a graph without edges has `torch.empty(2, 0, dtype=torch.long)`."
+        )
+    edges = np.asarray(edge_index.detach().cpu() if isinstance(edge_index, torch.Tensor) else edge_index)
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise ValueError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
+    if not np.issubdtype(edges.dtype, np.integer):
+        raise TypeError(
+            f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`."
+        )
+    if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
+        worst = edges.max() if edges.max() >= num_nodes else edges.min()
+        raise ValueError(
+            f"Expected `{name}.edge_index` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst})."
+        )
+    return edges.astype(np.int64)
+
+
+def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
+    if edge_weight is None:
+        return None
+    source = edge_weight.detach().cpu() if isinstance(edge_weight, torch.Tensor) else edge_weight
+    weights = np.asarray(source, dtype=np.float64)
+    if weights.shape != (num_edges,):
+        raise ValueError(
+            f"Expected `{name}.edge_weight` to hold one number an edge, shape ({num_edges},) (got {weights.shape})."
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError(f"Expected finite weights in `{name}.edge_weight` (got {_describe_bad(weights)}).")
+    return weights
+
+
+def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
+    if n_id is None:
+        return np.arange(num_nodes, dtype=np.int64)
+    node_ids = np.asarray(n_id.detach().cpu() if isinstance(n_id, torch.Tensor) else n_id)
+    whole = np.issubdtype(node_ids.dtype, np.integer) and node_ids.shape == (num_nodes,)
+    if not whole or node_ids.min() < 0 or len(np.unique(node_ids)) != num_nodes:
+        raise ValueError(
+            f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one a node "
+            f"(got {node_ids.dtype} of shape {node_ids.shape})."
+        )
+    return node_ids.astype(np.int64)
+
+
+def _describe_bad(values: FloatArray) -> str:
+    bad = ~np.isfinite(values)
+    where = np.argwhere(bad)[0]
+    return f"{np.count_nonzero(bad)} NaN or infinite entries, the first at {tuple(where.tolist())}"

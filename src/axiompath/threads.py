@@ -1,0 +1,40 @@
+"""Kernel + range -> the kernel run on pieces of the range, one a core.
+
+Kernels are compiled with `nogil` and write to disjoint rows, so plain threads run them side by side and the result
+does not depend on how the range was cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+# Below this many rows a second thread costs more than it brings.
+MIN_ROWS = 256
+PIECES_PER_CORE = 4
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(num_cores(), thread_name_prefix="axiompath")
+
+
+def run_in_pieces(kernel: Callable[..., None], num_rows: int, *args: Any) -> None:
+    """Call kernel(start, stop, *args) so that the pieces cover range(num_rows)."""
+    cores = num_cores()
+    if cores == 1 or num_rows < MIN_ROWS:
+        kernel(0, num_rows, *args)
+        return
+    pieces = min(cores * PIECES_PER_CORE, num_rows)
+    bounds = [num_rows * i // pieces for i in range(pieces + 1)]
+    pool = _pool(os.getpid())  # a forked child must not wait for its parent's threads
+    for done in [pool.submit(kernel, *ends, *args) for ends in zip(bounds[:-1], bounds[1:], strict=True)]:
+        done.result()
