@@ -1,0 +1,185 @@
+"""Random models and evolutions for property tests; hypothesis chooses the structure, a seed the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from scipy import sparse
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+from axiompath import activations
+from axiompath.coefficients import Identity, Sum, SymmetricNorm
+from axiompath.network import Block, Channel, Layer, Network
+from axiompath.snapshot import align_snapshots, read_snapshot
+
+CHANGES = ("add", "remove", "reweight", "features", "nodes")
+
+
+@dataclass(frozen=True)
+class AnySign:
+    """Coefficients that depend on the inputs and may flip sign: the worst that attention could do."""
+
+    seed: int
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = True
+
+    def matrix(self, snapshot, inputs):
+        a = Sum(True).matrix(snapshot, inputs).tocoo()
+        direction = np.random.default_rng(self.seed).normal(size=inputs.shape[1])
+        score = np.sin(3 * (np.asarray(inputs @ direction)))
+        matrix = sparse.coo_array((a.data * (score[a.row] - score[a.col] + 0.1), (a.row, a.col)), shape=a.shape).tocsr()
+        matrix.eliminate_zeros()
+        return matrix
+
+
+@dataclass(frozen=True)
+class NodeScale:
+    """A positive factor for every node that depends on its inputs, as in LayerNorm."""
+
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = True
+
+    def matrix(self, snapshot, inputs):
+        scale = 1 / np.sqrt(1 + np.asarray((inputs * inputs).sum(axis=1)))
+        return sparse.dia_array((np.where(snapshot.present, scale, 0.0)[None], [0]), shape=(len(scale),) * 2).tocsr()
+
+
+def any_activation(rng, name, width):
+    return {
+        "relu": activations.relu,
+        "leaky_relu": lambda: activations.leaky_relu(0.2),
+        "prelu": lambda: activations.prelu(rng.uniform(-0.5, 1, size=width)),
+        "elu": lambda: activations.elu(1.3),
+        "gelu": activations.gelu,
+        "gelu_tanh": lambda: activations.gelu("tanh"),
+        "silu": activations.silu,
+        "tanh": activations.tanh,
+        "identity": lambda: None,
+    }[name]()
+
+
+ACTIVATION_NAMES = ("relu", "leaky_relu", "prelu", "elu", "gelu", "gelu_tanh", "silu", "tanh", "identity")
+
+
+@st.composite
+def graph_pairs(draw, weighted=None, max_nodes=8):
+    """(before, after) as Data objects that differ in any mixture of ways; also the two classes of no change at all."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    num_nodes = draw(st.integers(1, max_nodes))
+    kinds = draw(st.sets(st.sampled_from(CHANGES)))
+    weighted = draw(st.booleans()) if weighted is None else weighted
+    density = draw(st.sampled_from((0.0, 0.15, 0.4)))
+    sparse_features = draw(st.booleans())
+    ids = {"before": np.arange(num_nodes), "after": np.arange(num_nodes)}
+    if "nodes" in kinds and num_nodes > 2:
+        ids["before"] = np.sort(rng.choice(num_nodes, num_nodes - 1, replace=False))
+        ids["after"] = rng.permutation(np.delete(np.arange(num_nodes), rng.integers(num_nodes)))
+    kept = rng.random((num_nodes, num_nodes)) < density
+    if draw(st.booleans()):
+        kept |= kept.T
+    edges = {"before": kept.copy(), "after": kept.copy()}
+    for name, kind in (("after", "add"), ("before", "remove")):
+        if kind in kinds:
+            edges[name] |= rng.random((num_nodes, num_nodes)) < 0.15
+    weights = {"before": rng.uniform(0.2, 2, size=(num_nodes, num_nodes))}
+    weights["after"] = weights["before"].copy()
+    if "reweight" in kinds:
+        where = rng.random((num_nodes, num_nodes)) < 0.3
+        weights["after"][where] *= rng.uniform(0.3, 2, size=where.sum())
+    features = {"before": rng.normal(size=(num_nodes, 3)) * (rng.random((num_nodes, 3)) < 0.7)}
+    features["after"] = features["before"].copy()
+    if "features" in kinds:
+        features["after"][rng.integers(num_nodes)] = rng.normal(size=3)
+    repeat = draw(st.booleans())
+    graphs = []
+    for name in ("before", "after"):
+        nodes = ids[name]
+        u, v = np.nonzero(edges[name][np.ix_(nodes, nodes)])
+        if repeat:
+            u, v = np.concatenate([u, u[:2]]), np.concatenate([v, v[:2]])
+        x = torch.from_numpy(features[name][nodes])
+        data = Data(x=x.to_sparse_csr() if sparse_features else x, edge_index=torch.from_numpy(np.stack([u, v])))
+        if weighted:
+            data.edge_weight = torch.from_numpy(weights[name][nodes[u], nodes[v]])
+        if "nodes" in kinds:
+            data.n_id = torch.from_numpy(nodes)
+        graphs.append(data)
+    return tuple(graphs)
+
+
+class GCNStack(nn.Module):
+    """GCNConv layers as people write them, with any activation between."""
+
+    def __init__(self, widths, activation, bias, **settings):
+        super().__init__()
+        pairs = zip(widths[:-1], widths[1:], strict=True)
+        self.convs = nn.ModuleList(GCNConv(a, b, bias=bias, **settings) for a, b in pairs)
+        self.activation = activation
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        for conv in self.convs[:-1]:
+            x = self.dropout(self.activation(conv(x, edge_index, edge_weight)))
+        return self.convs[-1](x, edge_index, edge_weight)
+
+
+@st.composite
+def gcn_models(draw):
+    """GCN stacks of 1 to 4 layers with all settings of GCNConv, in float64."""
+    torch.manual_seed(draw(st.integers(0, 2**31)))
+    depth = draw(st.integers(1, 4))
+    activation = draw(
+        st.sampled_from(
+            (nn.ReLU(), nn.LeakyReLU(0.1), nn.PReLU(5, 0.3), nn.ELU(1.2), nn.GELU(), nn.SiLU(), nn.Tanh(), nn.Identity())
+        )
+    )
+    settings = {"normalize": draw(st.booleans()), "flow": draw(st.sampled_from(("source_to_target", "target_to_source")))}
+    if settings["normalize"]:
+        settings["improved"] = draw(st.booleans())
+        settings["add_self_loops"] = draw(st.booleans())
+    model = GCNStack([3] + [5] * (depth - 1) + [3], activation, draw(st.booleans()), **settings).double()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.7)
+    return model
+
+
+@st.composite
+def any_networks(draw, max_hops=3):
+    """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    hops = draw(st.integers(1, max_hops))
+    local = draw(st.lists(st.booleans(), min_size=hops + 1, max_size=hops + 1))
+    shape = [is_local for gap, extra in enumerate(local) for is_local in ([True] * extra + [False] * (gap < hops))]
+    rules = (Sum(True), SymmetricNorm(True, 1.0), SymmetricNorm(False, None), AnySign(1))
+    layers, width = [], 3
+    for t, is_local in enumerate(shape):
+        last = t == len(shape) - 1
+        out = 3 if last else int(rng.integers(2, 5))
+        choices = (Identity(), NodeScale()) if is_local else (*rules, Identity())
+        chosen = [] if is_local else [draw(st.sampled_from(rules))]
+        chosen += draw(st.lists(st.sampled_from(choices), min_size=0 if chosen else 1, max_size=2))
+        channels = []
+        for rule in chosen:
+            a, b = int(rng.integers(0, width)), int(rng.integers(0, out))
+            weight = rng.normal(size=(width - a, out - b)) * 0.8
+            channels.append(Channel(rule, weight, slice(a, width), slice(b, out)))
+        passed = 0
+        if not last and draw(st.booleans()):
+            passed = 2
+            channels.append(Channel(Identity(), None, slice(0, 2), slice(out, out + 2)))
+        name = "identity" if last else draw(st.sampled_from(ACTIVATION_NAMES))
+        bias = rng.normal(size=out + passed) if draw(st.booleans()) else None
+        blocks = (Block(slice(0, out), any_activation(rng, name, out), f"layer {t}"),)
+        layers.append(Layer(tuple(channels), bias, blocks, out + passed))
+        width = out + passed
+    return Network(tuple(layers), 3)
+
+
+def aligned(before, after):
+    return align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))

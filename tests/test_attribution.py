@@ -1,0 +1,232 @@
+"""Attribution: complete, equal to the literal definition, and what the paper says it is."""
+
+import numpy as np
+import pytest
+import torch
+from evolutions import any_networks, aligned, gcn_models, graph_pairs
+from hypothesis import HealthCheck, given, settings
+from references import LiteralAttribution, literal_kinds, literal_lrp
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+import axiompath
+from axiompath import explainer as explainer_module
+from axiompath import paths as paths_module
+from axiompath.attribution import attribute_paths, estimate_bytes
+from axiompath.change import find_change
+from axiompath.network import run_network
+from axiompath.paths import KINDS, count_paths, walk_paths
+
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+
+
+def find(network, before, after):
+    return find_change(network, before, after, run_network(network, before), run_network(network, after))
+
+
+@settings(relaxed, max_examples=1000)
+@given(gcn_models(), graph_pairs())
+def test_contributions_sum_to_the_change_of_every_logit(model, graphs):
+    explainer = axiompath.Explainer(model, *graphs)
+    present = explainer.change.before.present & explainer.change.after.present
+    targets = explainer.change.before.node_ids[present]
+    counts = explainer.num_paths[present]
+    for target, count, found in zip(targets, counts, explainer.attribute_many(targets), strict=True):
+        assert found.target == target
+        assert len(found.paths) == count
+        scale = max(1.0, np.abs(found.logits_before).max(), np.abs(found.logits_after).max())
+        assert found.residual < 1e-9 * scale
+        assert np.abs(sum(found.causes.values()) - found.delta_logits).max() < 1e-9 * scale
+        if count == 0:
+            assert np.abs(found.delta_logits).max() < 1e-9 * scale
+
+
+@settings(relaxed, max_examples=300)
+@given(any_networks(), graph_pairs(max_nodes=6))
+def test_paths_contributions_and_kinds_equal_the_literal_twin(network, graphs):
+    before, after = aligned(*graphs)
+    change = find(network, before, after)
+    reference = LiteralAttribution(network, before, after)
+    targets = np.flatnonzero(before.present & after.present)
+    found = walk_paths(change, targets)
+    contributions = attribute_paths(change, found)
+    counts = count_paths(change)[targets]
+    for i, target in enumerate(targets):
+        rows = slice(found.indptr[i], found.indptr[i + 1])
+        expected = reference(target)
+        paths = [tuple(path) for path in found.paths[rows].tolist()]
+        assert len(set(paths)) == len(paths) == counts[i]
+        assert set(paths) == set(expected)
+        scale = max([1.0, *(np.abs(value).max() for value in expected.values())])
+        for path, value in zip(paths, contributions[rows], strict=True):
+            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
+        assert [KINDS[kind] for kind in found.kinds[rows]] == literal_kinds(reference, paths)
+        change_of_logits = change.after_pass.logits[target] - change.before_pass.logits[target]
+        np.testing.assert_allclose(contributions[rows].sum(axis=0), change_of_logits, atol=1e-9 * scale * max(1, counts[i]))
+
+
+class SumGNN(nn.Module):
+    """The paper's network: element-wise sum, no bias, ReLU between layers."""
+
+    def __init__(self, *widths):
+        super().__init__()
+        pairs = zip(widths[:-1], widths[1:], strict=True)
+        self.convs = nn.ModuleList(GCNConv(a, b, normalize=False, bias=False) for a, b in pairs)
+
+    def forward(self, x, edge_index):
+        for conv in self.convs[:-1]:
+            x = torch.relu(conv(x, edge_index))
+        return self.convs[-1](x, edge_index)
+
+
+def undirected(*pairs, loops=0):
+    both = [*pairs, *((v, u) for u, v in pairs), *((v, v) for v in range(loops))]
+    return torch.tensor(both, dtype=torch.long).reshape(-1, 2).T
+
+
+def test_figure_1_has_the_four_paths_that_the_paper_names():
+    j, k, ell = range(3)
+    x = torch.rand(3, 4, dtype=torch.float64)
+    before = Data(x=x, edge_index=undirected((k, ell), loops=3))
+    after = Data(x=x, edge_index=undirected((k, ell), (j, k), loops=3))
+    found = axiompath.Explainer(SumGNN(4, 5, 3).double(), before, after).attribute(j)
+    assert {tuple(path) for path in found.paths.tolist()} == {(j, k, j), (k, j, j), (k, k, j), (ell, k, j)}
+    assert {KINDS[kind] for kind in found.kinds} == {"gained"}
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_theorem_1_an_empty_graph_before_gives_gnn_lrp_relevances(depth):
+    torch.manual_seed(depth)
+    num_nodes = 6
+    edge_index = undirected((0, 1), (1, 2), (2, 3), (0, 3), (3, 4), (1, 5), loops=num_nodes)
+    x = torch.rand(num_nodes, 4, dtype=torch.float64)
+    model = SumGNN(*([4] + [5] * (depth - 1) + [3])).double()
+    before = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long))
+    explainer = axiompath.Explainer(model, before, Data(x=x, edge_index=edge_index))
+    adjacency = np.zeros((num_nodes, num_nodes))
+    adjacency[edge_index[1], edge_index[0]] = 1
+    weights = [conv.lin.weight.detach().numpy().T for conv in model.convs]
+    walks = np.linalg.matrix_power(adjacency, depth).sum(axis=1)
+    for target in range(num_nodes):
+        found = explainer.attribute(target)
+        assert len(found.paths) == walks[target]
+        expected = [literal_lrp(adjacency, weights, x.numpy(), path) for path in found.paths]
+        np.testing.assert_allclose(found.contributions, expected, atol=1e-12)
+
+
+def test_causes_name_what_happened():
+    x = torch.rand(4, 3, dtype=torch.float64)
+    model = SumGNN(3, 4, 2).double()
+    before = Data(x=x, edge_index=torch.tensor([[1, 2], [0, 0]]))
+    moved = x.clone()
+    moved[1] += 1
+    after = Data(x=moved, edge_index=torch.tensor([[1, 3], [0, 0]]))
+
+    class OneHop(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = model.convs[0]
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    found = axiompath.Explainer(OneHop(), before, after).attribute(0)
+    kinds = {tuple(path): KINDS[kind] for path, kind in zip(found.paths.tolist(), found.kinds, strict=True)}
+    assert kinds == {(1, 0): "feature", (2, 0): "lost", (3, 0): "gained"}
+    weight = model.convs[0].lin.weight.detach().numpy().T
+    np.testing.assert_allclose(found.causes["feature"], (moved - x)[1].numpy() @ weight, atol=1e-12)
+    np.testing.assert_allclose(found.causes["lost"], -x[2].numpy() @ weight, atol=1e-12)
+    np.testing.assert_allclose(found.causes["gained"], x[3].numpy() @ weight, atol=1e-12)
+    np.testing.assert_allclose(found.causes["reweighted"], 0, atol=1e-12)
+
+
+def random_pair(num_nodes=60, num_edges=300, seed=0):
+    rng = np.random.default_rng(seed)
+    edges = torch.from_numpy(rng.integers(0, num_nodes, size=(2, num_edges)))
+    x = torch.from_numpy(rng.normal(size=(num_nodes, 5)))
+    return Data(x=x, edge_index=edges[:, 10:]), Data(x=x, edge_index=edges[:, :-10])
+
+
+@pytest.mark.parametrize("limit", [1.0, 3e5, 1e12])
+def test_results_do_not_depend_on_the_batch_bit_by_bit(monkeypatch, limit):
+    torch.manual_seed(0)
+    before, after = random_pair()
+    explainer = axiompath.Explainer(SumGNN(5, 6, 6, 3).double(), before, after)
+    targets = explainer.changes().node
+    expected = [explainer.attribute(target) for target in targets]
+    monkeypatch.setattr(explainer_module, "BATCH_BYTES", limit)
+    for one, other in zip(expected, explainer.attribute_many(targets), strict=True):
+        np.testing.assert_array_equal(one.paths, other.paths)
+        np.testing.assert_array_equal(one.contributions, other.contributions)
+
+
+def test_counts_beyond_float64_are_exact_python_integers(monkeypatch):
+    before, after = random_pair()
+    explainer = axiompath.Explainer(SumGNN(5, 6, 6, 6, 3).double(), before, after)
+    expected = count_paths(explainer.change)
+    monkeypatch.setattr(paths_module, "EXACT_FLOAT", 1)
+    counts = count_paths(explainer.change)
+    assert counts.dtype == object
+    assert counts.tolist() == expected.tolist()
+    # Two complete graphs of 40 nodes, 12 layers: 40^12 > 2^53 walks.
+    monkeypatch.undo()
+    full = torch.cartesian_prod(torch.arange(40), torch.arange(40)).T
+    x = torch.rand(40, 2, dtype=torch.float64)
+    empty = Data(x=x, edge_index=full[:, :0])
+    deep = axiompath.Explainer(SumGNN(*[2] * 13).double(), empty, Data(x=x, edge_index=full))
+    assert deep.num_paths.tolist() == [40**12] * 40
+    assert deep.changes().num_paths[0] == 40**12
+
+
+def test_estimated_memory_bounds_what_the_arrays_take():
+    before, after = random_pair(200, 2000)
+    explainer = axiompath.Explainer(SumGNN(5, 16, 16, 3).double(), before, after)
+    targets = np.arange(200)
+    found = walk_paths(explainer.change, targets)
+    held = [found.paths, found.kinds, found.entry, attribute_paths(explainer.change, found)]
+    for level in found.levels.values():
+        held += [level.node, level.target, level.parent, level.entry, level.flags]
+    lowest = found.levels[explainer.change.lowest_hop]
+    multipliers = 8 * 3 * 16 * len(lowest.node)
+    assert sum(array.nbytes for array in held) + multipliers <= estimate_bytes(explainer.change)[targets].sum()
+
+
+def test_a_target_beyond_the_memory_budget_is_refused_with_its_numbers():
+    before, after = random_pair()
+    explainer = axiompath.Explainer(SumGNN(5, 6, 6, 3).double(), before, after, memory="10KB")
+    target = explainer.changes().sort_values("num_paths").node.iloc[-1]
+    count = explainer.num_paths[target]
+    with pytest.raises(MemoryError, match=rf"Node {target} has {count:,} altered paths, about .* GB to walk.*memory="):
+        explainer.attribute(target)
+
+
+def test_many_targets_share_one_walk_and_keep_their_order():
+    before, after = random_pair()
+    explainer = axiompath.Explainer(SumGNN(5, 6, 3).double(), before, after)
+    order = [7, 3, 7, 0]
+    assert [found.target for found in explainer.attribute_many(order)] == order
+    assert list(explainer.attribute_many([])) == []
+
+
+def test_changes_lists_the_largest_first_with_exact_numbers():
+    before, after = random_pair()
+    model = SumGNN(5, 6, 3).double()
+    explainer = axiompath.Explainer(model, before, after)
+    frame = explainer.changes()
+    assert list(frame.columns) == ["node", "class_before", "class_after", "kl", "num_paths"]
+    assert frame.kl.is_monotonic_decreasing
+    with torch.no_grad():
+        p, q = (model(data.x, data.edge_index).softmax(-1).numpy() for data in (after, before))
+    for row in frame.itertuples():
+        assert row.kl == pytest.approx((p[row.node] * np.log(p[row.node] / q[row.node])).sum(), abs=1e-9)
+        assert (row.class_before, row.class_after) == (q[row.node].argmax(), p[row.node].argmax())
+        assert row.num_paths == len(explainer.attribute(row.node).paths)
+
+
+def test_to_frame_has_a_row_a_path():
+    before, after = random_pair()
+    found = axiompath.Explainer(SumGNN(5, 6, 3).double(), before, after).attribute(7)
+    frame = found.to_frame()
+    assert len(frame) == len(found.paths)
+    np.testing.assert_allclose(frame[["class_0", "class_1", "class_2"]].to_numpy().sum(0), found.delta_logits)
