@@ -16,30 +16,34 @@ def dense(x):
 
 @dataclass
 class LiteralPass:
-    """z and h of every layer, coefficients as dense arrays: layer -> channel -> [V, U]."""
+    """z and h of every layer, and its coefficients: layer -> channel -> {(V, U): a}."""
 
     coefficients: list
     z: list
     h: list  # h[0] is x
 
 
+def entries(matrix):
+    """{(V, U): a} of a sparse matrix."""
+    matrix = matrix.tocoo()
+    return {(int(v), int(u)): float(a) for v, u, a in zip(matrix.row, matrix.col, matrix.data, strict=True)}
+
+
 def literal_forward(network, snapshot):
-    """The normal form's two lines, neuron for neuron."""
+    """The normal form's two lines, message for message."""
     h = [dense(snapshot.x)]
     coefficients, preactivations = [], []
     for layer in network.layers:
-        matrices = [dense(channel.coefficients.matrix(snapshot, h[-1])) for channel in layer.channels]
+        matrices = [entries(channel.coefficients.matrix(snapshot, h[-1])) for channel in layer.channels]
         z = np.zeros((snapshot.num_nodes, layer.width))
-        for v in range(snapshot.num_nodes):
-            for channel, a in zip(layer.channels, matrices, strict=True):
-                for u in range(snapshot.num_nodes):
-                    if a[v, u] != 0:
-                        message = h[-1][u, channel.inputs]
-                        if channel.weight is not None:
-                            message = message @ channel.weight
-                        z[v, channel.outputs] += a[v, u] * message
-            if layer.bias is not None:
-                z[v] += layer.bias
+        for channel, a in zip(layer.channels, matrices, strict=True):
+            for v, u in a:
+                message = h[-1][u, channel.inputs]
+                if channel.weight is not None:
+                    message = message @ channel.weight
+                z[v, channel.outputs] += a[v, u] * message
+        if layer.bias is not None:
+            z += layer.bias
         new = z.copy()
         for block in layer.blocks:
             if block.activation is not None:
@@ -65,13 +69,20 @@ class LiteralAttribution:
         self.network = network
         self.presence = before.present != after.present
         self.passes = {BEFORE: literal_forward(network, before), AFTER: literal_forward(network, after)}
-        self.num_nodes = before.num_nodes
         self.known = {}
+        self.neighbours = []  # layer -> V -> every U with a coefficient in some channel of some snapshot
+        for t in range(len(network.layers)):
+            found = defaultdict(set)
+            for side in self.passes.values():
+                for a in side.coefficients[t]:
+                    for v, u in a:
+                        found[v].add(u)
+            self.neighbours.append({v: sorted(senders) for v, senders in found.items()})
 
     def coefficients(self, t, v, u):
         """(kept, gained, lost, a_after, a_before), each one number a channel."""
         pairs = [
-            (self.passes[BEFORE].coefficients[t][k][v, u], self.passes[AFTER].coefficients[t][k][v, u])
+            tuple(self.passes[side].coefficients[t][k].get((v, u), 0.0) for side in (BEFORE, AFTER))
             for k in range(len(self.network.layers[t].channels))
         ]
         parts = [literal_split(*pair) for pair in pairs]
@@ -89,7 +100,7 @@ class LiteralAttribution:
             else:
                 self.known[v, t] = any(
                     gained.any() or lost.any() or (kept.any() and self.can_differ(u, t - 1))
-                    for u in range(self.num_nodes)
+                    for u in self.neighbours[t - 1].get(v, ())
                     for kept, gained, lost, _, _ in [self.coefficients(t - 1, v, u)]
                 )
         return self.known[v, t]
@@ -138,7 +149,7 @@ class LiteralAttribution:
         layer = self.network.layers[t - 1]
         if layer.bias is not None and state != DELTA:
             self.take(nodes, t, self.climb(layer.bias * self.rate(state, v, t), steps))
-        for u in range(self.num_nodes):
+        for u in self.neighbours[t - 1].get(v, ()):
             kept, gained, lost, a_after, a_before = self.coefficients(t - 1, v, u)
             options = {
                 DELTA: [(DELTA, kept if self.can_differ(u, t - 1) else 0 * kept), (AFTER, gained), (BEFORE, -lost)],

@@ -3,22 +3,22 @@
 The contribution of a path is a product along it. Going down from the root, each partial path carries one multiplier
 M [num_classes, width] for each of its states, starting from the identity:
 
-    Q = M * rate of V at layer t                 rate: secant of phi in that state, see `Layer.rates`
+    Q = M * rate of V at layer t                 rate: slope of phi in that state, see `Change.rates`
     P = Q @ W'                                   for each channel
     M of (.., U, V, ..) in delta   =  kept   * P[delta]
                         in after   =  gained * P[delta] + a_after  * P[after]
                         in before  = -lost   * P[delta] + a_before * P[before]
 
-and a bias b met in after or before contributes Q @ b. At the leaf the states collapse, because kept + gained = a_after
-and kept + lost = a_before: with the messages y = h @ W,
-
-    contribution = a_after  * (Q[delta] + Q[after]) @ y_after  +  a_before * (Q[before] - Q[delta]) @ y_before.
+A source g at the end of the path (a leaf's message, or a bias) contributes M @ (rate * g). Only P is stored: M and Q
+of a partial path live in a scratch buffer, and those of the lowest hop, by far the most, are never formed. There the
+sum is taken the other way round, P @ (coefficient * rate * g), which costs one small vector a path. (docs/attribution.md)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from .activations import FloatArray, IntArray
 from .change import Change
-from .network import Layer
 from .paths import (
     IN_AFTER,
     IN_BEFORE,
@@ -89,26 +88,22 @@ def attribute_paths(change: Change, found: PathSet) -> FloatArray:
     contributions = np.zeros((len(found.paths), num_classes))
     counted = bias_layers(change)
     top = max(found.levels)
-    multiplier = np.tile(np.eye(num_classes), (len(found.levels[top].node), 1, 1))
+    above = _above_the_root(len(found.levels[top].node), num_classes)
     carried: FloatArray | None = None  # biases of local layers, on their way to the path they belong to
     for t in range(top, change.lowest_hop - 1, -1):
         level, layer = found.levels[t], change.network.layers[t]
-        first = _first_rows(level)
-        _apply_rates(change, t, level, first, multiplier)
         if layer.bias is not None:
-            sources = np.zeros((len(level.node), num_classes))
-            run_in_pieces(_take_bias, len(level.node), level.flags, first, multiplier, layer.bias, sources)
+            sources = _take_biases(change, t, level, above)
             carried = sources if carried is None else carried + sources
             if counted[t]:
                 rows = found.bias_rows[t]
                 contributions[rows[rows >= 0]] = carried[rows >= 0]
                 carried = None
         if t == change.lowest_hop:
-            _reach_leaves(change, found, first, multiplier, contributions)
+            _take_leaves(change, found, above, contributions)
         else:
-            child = found.levels[t - 1]
-            multiplier = _descend(change, t, level, first, child, multiplier)
-            carried = None if carried is None else carried[child.parent]
+            above = _multiply(change, t, level, above, shared=t == top)
+            carried = None if carried is None else carried[found.levels[t - 1].parent]
     return contributions
 
 
@@ -134,176 +129,274 @@ def split_by_target(change: Change, found: PathSet, contributions: FloatArray) -
 def estimate_bytes(change: Change) -> FloatArray:
     """Upper bound on the memory that walking and attributing each node takes, [num_nodes]."""
     num_classes, num_hops = change.network.num_classes, change.network.num_hops
-    total = count_paths(change).astype(np.float64) * (8 * num_classes + 16 * (num_hops + 1) + 24)
-    rows_above = np.ones(change.num_nodes)
-    peak = np.zeros(change.num_nodes)
-    widths = [layer.width for layer in change.network.layers]
-    for t in range(len(widths) - 2, change.lowest_hop - 1, -1):
-        suffixes, rows = count_suffixes(change, t)
-        total += suffixes * (21 + 8 + 4 * (num_hops + 1) + 8 * num_classes)
-        # Multipliers and products of the level above, and the multipliers of this one.
-        peak = np.maximum(peak, 8 * num_classes * (2 * rows_above * max(widths[t], widths[t + 1]) + rows * widths[t]))
-        rows_above = rows
+    layers = change.network.layers
+    # Contributions, paths, kinds and entries; the paths are copied once where nodes have numbers of their own.
+    total = count_paths(change).astype(np.float64) * (8 * num_classes + 16 * (num_hops + 1) + 9)
+    product_above, peak = np.zeros(change.num_nodes), np.zeros(change.num_nodes)
+    for t in range(len(layers) - 1, change.lowest_hop - 1, -1):
+        suffixes, states = count_suffixes(change, t)
+        # A Level, its trail, first rows, numbers and rows of children, and the sources at a bias.
+        total += suffixes * (21 + 4 * (num_hops + 1) + 48 + 16 * num_classes)
+        columns = sum(channel.inputs.stop - channel.inputs.start for channel in layers[t].channels)
+        product = states * (8.0 * num_classes * columns if t > change.lowest_hop else 0.0)
+        peak = np.maximum(peak, product_above + product)
+        product_above = product
     return np.asarray(total + peak, dtype=np.float64)
 
 
-def _first_rows(level: Level) -> IntArray:
-    """Row of each suffix's first multiplier; its states follow one another in the order delta, after, before."""
-    return np.concatenate([[0], np.cumsum(NUM_STATES[level.flags & STATES])])
+class Above(NamedTuple):
+    """The products P of the level above, and the coefficients over which a suffix hangs below them."""
+
+    product: FloatArray  # [rows, num_classes, columns]: a row for each suffix and state, channels side by side
+    first: IntArray  # [num_suffixes]: first row of each suffix; states in the order delta, after, before
+    flags: NDArray[np.uint8]  # [num_suffixes]
+    channels: IntArray  # [num_channels, 4]: first column of P, first column of h, width, rule
+    kept: FloatArray  # [num_entries, num_rules]
+    after: FloatArray  # [num_entries, num_rules]
+    before: FloatArray  # [num_entries, num_rules]
 
 
-def _apply_rates(change: Change, t: int, level: Level, first: IntArray, multiplier: FloatArray) -> None:
-    """M becomes Q, in place."""
-    nodes, where = np.unique(level.node, return_inverse=True)
-    rates = _rates_of_states(
-        change.network.layers[t], change.before_pass.z[t][nodes], change.after_pass.z[t][nodes]
-    )
-    if rates is not None:
-        run_in_pieces(_scale_rows, len(level.node), level.flags, first, where, *rates, multiplier)
+def _above_the_root(num_roots: int, num_classes: int) -> Above:
+    """Every root hangs in delta below one identity, which all share."""
+    one = np.ones((1, 1))
+    return Above(
+        np.eye(num_classes)[None],
+        np.zeros(num_roots, dtype=np.int64),
+        np.full(num_roots, IN_DELTA, dtype=np.uint8),
+        np.array([[0, 0, num_classes, 0]]),
+        one, one, one,
+    )  # fmt: skip
 
 
-def _rates_of_states(
-    layer: Layer, before: FloatArray, after: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    delta = layer.rates(before, after)
-    from_zero_after, from_zero_before = (layer.rates(np.zeros_like(z), z) for z in (after, before))
-    if delta is None or from_zero_after is None or from_zero_before is None:
-        return None
-    return delta, from_zero_after, from_zero_before
+def _rates(change: Change, t: int) -> tuple[bool, FloatArray]:
+    rates = change.rates[t]
+    return rates is not None, np.zeros((3, 0, 0)) if rates is None else rates
 
 
-def _descend(
-    change: Change, t: int, level: Level, first: IntArray, child: Level, multiplier: FloatArray
-) -> FloatArray:
-    """Q of the level above -> M of the level below, channel by channel."""
+def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) -> Above:
+    """P of the level above -> P of this one. At the root (`shared`) nothing depends on the target yet."""
     layer, entries = change.network.layers[t], change.layers[t]
-    child_first = _first_rows(child)
-    num_rows, num_classes = len(multiplier), multiplier.shape[1]
-    below = np.zeros((int(child_first[-1]), num_classes, change.network.layers[t - 1].width))
-    for channel in layer.channels:
-        rule = layer.rules.index(channel.coefficients)
-        if channel.weight is None:
-            product = multiplier[:, :, channel.outputs]
-        else:
-            product = np.empty((num_rows, num_classes, channel.weight.shape[0]))
-            run_in_pieces(_multiply_rows, num_rows, multiplier[:, :, channel.outputs], channel.weight, product)
-        run_in_pieces(
-            _extend_rows, len(child.node), child.parent, child.entry, level.flags, first, child.flags, child_first,
-            entries.before[:, rule], entries.after[:, rule], entries.kept[:, rule],
-            product, below[:, :, channel.inputs],
-        )  # fmt: skip
-    return below
+    num_suffixes = min(1, len(level.node)) if shared else len(level.node)
+    ends = np.cumsum(NUM_STATES[level.flags[:num_suffixes] & STATES])
+    num_rows = int(ends[-1]) if num_suffixes else 0
+    first = np.zeros(len(level.node), dtype=np.int64)
+    if not shared:
+        first[1:] = ends[:-1]
+    widths = [channel.inputs.stop - channel.inputs.start for channel in layer.channels]
+    columns = np.concatenate([[0], np.cumsum(widths)])
+    weights = [np.zeros(0) if c.weight is None else c.weight.ravel() for c in layer.channels]
+    places = np.concatenate([[0], np.cumsum([len(weight) for weight in weights])])
+    maps = np.array(
+        [
+            [columns[k], widths[k], c.outputs.start, c.outputs.stop - c.outputs.start, places[k], c.weight is not None]
+            for k, c in enumerate(layer.channels)
+        ]
+    )
+    product = np.empty((num_rows, change.network.num_classes, int(columns[-1])))
+    run_in_pieces(
+        _multiply_rows, num_suffixes, product.size * layer.width, *above, level.node, level.parent, level.entry, level.flags, first,
+        layer.width, *_rates(change, t), np.concatenate(weights), maps, product,
+    )  # fmt: skip
+    channels = np.array(
+        [
+            [columns[k], channel.inputs.start, widths[k], layer.rules.index(channel.coefficients)]
+            for k, channel in enumerate(layer.channels)
+        ]
+    )
+    return Above(product, first, level.flags, channels, entries.kept, entries.after, entries.before)
 
 
-def _reach_leaves(
-    change: Change, found: PathSet, first: IntArray, multiplier: FloatArray, contributions: FloatArray
-) -> None:
+def _take_leaves(change: Change, found: PathSet, above: Above, contributions: FloatArray) -> None:
+    """Add to each row what its leaf contributes."""
     t = change.lowest_hop
     layer, entries, level = change.network.layers[t], change.layers[t], found.levels[t]
-    for channel, (y_before, y_after) in zip(layer.channels, change.messages, strict=True):
-        rule = layer.rules.index(channel.coefficients)
-        run_in_pieces(
-            _sum_leaves, len(level.node), level.flags, first, found.leaf_rows, found.num_leaves, found.entry,
-            entries.indices, entries.before[:, rule], entries.after[:, rule], change.differs[t],
-            multiplier[:, :, channel.outputs], y_before, y_after, contributions,
-        )  # fmt: skip
+    widths = [c.outputs.stop - c.outputs.start for c in layer.channels]
+    columns = np.concatenate([[0], np.cumsum(widths)])
+    channels = np.array(
+        [
+            [columns[k], channel.outputs.start, widths[k], layer.rules.index(channel.coefficients)]
+            for k, channel in enumerate(layer.channels)
+        ]
+    )
+    run_in_pieces(
+        _take_sources, len(level.node), contributions.size * layer.width, *above,
+        level.node, level.parent, level.entry, level.flags, layer.width, *_rates(change, t),
+        found.leaf_rows, found.num_leaves, found.entry, entries.indices, entries.before, entries.after,
+        change.differs[t], channels, *change.messages, contributions,
+    )  # fmt: skip
+
+
+def _take_biases(change: Change, t: int, level: Level, above: Above) -> FloatArray:
+    """What the bias of layer t contributes at each suffix, [num_suffixes, num_classes].
+
+    A bias is a leaf that both snapshots have, with the same message; in delta it cancels.
+    """
+    layer = change.network.layers[t]
+    assert layer.bias is not None
+    sources = np.zeros((len(level.node), change.network.num_classes))
+    altered = ((level.flags & (IN_AFTER | IN_BEFORE)) != 0).astype(np.int64)
+    one, message = np.ones((1, 1)), layer.bias[None]
+    run_in_pieces(
+        _take_sources, len(level.node), sources.size * layer.width, *above,
+        level.node, level.parent, level.entry, level.flags, layer.width, *_rates(change, t),
+        np.arange(len(level.node)), altered, np.zeros(len(level.node), dtype=np.int64), np.zeros(1, dtype=np.int32),
+        one, one, np.zeros(1, dtype=np.bool_), np.array([[0, 0, layer.width, 0]]), message, message, sources,
+    )  # fmt: skip
+    return sources
+
+
+# The kernels call no function on arrays and take no slices where it matters: each would count references, which costs
+# more than the arithmetic and makes threads wait for one another. States are numbered delta 0, after 1, before 2.
+
+
+@numba.njit(cache=True, nogil=True)
+def _factor(above, state, kept, after, before):  # type: ignore[no-untyped-def]  # noqa: ANN
+    """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients."""
+    if above == 0:
+        return kept if state == 0 else after - kept if state == 1 else kept - before
+    if above != state:
+        return 0.0
+    return after if state == 1 else before
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _scale_rows(start, stop, flags, first, where, delta, after, before, multiplier):  # type: ignore[no-untyped-def]  # noqa: ANN
-    for i in range(start, stop):
-        r = first[i]
-        for state, rates in ((IN_DELTA, delta), (IN_AFTER, after), (IN_BEFORE, before)):
-            if flags[i] & state:
-                for j in range(multiplier.shape[1]):
-                    for d in range(multiplier.shape[2]):
-                        multiplier[r, j, d] *= rates[where[i], d]
-                r += 1
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _take_bias(start, stop, flags, first, multiplier, bias, sources):  # type: ignore[no-untyped-def]  # noqa: ANN
-    for i in range(start, stop):
-        # Below delta the two biases cancel.
-        for r in range(first[i] + (flags[i] & IN_DELTA), first[i + 1]):
-            for j in range(multiplier.shape[1]):
-                for d in range(multiplier.shape[2]):
-                    sources[i, j] += multiplier[r, j, d] * bias[d]
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _multiply_rows(start, stop, multiplier, weight, product):  # type: ignore[no-untyped-def]  # noqa: ANN
-    for r in range(start, stop):
-        for j in range(multiplier.shape[1]):
-            for d in range(weight.shape[0]):
-                total = 0.0
-                for o in range(weight.shape[1]):
-                    total += multiplier[r, j, o] * weight[d, o]
-                product[r, j, d] = total
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _extend_rows(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, parent, entry, flags, first, child_flags, child_first, before, after, kept, product, below
-):
-    for i in range(start, stop):
-        p, e = parent[i], entry[i]
-        in_delta = flags[p] & IN_DELTA
-        delta_row = first[p]
-        after_row = delta_row + in_delta
-        before_row = after_row + (1 if flags[p] & IN_AFTER else 0)
-        r = child_first[i]
-        if child_flags[i] & IN_DELTA:
-            _add_scaled(below[r], kept[e], product[delta_row])
-            r += 1
-        if child_flags[i] & IN_AFTER:
-            if in_delta:
-                _add_scaled(below[r], after[e] - kept[e], product[delta_row])
-            if flags[p] & IN_AFTER:
-                _add_scaled(below[r], after[e], product[after_row])
-            r += 1
-        if child_flags[i] & IN_BEFORE:
-            if in_delta:
-                _add_scaled(below[r], kept[e] - before[e], product[delta_row])
-            if flags[p] & IN_BEFORE:
-                _add_scaled(below[r], before[e], product[before_row])
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _add_scaled(total, factor, part):  # type: ignore[no-untyped-def]  # noqa: ANN
-    for j in range(part.shape[0]):
-        for d in range(part.shape[1]):
-            total[j, d] += factor * part[j, d]
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _sum_leaves(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, flags, first, leaf_rows, num_leaves, entry, indices, before, after, differs,
-    multiplier, y_before, y_after, contributions,
+def _multiply_rows(  # type: ignore[no-untyped-def]  # noqa: ANN
+    start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, first,
+    width, has_rates, rates, weights, maps, below,
 ):  # fmt: skip
-    for i in range(start, stop):
-        delta_row = first[i]
-        after_row = delta_row + (flags[i] & IN_DELTA)
-        before_row = after_row + (1 if flags[i] & IN_AFTER else 0)
-        for row in range(leaf_rows[i], leaf_rows[i] + num_leaves[i]):
-            e = entry[row]
-            u = indices[e]
-            if flags[i] & IN_DELTA:
-                if differs[u]:
-                    _add_product(contributions[row], after[e], multiplier[delta_row], y_after[u])
-                    _add_product(contributions[row], -before[e], multiplier[delta_row], y_before[u])
-                elif after[e] != before[e]:
-                    _add_product(contributions[row], after[e] - before[e], multiplier[delta_row], y_after[u])
-            if flags[i] & IN_AFTER:
-                _add_product(contributions[row], after[e], multiplier[after_row], y_after[u])
-            if flags[i] & IN_BEFORE:
-                _add_product(contributions[row], before[e], multiplier[before_row], y_before[u])
+    num_classes = product.shape[1]
+    q = np.empty((num_classes, width))
+    for m in range(len(maps)):
+        below_column, inputs, below_low = np.uintp(maps[m, 0]), maps[m, 1], np.uintp(maps[m, 2])
+        outputs, place, has_weight = maps[m, 3], maps[m, 4], maps[m, 5]
+        weight = weights[place : place + has_weight * inputs * outputs].reshape(has_weight * inputs, outputs)
+        for i in range(start, stop):
+            p, e, w = parent[i], entry[i], node[i]
+            row = first[i]
+            for state in range(3):
+                if not flags[i] >> state & 1:
+                    continue
+                q[:] = 0.0
+                above_row = above_first[p]
+                for above in range(3):
+                    if not above_flags[p] >> above & 1:
+                        continue
+                    for k in range(len(channels)):
+                        column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
+                        rule = channels[k, 3]
+                        factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule])
+                        if factor != 0.0:
+                            for j in range(num_classes):
+                                for n in range(size):
+                                    d = np.uintp(n)
+                                    q[j, low + d] += factor * product[above_row, j, column + d]
+                    above_row += 1
+                if has_rates:
+                    for j in range(num_classes):
+                        for d in range(width):
+                            q[j, d] *= rates[state, w, d]
+                if not has_weight:
+                    for j in range(num_classes):
+                        for n in range(inputs):
+                            d = np.uintp(n)
+                            below[row, j, below_column + d] = q[j, below_low + d]
+                for j in range(num_classes if has_weight else 0):
+                    # Four rows of W at a time, so that q is loaded once for all four.
+                    for n in range(0, inputs - 3, 4):
+                        s0 = s1 = s2 = s3 = 0.0
+                        for k in range(outputs):
+                            o = np.uintp(k)
+                            s0 += weight[n, o] * q[j, below_low + o]
+                            s1 += weight[n + 1, o] * q[j, below_low + o]
+                            s2 += weight[n + 2, o] * q[j, below_low + o]
+                            s3 += weight[n + 3, o] * q[j, below_low + o]
+                        d = below_column + np.uintp(n)
+                        below[row, j, d] = s0
+                        below[row, j, d + np.uintp(1)] = s1
+                        below[row, j, d + np.uintp(2)] = s2
+                        below[row, j, d + np.uintp(3)] = s3
+                    for n in range(inputs - inputs % 4, inputs):
+                        s0 = 0.0
+                        for k in range(outputs):
+                            o = np.uintp(k)
+                            s0 += weight[n, o] * q[j, below_low + o]
+                        below[row, j, below_column + np.uintp(n)] = s0
+                row += 1
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _add_product(total, factor, matrix, vector):  # type: ignore[no-untyped-def]  # noqa: ANN
-    for j in range(matrix.shape[0]):
-        product = 0.0
-        for d in range(matrix.shape[1]):
-            product += matrix[j, d] * vector[d]
-        total[j] += factor * product
+def _take_sources(  # type: ignore[no-untyped-def]  # noqa: ANN
+    start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, width,
+    has_rates, rates, source_rows, num_sources, source_entry, indices, source_before, source_after, differs,
+    source_channels, y_before, y_after, totals,
+):  # fmt: skip
+    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g)."""
+    num_classes = product.shape[1]
+    g = np.empty((3, width))
+    v = np.empty(width)
+    for i in range(start, stop):
+        p, e_above, w = parent[i], entry[i], node[i]
+        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
+            e = source_entry[row]
+            u = indices[e]
+            for state in range(3):
+                if not flags[i] >> state & 1:
+                    continue
+                for d in range(width):
+                    g[state, d] = 0.0
+                for k in range(len(source_channels)):
+                    column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
+                    size = source_channels[k, 2]
+                    a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
+                    from_after = a_after if state == 1 else 0.0 if state == 2 else a_after
+                    from_before = a_before if state == 2 else 0.0 if state == 1 else -a_before
+                    if not differs[u]:
+                        # One message in both snapshots: read it once.
+                        from_after += from_before
+                        from_before = 0.0
+                    if from_after != 0.0:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[state, low + d] += from_after * y_after[u, column + d]
+                    if from_before != 0.0:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[state, low + d] += from_before * y_before[u, column + d]
+                if has_rates:
+                    for d in range(width):
+                        g[state, d] *= rates[state, w, d]
+            above_row = above_first[p]
+            for above in range(3):
+                if not above_flags[p] >> above & 1:
+                    continue
+                for k in range(len(channels)):
+                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
+                    rule = channels[k, 3]
+                    for d in range(size):
+                        v[d] = 0.0
+                    for state in range(3):
+                        if flags[i] >> state & 1:
+                            factor = _factor(
+                                above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                            )
+                            if factor != 0.0:
+                                for n in range(size):
+                                    v[n] += factor * g[state, low + np.uintp(n)]
+                    for j in range(0, num_classes - 3, 4):
+                        s0 = s1 = s2 = s3 = 0.0
+                        for n in range(size):
+                            d = column + np.uintp(n)
+                            s0 += product[above_row, j, d] * v[n]
+                            s1 += product[above_row, j + 1, d] * v[n]
+                            s2 += product[above_row, j + 2, d] * v[n]
+                            s3 += product[above_row, j + 3, d] * v[n]
+                        totals[row, j] += s0
+                        totals[row, j + 1] += s1
+                        totals[row, j + 2] += s2
+                        totals[row, j + 3] += s3
+                    for j in range(num_classes - num_classes % 4, num_classes):
+                        s0 = 0.0
+                        for n in range(size):
+                            s0 += product[above_row, j, column + np.uintp(n)] * v[n]
+                        totals[row, j] += s0
+                above_row += 1

@@ -41,6 +41,15 @@ class LayerChange:
 
 
 @dataclass(frozen=True, eq=False)
+class Descents:
+    """Which entries a walk in delta can go over, row by row: an index into a LayerChange, a fraction of its entries."""
+
+    indptr: IntArray  # [num_nodes + 1]
+    entries: IntArray  # [num_descents]
+    marks: NDArray[np.uint8]  # [num_entries]: the layer's marks, without KEPT where the sender cannot differ
+
+
+@dataclass(frozen=True, eq=False)
 class Change:
     """Two forward passes side by side, and which nodes can differ at all."""
 
@@ -51,6 +60,7 @@ class Change:
     after_pass: ForwardPass
     layers: tuple[LayerChange, ...]
     differs: tuple[BoolArray, ...]  # [num_nodes] for x and for each layer's h
+    descents: tuple[Descents, ...]
 
     @property
     def num_nodes(self) -> int:
@@ -66,15 +76,31 @@ class Change:
         return next(t for t, layer in enumerate(self.layers) if not layer.local)
 
     @cached_property
-    def messages(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """What each channel of the lowest hop takes from a leaf, h @ W before and after, [num_nodes, outputs] each."""
+    def messages(self) -> tuple[FloatArray, FloatArray]:
+        """What the channels of the lowest hop take from a leaf, h @ W before and after, side by side.
+
+        [num_nodes, outputs of all channels] each.
+        """
         t = self.lowest_hop
-        values = []
-        for channel in self.network.layers[t].channels:
-            after = project(self.after_pass.inputs[t], channel)
-            before = project(self.before_pass.inputs[t], channel) if self.differs[t].any() else after
-            values.append((before, after))
-        return tuple(values)
+        channels = self.network.layers[t].channels
+        after = np.hstack([project(self.after_pass.inputs[t], channel) for channel in channels])
+        if not self.differs[t].any():
+            return after, after
+        return np.hstack([project(self.before_pass.inputs[t], channel) for channel in channels]), after
+
+    @cached_property
+    def rates(self) -> tuple[FloatArray | None, ...]:
+        """Slope of phi at every node of a layer, [3, num_nodes, width], or None where phi is the identity.
+
+        In the state delta: between the two snapshots; in after: from 0 to `after`; in before: from 0 to `before`.
+        """
+        rates: list[FloatArray | None] = []
+        for layer, before, after in zip(self.network.layers, self.before_pass.z, self.after_pass.z, strict=True):
+            zero = np.zeros_like(after)
+            slopes = [layer.rates(*ends) for ends in ((before, after), (zero, after), (zero, before))]
+            known = [slope for slope in slopes if slope is not None]
+            rates.append(np.stack(known) if known else None)
+        return tuple(rates)
 
 
 def find_change(
@@ -82,7 +108,7 @@ def find_change(
 ) -> Change:
     """Compare the two passes layer by layer."""
     known: dict[tuple[int, ...], LayerChange] = {}
-    layers = []
+    layers, descents = [], []
     differs = [differing_features(before, after)]
     for t, layer in enumerate(network.layers):
         matrices = before_pass.coefficients[t], after_pass.coefficients[t]
@@ -91,8 +117,21 @@ def find_change(
         if key not in known:
             known[key] = _compare(*matrices, layer.local)
         layers.append(known[key])
-        differs.append(_propagate(layers[-1].indptr, layers[-1].indices, layers[-1].marks, differs[-1]))
-    return Change(network, before, after, before_pass, after_pass, tuple(layers), tuple(differs))
+        descents.append(_find_descents(known[key], differs[-1]))
+        differs.append(np.diff(descents[-1].indptr) > 0)
+    return Change(
+        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents)
+    )
+
+
+def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:
+    """An entry lets a walk in delta down where its coefficient changed, or is kept and leads to a node that differs.
+
+    A row with such an entry belongs to a node whose output can differ.
+    """
+    marks = np.where(differs[layer.indices], layer.marks, layer.marks & ~np.uint8(KEPT)).astype(np.uint8)
+    entries = np.flatnonzero(marks & (KEPT | GAINED | LOST))
+    return Descents(np.searchsorted(entries, layer.indptr), entries, marks)
 
 
 def _compare(
@@ -137,15 +176,3 @@ def _spread_rows(wide_indptr, wide_indices, indptr, indices, data, values):  # t
             while wide_indices[e] != indices[i]:
                 e += 1
             values[e] = data[i]
-
-
-@numba.njit(cache=True, nogil=True)
-def _propagate(indptr, indices, marks, below):  # type: ignore[no-untyped-def]  # noqa: ANN
-    """Nodes whose output can differ: a coefficient of theirs changed, or a kept one leads to a node that differs."""
-    differs = np.zeros(len(indptr) - 1, dtype=np.bool_)
-    for v in range(len(indptr) - 1):
-        for e in range(indptr[v], indptr[v + 1]):
-            if marks[e] & (GAINED | LOST) or (marks[e] & KEPT and below[indices[e]]):
-                differs[v] = True
-                break
-    return differs

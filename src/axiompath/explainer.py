@@ -75,23 +75,28 @@ class Explainer:
     def attribute_many(self, targets: Iterable[int]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
         rows = self._rows_of(targets)
-        needed = self._bytes[rows]
-        for i in np.flatnonzero(needed > self.memory)[:1]:
+        for i in np.flatnonzero(self._bytes[rows] > self.memory)[:1]:
+            needed = self._bytes[rows[i]] / 1e9
             raise MemoryError(
                 f"Node {self.change.before.node_ids[rows[i]]} has {self.num_paths[rows[i]]:,} altered paths, about "
-                f"{needed[i] / 1e9:.1f} GB to walk, more than the budget of {self.memory / 1e9:.1f} GB; "
-                f'pass `memory="{np.ceil(needed[i] / 1e9):.0f}GB"` to Explainer, or explain a node with fewer paths.'
+                f"{needed:.1f} GB to walk, more than the budget of {self.memory / 1e9:.1f} GB; "
+                f'pass `memory="{np.ceil(needed):.0f}GB"` to Explainer, or explain a node with fewer paths.'
             )
-        return self._attribute_batches(rows, needed)
+        return self._attribute_batches(rows)
 
-    def _attribute_batches(self, rows: IntArray, needed: FloatArray) -> Iterator[Attribution]:
+    def _attribute_batches(self, rows: IntArray) -> Iterator[Attribution]:
+        for batch in self._batches(rows):
+            found = walk_paths(self.change, batch)
+            yield from split_by_target(self.change, found, attribute_paths(self.change, found))
+
+    def _batches(self, rows: IntArray) -> Iterator[IntArray]:
+        """Consecutive targets that together fit into the budget; at least one a batch."""
         limit = min(self.memory, BATCH_BYTES)
-        total = np.concatenate([[0.0], np.cumsum(needed)])
+        total = np.concatenate([[0.0], np.cumsum(self._bytes[rows])])
         start = 0
         while start < len(rows):
             stop = max(start + 1, int(np.searchsorted(total, total[start] + limit, side="right")) - 1)
-            found = walk_paths(self.change, rows[start:stop])
-            yield from split_by_target(self.change, found, attribute_paths(self.change, found))
+            yield rows[start:stop]
             start = stop
 
     def _rows_of(self, targets: Iterable[int]) -> IntArray:

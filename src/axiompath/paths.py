@@ -14,6 +14,7 @@ earlier positions hold -1. Local layers add no position, and the layers below th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -28,7 +29,7 @@ IN_DELTA, IN_AFTER, IN_BEFORE = 1, 2, 4
 STATES = IN_DELTA | IN_AFTER | IN_BEFORE
 PATH_OF_AFTER, PATH_OF_BEFORE, CHANGED = 8, 16, 32
 
-NOT_KEPT = GAINED | LOST | AFTER | BEFORE
+WALK_WORK = 30  # operations to write one partial path down, roughly
 
 KINDS = ("gained", "lost", "reweighted", "feature")
 EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
@@ -107,7 +108,7 @@ def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> Floa
     for t in range(lowest, len(change.layers)):
         layer = change.layers[t]
         above = np.zeros_like(below)
-        kernel(layer.indptr, layer.indices, layer.marks, change.differs[t], NEXT, below, above)
+        kernel(layer.indptr, layer.indices, change.descents[t].marks, NEXT, below, above)
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
         if counted.get(t) and lowest == change.lowest_hop and not weigh_states:
             above[[s for s in range(8) if s & (IN_AFTER | IN_BEFORE)]] += 1
@@ -123,15 +124,13 @@ def _as_integers(counts: FloatArray, change: Change) -> IntArray | NDArray[np.ob
 
 
 @numba.njit(cache=True, nogil=True)
-def _count_layer(indptr, indices, marks, differs, following, below, above):  # type: ignore[no-untyped-def]  # noqa: ANN
+def _count_layer(indptr, indices, marks, following, below, above):  # type: ignore[no-untyped-def]  # noqa: ANN
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):
-            u = indices[e]
-            m = marks[e] if differs[u] else marks[e] & NOT_KEPT
             for s in range(1, 8):
-                s_below = following[s, m]
+                s_below = following[s, marks[e]]
                 if s_below:
-                    above[s, v] += below[s_below, u]
+                    above[s, v] += below[s_below, indices[e]]
 
 
 def walk_paths(change: Change, targets: IntArray) -> PathSet:
@@ -164,10 +163,9 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
         paths[rows] = trail_there[suffixes]
         kinds[rows] = _KIND_OF_FLAGS[levels[t].flags[suffixes]]
         bias_rows[t] = np.where(altered > 0, start, -1)
-    layer = change.layers[lowest]
     run_in_pieces(
-        _fill_leaves, len(level.node), layer.indptr, layer.indices, layer.marks, change.differs[lowest], NEXT,
-        _KIND_OF_FLAGS, level.node, level.flags, trail, starts[-1], paths, kinds, entry,
+        _fill_leaves, len(level.node), num_paths * WALK_WORK, *_entries(change, lowest), change.layers[lowest].indices, _KIND_OF_FLAGS,
+        level.node, level.flags, trail, starts[-1], paths, kinds, entry,
     )  # fmt: skip
     return PathSet(targets, indptr, paths, kinds, entry, levels, bias_rows, starts[-1], num_children)
 
@@ -179,14 +177,19 @@ def _start(change: Change, targets: IntArray) -> tuple[Level, NDArray[np.int32]]
     flags = np.full(len(batch), IN_DELTA | PATH_OF_AFTER | PATH_OF_BEFORE, dtype=np.uint8)
     trail = np.full((len(batch), change.network.num_hops + 1), -1, dtype=np.int32)
     trail[:, -1] = node
-    return Level(node, batch, np.arange(len(batch), dtype=np.int32), np.full(len(batch), -1), flags), trail
+    return Level(node, batch, np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int64), flags), trail
+
+
+def _entries(change: Change, t: int) -> tuple[Any, ...]:
+    """What the kernels below need to go over the entries of layer t."""
+    descents = change.descents[t]
+    return change.layers[t].indptr, descents.indptr, descents.entries, descents.marks, NEXT
 
 
 def _count_children(change: Change, t: int, level: Level) -> IntArray:
-    layer = change.layers[t]
     num_children = np.zeros(len(level.node), dtype=np.int64)
     run_in_pieces(
-        _count_children_rows, len(level.node), layer.indptr, layer.indices, layer.marks, change.differs[t], NEXT,
+        _count_children_rows, len(level.node), len(level.node) * WALK_WORK, *_entries(change, t),
         level.node, level.flags, num_children,
     )  # fmt: skip
     return num_children
@@ -195,13 +198,12 @@ def _count_children(change: Change, t: int, level: Level) -> IntArray:
 def _descend(
     change: Change, t: int, level: Level, trail: NDArray[np.int32], num_children: IntArray, position: int
 ) -> tuple[Level, NDArray[np.int32]]:
-    layer = change.layers[t]
     starts = np.concatenate([[0], np.cumsum(num_children)])
     total = int(starts[-1])
     child = Level(*(np.empty(total, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.uint8)))
     child_trail = np.empty((total, trail.shape[1]), dtype=np.int32)
     run_in_pieces(
-        _fill_children, len(level.node), layer.indptr, layer.indices, layer.marks, change.differs[t], NEXT,
+        _fill_children, len(level.node), total * WALK_WORK, *_entries(change, t), change.layers[t].indices,
         level.node, level.target, level.flags, trail, starts, position,
         child.node, child.target, child.parent, child.entry, child.flags, child_trail,
     )  # fmt: skip
@@ -213,17 +215,17 @@ def _place_rows(
 ) -> tuple[list[IntArray], IntArray]:
     """First row of each suffix's paths, an event at a time, so that the rows of one target lie together."""
     num_targets = len(targets)
-    per_target = [
-        np.bincount(target, weights=count, minlength=num_targets).astype(np.int64) for target, count in events
-    ]
-    indptr = np.concatenate([[0], np.cumsum(sum(per_target))]).astype(np.int64)
+    ends = []  # for each event and target: paths of all targets up to and including it
+    for target, count in events:
+        running = np.concatenate([[0], np.cumsum(count)])
+        ends.append((running, running[np.searchsorted(target, np.arange(num_targets), side="right")]))
+    indptr = np.concatenate([[0], sum(end for _, end in ends)])
     free = indptr[:-1].copy()
     starts = []
-    for (target, count), total in zip(events, per_target, strict=True):
-        before_suffix = np.concatenate([[0], np.cumsum(count)])
-        before_target = before_suffix[np.searchsorted(target, np.arange(num_targets))]
-        starts.append(free[target] + before_suffix[:-1] - before_target[target])
-        free += total
+    for (target, _), (running, end) in zip(events, ends, strict=True):
+        first = np.concatenate([[0], end[:-1]])
+        starts.append((free - first)[target] + running[:-1])
+        free += end - first
     return starts, indptr
 
 
@@ -254,52 +256,69 @@ def _flags_below(flags, marks, following):  # type: ignore[no-untyped-def]  # no
     return np.uint8(known)
 
 
+@numba.njit(cache=True, nogil=True, inline="always")
+def _entry_range(v, flags, indptr, descents_indptr):  # type: ignore[no-untyped-def]  # noqa: ANN
+    """Entries to look at below node v: the few descents in delta alone, else the whole row."""
+    if flags & STATES == IN_DELTA:
+        return True, descents_indptr[v], descents_indptr[v + 1]
+    return False, indptr[v], indptr[v + 1]
+
+
 @numba.njit(cache=True, nogil=True)
-def _count_children_rows(start, stop, indptr, indices, marks, differs, following, node, flags, num_children):  # type: ignore[no-untyped-def]  # noqa: ANN
+def _count_children_rows(  # type: ignore[no-untyped-def]  # noqa: ANN
+    start, stop, indptr, descents_indptr, descents, marks, following, node, flags, num_children
+):
     for i in range(start, stop):
-        count = 0
-        for e in range(indptr[node[i]], indptr[node[i] + 1]):
-            m = marks[e] if differs[indices[e]] else marks[e] & NOT_KEPT
-            if following[flags[i] & STATES, m]:
-                count += 1
-        num_children[i] = count
+        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
+        if in_delta:
+            num_children[i] = high - low
+        else:
+            count = 0
+            for e in range(low, high):
+                if following[flags[i] & STATES, marks[e]]:
+                    count += 1
+            num_children[i] = count
 
 
 @numba.njit(cache=True, nogil=True)
 def _fill_children(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, indptr, indices, marks, differs, following, node, target, flags, trail, starts, position,
+    start, stop, indptr, descents_indptr, descents, marks, following, indices,
+    node, target, flags, trail, starts, position,
     child_node, child_target, child_parent, child_entry, child_flags, child_trail,
 ):  # fmt: skip
     for i in range(start, stop):
         j = starts[i]
-        for e in range(indptr[node[i]], indptr[node[i] + 1]):
-            u = indices[e]
-            below = _flags_below(flags[i], marks[e] if differs[u] else marks[e] & NOT_KEPT, following)
+        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
+        for k in range(low, high):
+            e = descents[k] if in_delta else k
+            below = _flags_below(flags[i], marks[e], following)
             if below:
-                child_node[j] = u
+                child_node[j] = indices[e]
                 child_target[j] = target[i]
                 child_parent[j] = i
                 child_entry[j] = e
                 child_flags[j] = below
-                child_trail[j] = trail[i]
-                child_trail[j, position] = u
+                for h in range(trail.shape[1]):
+                    child_trail[j, h] = trail[i, h]
+                child_trail[j, position] = indices[e]
                 j += 1
 
 
 @numba.njit(cache=True, nogil=True)
 def _fill_leaves(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, indptr, indices, marks, differs, following, kind_of_flags, node, flags, trail, rows,
-    paths, kinds, entry,
+    start, stop, indptr, descents_indptr, descents, marks, following, indices, kind_of_flags,
+    node, flags, trail, rows, paths, kinds, entry,
 ):  # fmt: skip
     for i in range(start, stop):
         row = rows[i]
-        for e in range(indptr[node[i]], indptr[node[i] + 1]):
-            u = indices[e]
-            below = _flags_below(flags[i], marks[e] if differs[u] else marks[e] & NOT_KEPT, following)
+        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
+        for k in range(low, high):
+            e = descents[k] if in_delta else k
+            below = _flags_below(flags[i], marks[e], following)
             if below:
-                paths[row, 0] = u
-                for k in range(1, paths.shape[1]):
-                    paths[row, k] = trail[i, k]
+                paths[row, 0] = indices[e]
+                for h in range(1, paths.shape[1]):
+                    paths[row, h] = trail[i, h]
                 kinds[row] = kind_of_flags[below]
                 entry[row] = e
                 row += 1

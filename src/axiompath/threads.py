@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-# Below this many rows a second thread costs more than it brings.
-MIN_ROWS = 256
+# Below this many elementary operations (about a millisecond) a second thread costs more than it brings.
+MIN_WORK = 3e6
 PIECES_PER_CORE = 4
 
 
@@ -27,10 +27,10 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(num_cores(), thread_name_prefix="axiompath")
 
 
-def run_in_pieces(kernel: Callable[..., None], num_rows: int, *args: Any) -> None:
-    """Call kernel(start, stop, *args) so that the pieces cover range(num_rows)."""
+def run_in_pieces(kernel: Callable[..., None], num_rows: int, work: float, *args: Any) -> None:
+    """Call kernel(start, stop, *args) so that the pieces cover range(num_rows), which takes about `work` operations."""
     cores = num_cores()
-    if cores == 1 or num_rows < MIN_ROWS:
+    if cores == 1 or work < MIN_WORK:
         kernel(0, num_rows, *args)
         return
     pieces = min(cores * PIECES_PER_CORE, num_rows)

@@ -1,0 +1,181 @@
+"""How fast is a path? Attribution of all changed nodes, beside two yardsticks in the same run.
+
+(a) the literal twin of tests/references.py, which follows the definition one path at a time;
+(b) one dense float64 matrix product with as many multiply-adds as the paths need.
+
+Also shows that peak memory follows the batch and not the number of targets. Run with AXIOMPATH_DATA set:
+
+    python benchmarks/attribution.py [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from torch_geometric.nn import GCNConv
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from references import LiteralAttribution  # noqa: E402
+
+import axiompath  # noqa: E402
+from axiompath import datasets  # noqa: E402
+from axiompath.attribution import attribute_paths  # noqa: E402
+from axiompath.paths import walk_paths  # noqa: E402
+
+
+class SumGNN(nn.Module):
+    """The paper's network: element-wise sum, ReLU, no bias; or GCN's normalisation."""
+
+    def __init__(self, widths: list[int], normalize: bool) -> None:
+        """One GCNConv between each two widths."""
+        super().__init__()
+        self.convs = nn.ModuleList(
+            GCNConv(a, b, normalize=normalize, bias=False) for a, b in zip(widths[:-1], widths[1:], strict=True)
+        )
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        for conv in self.convs[:-1]:
+            x = torch.relu(conv(x, edge_index))
+        return self.convs[-1](x, edge_index)
+
+
+def best_of(call, repeats: int) -> float:  # noqa: ANN001
+    """Smallest of several timings, seconds."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def multiply_adds(explainer: axiompath.Explainer, batches: list[np.ndarray]) -> float:
+    """What the paths need at least: [num_classes, width] times a vector a leaf, times a matrix a partial path."""
+    network, total = explainer.change.network, 0.0
+    lowest = explainer.change.lowest_hop
+    for batch in batches:
+        found = walk_paths(explainer.change, batch)
+        total += len(found.paths) * network.num_classes * network.layers[lowest].width
+        for t, level in found.levels.items():
+            if t > lowest:
+                total += len(level.node) * network.num_classes * network.layers[t].width * network.layers[t - 1].width
+    return total
+
+
+def dense_product_seconds(num_multiply_adds: float) -> float:
+    """Time of dense square matrix products (float64) that make up this many multiply-adds."""
+    size = 1024
+    a, b = np.random.default_rng(0).normal(size=(2, size, size))
+    each = best_of(lambda: a @ b, 5) / size**3
+    return each * num_multiply_adds
+
+
+def literal_seconds_per_path(explainer: axiompath.Explainer, seconds: float) -> float:
+    """The twin on targets of few paths; forward passes and the search for nodes that differ are not timed."""
+    change = explainer.change
+    twin = LiteralAttribution(change.network, change.before, change.after)
+    twin.known = {(v, t): bool(d) for t, differs in enumerate(change.differs) for v, d in enumerate(differs)}
+    frame = explainer.changes().sort_values("num_paths", kind="stable")
+    small = frame[(frame.num_paths >= 10) & (frame.num_paths <= 3000)].node
+    num_paths = spent = 0.0
+    for target in small.sample(frac=1.0, random_state=0):
+        start = time.perf_counter()
+        num_paths += len(twin(int(target)))
+        spent += time.perf_counter() - start
+        if spent > seconds:
+            break
+    return spent / num_paths
+
+
+def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float) -> dict[str, float | str | int]:
+    """One row of the table."""
+    torch.manual_seed(0)
+    before = datasets.load(name)
+    after = datasets.evolve(before, added=200, seed=0)
+    widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
+    explainer = axiompath.Explainer(SumGNN(widths, normalize).double(), before, after)
+    targets = explainer.changes().node.to_numpy()
+    batches = list(explainer._batches(targets))
+    num_paths = 0
+
+    def attribute_all() -> None:
+        nonlocal num_paths
+        num_paths = 0
+        for batch in batches:
+            found = walk_paths(explainer.change, batch)
+            num_paths += len(attribute_paths(explainer.change, found))
+
+    attribute_all()
+    ours = best_of(attribute_all, 5)
+    through_explainer = best_of(lambda: sum(1 for _ in explainer.attribute_many(targets)), 2)
+    product = dense_product_seconds(multiply_adds(explainer, batches))
+    literal = literal_seconds_per_path(explainer, seconds)
+    return {
+        "graph": name,
+        "layers": depth,
+        "hidden": hidden,
+        "coefficients": "normalised" if normalize else "sum",
+        "targets": len(targets),
+        "paths": num_paths,
+        "ns a path": 1e9 * ours / num_paths,
+        "ns a path, one object a target": 1e9 * through_explainer / num_paths,
+        "literal twin, ns": 1e9 * literal,
+        "twin / ours": literal / (ours / num_paths),
+        "matrix product, ns": 1e9 * product / num_paths,
+        "ours / product": ours / product,
+    }
+
+
+def show_memory(console: Console) -> None:
+    """Peak of traced memory while 1 %, 10 % and 100 % of the targets are attributed, for two batch sizes."""
+    before = datasets.load("amazon_photo")
+    after = datasets.evolve(before, added=200, seed=0)
+    widths = [before.x.shape[1], 16, 16, int(before.y.max()) + 1]
+    table = Table("memory budget", "targets", "paths", "peak MB above start", title="Peak memory, Amazon-Photo, 3 layers")
+    for memory in ("16MB", "64MB"):
+        explainer = axiompath.Explainer(SumGNN(widths, False).double(), before, after, memory=memory)
+        nodes = explainer.changes().node.to_numpy()
+        fits = nodes[explainer._bytes[nodes] <= explainer.memory]
+        for share in (0.01, 0.1, 1.0):
+            chosen = fits[: int(len(fits) * share)]
+            list(explainer.attribute_many(chosen[:5]))
+            tracemalloc.start()
+            num_paths = sum(len(found.paths) for found in explainer.attribute_many(chosen))
+            peak = tracemalloc.get_traced_memory()[1] / 1e6
+            tracemalloc.stop()
+            table.add_row(memory, f"{len(chosen):,}", f"{num_paths:,}", f"{peak:.0f}")
+    console.print(table)
+
+
+def main() -> None:
+    """Print one row a case, then the memory table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the smallest and the largest case alone")
+    quick = parser.parse_args().quick
+    console = Console(width=200)
+    cases = [(n, h, d, z) for n in ("cora", "amazon_photo") for d in (2, 3) for h in (16, 64) for z in (False, True)]
+    if quick:
+        cases = [cases[0], cases[-2]]
+    rows = []
+    for case in cases:
+        rows.append(compare(*case, seconds=2.0))
+        console.print("  ".join(f"{key} {value:,.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rows[-1].items()))
+    table = Table(*rows[0], title="Attribution of all changed nodes, 200 random edges added")
+    for row in rows:
+        table.add_row(*(f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value for value in row.values()))
+    console.print(table)
+    show_memory(console)
+
+
+if __name__ == "__main__":
+    main()
