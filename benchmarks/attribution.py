@@ -24,12 +24,13 @@ from torch import nn
 from torch_geometric.nn import GCNConv
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from references import LiteralAttribution  # noqa: E402
+import itertools
 
-import axiompath  # noqa: E402
-from axiompath import datasets  # noqa: E402
-from axiompath.attribution import attribute_paths  # noqa: E402
-from axiompath.paths import walk_paths  # noqa: E402
+import axiompath
+from axiompath import datasets
+from axiompath.attribution import attribute_paths
+from axiompath.paths import walk_paths
+from references import LiteralAttribution
 
 
 class SumGNN(nn.Module):
@@ -39,7 +40,7 @@ class SumGNN(nn.Module):
         """One GCNConv between each two widths."""
         super().__init__()
         self.convs = nn.ModuleList(
-            GCNConv(a, b, normalize=normalize, bias=False) for a, b in zip(widths[:-1], widths[1:], strict=True)
+            GCNConv(a, b, normalize=normalize, bias=False) for a, b in itertools.pairwise(widths)
         )
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
@@ -141,7 +142,13 @@ def show_memory(console: Console) -> None:
     before = datasets.load("amazon_photo")
     after = datasets.evolve(before, added=200, seed=0)
     widths = [before.x.shape[1], 16, 16, int(before.y.max()) + 1]
-    table = Table("memory budget", "targets", "paths", "peak MB above start", title="Peak memory, Amazon-Photo, 3 layers")
+    table = Table(
+        "memory budget",
+        "targets",
+        "paths",
+        "peak MB above start",
+        title="Peak memory, Amazon-Photo, 3 layers",
+    )
     for memory in ("16MB", "64MB"):
         explainer = axiompath.Explainer(SumGNN(widths, False).double(), before, after, memory=memory)
         nodes = explainer.changes().node.to_numpy()
@@ -169,10 +176,20 @@ def main() -> None:
     rows = []
     for case in cases:
         rows.append(compare(*case, seconds=2.0))
-        console.print("  ".join(f"{key} {value:,.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in rows[-1].items()))
+        console.print(
+            "  ".join(
+                f"{key} {value:,.4g}" if isinstance(value, float) else f"{key} {value}"
+                for key, value in rows[-1].items()
+            )
+        )
     table = Table(*rows[0], title="Attribution of all changed nodes, 200 random edges added")
     for row in rows:
-        table.add_row(*(f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value for value in row.values()))
+        table.add_row(
+            *(
+                f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
+                for value in row.values()
+            )
+        )
     console.print(table)
     show_memory(console)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -118,7 +119,7 @@ class GCNStack(nn.Module):
 
     def __init__(self, widths, activation, bias, **settings):
         super().__init__()
-        pairs = zip(widths[:-1], widths[1:], strict=True)
+        pairs = itertools.pairwise(widths)
         self.convs = nn.ModuleList(GCNConv(a, b, bias=bias, **settings) for a, b in pairs)
         self.activation = activation
         self.dropout = nn.Dropout(0.5)
@@ -136,10 +137,22 @@ def gcn_models(draw):
     depth = draw(st.integers(1, 4))
     activation = draw(
         st.sampled_from(
-            (nn.ReLU(), nn.LeakyReLU(0.1), nn.PReLU(5, 0.3), nn.ELU(1.2), nn.GELU(), nn.SiLU(), nn.Tanh(), nn.Identity())
+            (
+                nn.ReLU(),
+                nn.LeakyReLU(0.1),
+                nn.PReLU(5, 0.3),
+                nn.ELU(1.2),
+                nn.GELU(),
+                nn.SiLU(),
+                nn.Tanh(),
+                nn.Identity(),
+            )
         )
     )
-    settings = {"normalize": draw(st.booleans()), "flow": draw(st.sampled_from(("source_to_target", "target_to_source")))}
+    settings = {
+        "normalize": draw(st.booleans()),
+        "flow": draw(st.sampled_from(("source_to_target", "target_to_source"))),
+    }
     if settings["normalize"]:
         settings["improved"] = draw(st.booleans())
         settings["add_self_loops"] = draw(st.booleans())

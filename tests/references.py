@@ -87,8 +87,7 @@ class LiteralAttribution:
         ]
         parts = [literal_split(*pair) for pair in pairs]
         return tuple(
-            np.array(column)
-            for column in (*zip(*parts, strict=True), [p[1] for p in pairs], [p[0] for p in pairs])
+            np.array(column) for column in (*zip(*parts, strict=True), [p[1] for p in pairs], [p[0] for p in pairs])
         )
 
     def can_differ(self, v, t):
@@ -108,7 +107,11 @@ class LiteralAttribution:
     def rate(self, state, v, t):
         """Rate at node v and layer t (1-based) in a state, a number a neuron."""
         z_before, z_after = self.passes[BEFORE].z[t - 1][v], self.passes[AFTER].z[t - 1][v]
-        start, end = {DELTA: (z_before, z_after), AFTER: (0 * z_after, z_after), BEFORE: (0 * z_before, z_before)}[state]
+        start, end = {
+            DELTA: (z_before, z_after),
+            AFTER: (0 * z_after, z_after),
+            BEFORE: (0 * z_before, z_before),
+        }[state]
         rates = np.ones(len(end))
         for block in self.network.layers[t - 1].blocks:
             if block.activation is not None:
@@ -152,7 +155,11 @@ class LiteralAttribution:
         for u in self.neighbours[t - 1].get(v, ()):
             kept, gained, lost, a_after, a_before = self.coefficients(t - 1, v, u)
             options = {
-                DELTA: [(DELTA, kept if self.can_differ(u, t - 1) else 0 * kept), (AFTER, gained), (BEFORE, -lost)],
+                DELTA: [
+                    (DELTA, kept if self.can_differ(u, t - 1) else 0 * kept),
+                    (AFTER, gained),
+                    (BEFORE, -lost),
+                ],
                 AFTER: [(AFTER, a_after)],
                 BEFORE: [(BEFORE, a_before)],
             }[state]

@@ -1,11 +1,11 @@
 """Attribution: complete, equal to the literal definition, and what the paper says it is."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
-from evolutions import any_networks, aligned, gcn_models, graph_pairs
 from hypothesis import HealthCheck, given, settings
-from references import LiteralAttribution, literal_kinds, literal_lrp
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
@@ -16,7 +16,10 @@ from axiompath import paths as paths_module
 from axiompath.attribution import attribute_paths, estimate_bytes
 from axiompath.change import find_change
 from axiompath.network import run_network
-from axiompath.paths import KINDS, count_paths, walk_paths
+from axiompath.paths import count_paths, walk_paths
+from axiompath.states import KINDS
+from evolutions import aligned, any_networks, gcn_models, graph_pairs
+from references import LiteralAttribution, literal_kinds, literal_lrp
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
@@ -63,7 +66,9 @@ def test_paths_contributions_and_kinds_equal_the_literal_twin(network, graphs):
             np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
         assert [KINDS[kind] for kind in found.kinds[rows]] == literal_kinds(reference, paths)
         change_of_logits = change.after_pass.logits[target] - change.before_pass.logits[target]
-        np.testing.assert_allclose(contributions[rows].sum(axis=0), change_of_logits, atol=1e-9 * scale * max(1, counts[i]))
+        np.testing.assert_allclose(
+            contributions[rows].sum(axis=0), change_of_logits, atol=1e-9 * scale * max(1, counts[i])
+        )
 
 
 class SumGNN(nn.Module):
@@ -71,7 +76,7 @@ class SumGNN(nn.Module):
 
     def __init__(self, *widths):
         super().__init__()
-        pairs = zip(widths[:-1], widths[1:], strict=True)
+        pairs = itertools.pairwise(widths)
         self.convs = nn.ModuleList(GCNConv(a, b, normalize=False, bias=False) for a, b in pairs)
 
     def forward(self, x, edge_index):

@@ -52,8 +52,7 @@ class Activation:
             return quotient
         middle, half = (after + before) / 2, gap / 2
         mean = sum(
-            (w / 2) * self.derivative(middle + u * half)
-            for u, w in zip(GAUSS_NODES, GAUSS_WEIGHTS, strict=True)
+            (w / 2) * self.derivative(middle + u * half) for u, w in zip(GAUSS_NODES, GAUSS_WEIGHTS, strict=True)
         )
         return np.where(short, mean, quotient)
 
@@ -98,13 +97,12 @@ def gelu(approximate: str = "none") -> Activation:
         scale, cubic = np.sqrt(2 / np.pi), 0.044715
 
         def curve(z: FloatArray) -> FloatArray:
-            return np.tanh(scale * (z + cubic * z**3))
+            return np.asarray(np.tanh(scale * (z + cubic * z**3)))
 
         return Activation(
             "gelu",
             value=lambda z: 0.5 * z * (1 + curve(z)),
-            derivative=lambda z: 0.5 * (1 + curve(z))
-            + 0.5 * z * (1 - curve(z) ** 2) * scale * (1 + 3 * cubic * z**2),
+            derivative=lambda z: 0.5 * (1 + curve(z)) + 0.5 * z * (1 - curve(z) ** 2) * scale * (1 + 3 * cubic * z**2),
         )
     return Activation(
         "gelu",

@@ -11,7 +11,7 @@ M [num_classes, width] for each of its states, starting from the identity:
 
 A source g at the end of the path (a leaf's message, or a bias) contributes M @ (rate * g). Only P is stored: M and Q
 of a partial path live in a scratch buffer, and those of the lowest hop, by far the most, are never formed. There the
-sum is taken the other way round, P @ (coefficient * rate * g), which costs one small vector a path. (docs/attribution.md)
+sum is taken the other way round, P @ (coefficient * rate * g), which costs one small vector a path.
 """
 
 from __future__ import annotations
@@ -20,30 +20,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from .activations import FloatArray, IntArray
 from .change import Change
-from .paths import (
-    IN_AFTER,
-    IN_BEFORE,
-    IN_DELTA,
-    KINDS,
-    NUM_STATES,
-    STATES,
-    Level,
-    PathSet,
-    bias_layers,
-    count_paths,
-    count_suffixes,
-)
+from .kernels import multiply_rows, take_sources
+from .paths import Level, PathSet, bias_layers, count_paths, count_suffixes
+from .states import IN_AFTER, IN_BEFORE, IN_DELTA, KINDS, NUM_STATES, STATES
 from .threads import run_in_pieces
-
-# Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
-FAST = {"reassoc", "contract", "nsz"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +61,8 @@ class Attribution:
     def to_frame(self) -> pd.DataFrame:
         """One row a path: its nodes (leaf first), kind, and contribution to each class."""
         nodes = pd.DataFrame(self.paths, columns=[f"hop_{i}" for i in range(self.paths.shape[1])])
-        nodes["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=list(KINDS))
-        shares = pd.DataFrame(
-            self.contributions, columns=[f"class_{i}" for i in range(self.contributions.shape[1])]
-        )
+        nodes["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
+        shares = pd.DataFrame(self.contributions, columns=[f"class_{i}" for i in range(self.contributions.shape[1])])
         return pd.concat([nodes, shares], axis=1)
 
 
@@ -188,14 +172,22 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
     places = np.concatenate([[0], np.cumsum([len(weight) for weight in weights])])
     maps = np.array(
         [
-            [columns[k], widths[k], c.outputs.start, c.outputs.stop - c.outputs.start, places[k], c.weight is not None]
+            [
+                columns[k],
+                widths[k],
+                c.outputs.start,
+                c.outputs.stop - c.outputs.start,
+                places[k],
+                c.weight is not None,
+            ]
             for k, c in enumerate(layer.channels)
         ]
     )
     product = np.empty((num_rows, change.network.num_classes, int(columns[-1])))
     run_in_pieces(
-        _multiply_rows, num_suffixes, product.size * layer.width, *above, level.node, level.parent, level.entry, level.flags, first,
-        layer.width, *_rates(change, t), np.concatenate(weights), maps, product,
+        multiply_rows, num_suffixes, product.size * layer.width, *above,
+        level.node, level.parent, level.entry, level.flags, first, layer.width,
+        *_rates(change, t), np.concatenate(weights), maps, product,
     )  # fmt: skip
     channels = np.array(
         [
@@ -219,7 +211,7 @@ def _take_leaves(change: Change, found: PathSet, above: Above, contributions: Fl
         ]
     )
     run_in_pieces(
-        _take_sources, len(level.node), contributions.size * layer.width, *above,
+        take_sources, len(level.node), contributions.size * layer.width, *above,
         level.node, level.parent, level.entry, level.flags, layer.width, *_rates(change, t),
         found.leaf_rows, found.num_leaves, found.entry, entries.indices, entries.before, entries.after,
         change.differs[t], channels, *change.messages, contributions,
@@ -237,166 +229,9 @@ def _take_biases(change: Change, t: int, level: Level, above: Above) -> FloatArr
     altered = ((level.flags & (IN_AFTER | IN_BEFORE)) != 0).astype(np.int64)
     one, message = np.ones((1, 1)), layer.bias[None]
     run_in_pieces(
-        _take_sources, len(level.node), sources.size * layer.width, *above,
+        take_sources, len(level.node), sources.size * layer.width, *above,
         level.node, level.parent, level.entry, level.flags, layer.width, *_rates(change, t),
         np.arange(len(level.node)), altered, np.zeros(len(level.node), dtype=np.int64), np.zeros(1, dtype=np.int32),
         one, one, np.zeros(1, dtype=np.bool_), np.array([[0, 0, layer.width, 0]]), message, message, sources,
     )  # fmt: skip
     return sources
-
-
-# The kernels call no function on arrays and take no slices where it matters: each would count references, which costs
-# more than the arithmetic and makes threads wait for one another. States are numbered delta 0, after 1, before 2.
-
-
-@numba.njit(cache=True, nogil=True)
-def _factor(above, state, kept, after, before):  # type: ignore[no-untyped-def]  # noqa: ANN
-    """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients."""
-    if above == 0:
-        return kept if state == 0 else after - kept if state == 1 else kept - before
-    if above != state:
-        return 0.0
-    return after if state == 1 else before
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _multiply_rows(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, first,
-    width, has_rates, rates, weights, maps, below,
-):  # fmt: skip
-    num_classes = product.shape[1]
-    q = np.empty((num_classes, width))
-    for m in range(len(maps)):
-        below_column, inputs, below_low = np.uintp(maps[m, 0]), maps[m, 1], np.uintp(maps[m, 2])
-        outputs, place, has_weight = maps[m, 3], maps[m, 4], maps[m, 5]
-        weight = weights[place : place + has_weight * inputs * outputs].reshape(has_weight * inputs, outputs)
-        for i in range(start, stop):
-            p, e, w = parent[i], entry[i], node[i]
-            row = first[i]
-            for state in range(3):
-                if not flags[i] >> state & 1:
-                    continue
-                q[:] = 0.0
-                above_row = above_first[p]
-                for above in range(3):
-                    if not above_flags[p] >> above & 1:
-                        continue
-                    for k in range(len(channels)):
-                        column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
-                        rule = channels[k, 3]
-                        factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule])
-                        if factor != 0.0:
-                            for j in range(num_classes):
-                                for n in range(size):
-                                    d = np.uintp(n)
-                                    q[j, low + d] += factor * product[above_row, j, column + d]
-                    above_row += 1
-                if has_rates:
-                    for j in range(num_classes):
-                        for d in range(width):
-                            q[j, d] *= rates[state, w, d]
-                if not has_weight:
-                    for j in range(num_classes):
-                        for n in range(inputs):
-                            d = np.uintp(n)
-                            below[row, j, below_column + d] = q[j, below_low + d]
-                for j in range(num_classes if has_weight else 0):
-                    # Four rows of W at a time, so that q is loaded once for all four.
-                    for n in range(0, inputs - 3, 4):
-                        s0 = s1 = s2 = s3 = 0.0
-                        for k in range(outputs):
-                            o = np.uintp(k)
-                            s0 += weight[n, o] * q[j, below_low + o]
-                            s1 += weight[n + 1, o] * q[j, below_low + o]
-                            s2 += weight[n + 2, o] * q[j, below_low + o]
-                            s3 += weight[n + 3, o] * q[j, below_low + o]
-                        d = below_column + np.uintp(n)
-                        below[row, j, d] = s0
-                        below[row, j, d + np.uintp(1)] = s1
-                        below[row, j, d + np.uintp(2)] = s2
-                        below[row, j, d + np.uintp(3)] = s3
-                    for n in range(inputs - inputs % 4, inputs):
-                        s0 = 0.0
-                        for k in range(outputs):
-                            o = np.uintp(k)
-                            s0 += weight[n, o] * q[j, below_low + o]
-                        below[row, j, below_column + np.uintp(n)] = s0
-                row += 1
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
-def _take_sources(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, width,
-    has_rates, rates, source_rows, num_sources, source_entry, indices, source_before, source_after, differs,
-    source_channels, y_before, y_after, totals,
-):  # fmt: skip
-    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g)."""
-    num_classes = product.shape[1]
-    g = np.empty((3, width))
-    v = np.empty(width)
-    for i in range(start, stop):
-        p, e_above, w = parent[i], entry[i], node[i]
-        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
-            e = source_entry[row]
-            u = indices[e]
-            for state in range(3):
-                if not flags[i] >> state & 1:
-                    continue
-                for d in range(width):
-                    g[state, d] = 0.0
-                for k in range(len(source_channels)):
-                    column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
-                    size = source_channels[k, 2]
-                    a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
-                    from_after = a_after if state == 1 else 0.0 if state == 2 else a_after
-                    from_before = a_before if state == 2 else 0.0 if state == 1 else -a_before
-                    if not differs[u]:
-                        # One message in both snapshots: read it once.
-                        from_after += from_before
-                        from_before = 0.0
-                    if from_after != 0.0:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[state, low + d] += from_after * y_after[u, column + d]
-                    if from_before != 0.0:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[state, low + d] += from_before * y_before[u, column + d]
-                if has_rates:
-                    for d in range(width):
-                        g[state, d] *= rates[state, w, d]
-            above_row = above_first[p]
-            for above in range(3):
-                if not above_flags[p] >> above & 1:
-                    continue
-                for k in range(len(channels)):
-                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
-                    rule = channels[k, 3]
-                    for d in range(size):
-                        v[d] = 0.0
-                    for state in range(3):
-                        if flags[i] >> state & 1:
-                            factor = _factor(
-                                above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule]
-                            )
-                            if factor != 0.0:
-                                for n in range(size):
-                                    v[n] += factor * g[state, low + np.uintp(n)]
-                    for j in range(0, num_classes - 3, 4):
-                        s0 = s1 = s2 = s3 = 0.0
-                        for n in range(size):
-                            d = column + np.uintp(n)
-                            s0 += product[above_row, j, d] * v[n]
-                            s1 += product[above_row, j + 1, d] * v[n]
-                            s2 += product[above_row, j + 2, d] * v[n]
-                            s3 += product[above_row, j + 3, d] * v[n]
-                        totals[row, j] += s0
-                        totals[row, j + 1] += s1
-                        totals[row, j + 2] += s2
-                        totals[row, j + 3] += s3
-                    for j in range(num_classes - num_classes % 4, num_classes):
-                        s0 = 0.0
-                        for n in range(size):
-                            s0 += product[above_row, j, column + np.uintp(n)] * v[n]
-                        totals[row, j] += s0
-                above_row += 1

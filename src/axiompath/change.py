@@ -14,17 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from .activations import BoolArray, FloatArray, IntArray
+from .kernels import spread_rows
 from .network import ForwardPass, Network, project
 from .snapshot import Snapshot, differing_features
-
-# What an entry (V, U) of a layer has, in any of its rules.
-KEPT, GAINED, LOST, AFTER, BEFORE = 1, 2, 4, 8, 16
+from .states import AFTER, BEFORE, GAINED, KEPT, LOST
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +117,7 @@ def find_change(
         layers.append(known[key])
         descents.append(_find_descents(known[key], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
-    return Change(
-        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents)
-    )
+    return Change(network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents))
 
 
 def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:
@@ -134,9 +130,7 @@ def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:
     return Descents(np.searchsorted(entries, layer.indptr), entries, marks)
 
 
-def _compare(
-    before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array, ...], local: bool
-) -> LayerChange:
+def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array, ...], local: bool) -> LayerChange:
     pattern = sum(abs(matrix).sign() for matrix in (*before, *after))
     assert isinstance(pattern, sparse.csr_array)
     pattern.sort_indices()
@@ -162,17 +156,5 @@ def _spread(indptr: IntArray, indices: NDArray[np.int32], matrix: sparse.csr_arr
     """The matrix's entries in the order of a wider pattern, 0 where it has none."""
     matrix.sort_indices()
     values = np.zeros(len(indices))
-    _spread_rows(
-        indptr, indices, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, values
-    )
+    spread_rows(indptr, indices, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, values)
     return values
-
-
-@numba.njit(cache=True, nogil=True)
-def _spread_rows(wide_indptr, wide_indices, indptr, indices, data, values):  # type: ignore[no-untyped-def]  # noqa: ANN
-    for v in range(len(indptr) - 1):
-        e = wide_indptr[v]
-        for i in range(indptr[v], indptr[v + 1]):
-            while wide_indices[e] != indices[i]:
-                e += 1
-            values[e] = data[i]

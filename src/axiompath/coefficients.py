@@ -95,9 +95,7 @@ def _loops(snapshot: Snapshot) -> tuple[IntArray, IntArray]:
     return nodes, nodes
 
 
-def _assemble(
-    snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray
-) -> sparse.csr_array:
+def _assemble(snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray) -> sparse.csr_array:
     shape = (snapshot.num_nodes, snapshot.num_nodes)
     matrix = sparse.coo_array((weights, (receivers, senders)), shape=shape).tocsr()
     matrix.sum_duplicates()

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
 from .activations import IntArray
+from .snapshot import to_torch_csr
 
 NAMES = (
     "cora",
@@ -38,21 +40,17 @@ def find_root(root: str | Path | None = None) -> Path:
 
 
 def load(name: str, root: str | Path | None = None) -> Data:
-    """A static graph: x as sparse CSR float32, edge_index with both directions, y, and masks where a split is standard."""
+    """A static graph: x as sparse CSR float32, edge_index in both directions, y, masks where a split is standard."""
     if name not in NAMES:
         raise ValueError(f"Expected one of the data sets {', '.join(NAMES)} (got {name!r}).")
     path = find_root(root) / f"{name}.npz"
     if not path.is_file():
         raise FileNotFoundError(f"Expected the data set's file at {path} (found none); put {name}.npz there.")
     with np.load(path, allow_pickle=False) as arrays:
-        x = torch.sparse_csr_tensor(
-            torch.from_numpy(arrays["x_indptr"].astype(np.int64)),
-            torch.from_numpy(arrays["x_indices"].astype(np.int64)),
-            torch.from_numpy(arrays["x_data"].astype(np.float32)),
-            size=tuple(arrays["x_shape"].tolist()),
-        )
+        parts = arrays["x_data"].astype(np.float32), arrays["x_indices"], arrays["x_indptr"]
+        x = sparse.csr_array(parts, shape=tuple(arrays["x_shape"].tolist()))
         data = Data(
-            x=x,
+            x=to_torch_csr(x, torch.float32),
             edge_index=torch.from_numpy(arrays["edge_index"].astype(np.int64)),
             y=torch.from_numpy(arrays["y"].astype(np.int64)),
         )

@@ -48,12 +48,12 @@ class Explainer:
         return estimate_bytes(self.change)
 
     def changes(self) -> pd.DataFrame:
-        """Every node that the change can reach: its classes, KL(after || before) and number of altered paths.
+        """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
 
         Largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
         """
         change = self.change
-        nodes = np.flatnonzero(change.differs[-1] & change.before.present & change.after.present)
+        nodes = np.flatnonzero((self.num_paths > 0) & change.before.present & change.after.present)
         log_before = special.log_softmax(change.before_pass.logits[nodes], axis=1)
         log_after = special.log_softmax(change.after_pass.logits[nodes], axis=1)
         kl = np.maximum((np.exp(log_after) * (log_after - log_before)).sum(axis=1), 0.0)
@@ -110,9 +110,7 @@ class Explainer:
         order = np.argsort(ids, kind="stable")
         rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
         for node in wanted[ids[rows] != wanted][:1]:
-            raise ValueError(
-                f"Expected a target among the {len(ids):,} nodes {ids.min()} to {ids.max()} (got {node})."
-            )
+            raise ValueError(f"Expected a target among the {len(ids):,} nodes {ids.min()} to {ids.max()} (got {node}).")
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
             for node in wanted[~snapshot.present[rows]][:1]:
                 raise ValueError(

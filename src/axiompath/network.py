@@ -144,5 +144,5 @@ def project(h: Features, channel: Channel) -> FloatArray:
     """h @ W of one channel, dense, [num_nodes, outputs]; sparse features are never made dense themselves."""
     columns = h if channel.inputs == slice(0, h.shape[1]) else h[:, channel.inputs]
     if channel.weight is None:
-        return columns.toarray() if sparse.issparse(columns) else columns
+        return np.asarray(columns if isinstance(columns, np.ndarray) else columns.toarray())
     return np.asarray(columns @ channel.weight)

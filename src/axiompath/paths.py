@@ -16,34 +16,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from . import kernels
 from .activations import FloatArray, IntArray
-from .change import AFTER, BEFORE, GAINED, KEPT, LOST, Change
+from .change import Change
+from .states import (
+    IN_AFTER,
+    IN_BEFORE,
+    IN_DELTA,
+    KIND_OF_FLAGS,
+    NEXT,
+    NUM_STATES,
+    PATH_OF_AFTER,
+    PATH_OF_BEFORE,
+)
 from .threads import run_in_pieces
 
-# States of a partial path (several at once), and what else is known of it.
-IN_DELTA, IN_AFTER, IN_BEFORE = 1, 2, 4
-STATES = IN_DELTA | IN_AFTER | IN_BEFORE
-PATH_OF_AFTER, PATH_OF_BEFORE, CHANGED = 8, 16, 32
-
 WALK_WORK = 30  # operations to write one partial path down, roughly
-
-KINDS = ("gained", "lost", "reweighted", "feature")
 EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
-
-
-def _next_states(states: int, marks: int) -> int:
-    delta = states & IN_DELTA and marks & KEPT
-    after = (states & IN_DELTA and marks & GAINED) or (states & IN_AFTER and marks & AFTER)
-    before = (states & IN_DELTA and marks & LOST) or (states & IN_BEFORE and marks & BEFORE)
-    return (IN_DELTA if delta else 0) | (IN_AFTER if after else 0) | (IN_BEFORE if before else 0)
-
-
-NEXT = np.array([[_next_states(s, m) for m in range(32)] for s in range(8)], dtype=np.uint8)
-NUM_STATES = np.array([bin(s).count("1") for s in range(8)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +91,12 @@ def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
     return _count(change, layer + 1, np.float64, False), _count(change, layer + 1, np.float64, True)
 
 
-def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> FloatArray:
+def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
     """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
     counted = bias_layers(change)
-    below = np.zeros((8, change.num_nodes), dtype=dtype)
+    below: NDArray[Any] = np.zeros((8, change.num_nodes), dtype=dtype)
     below[1:] = NUM_STATES[1:, None] if weigh_states else 1
-    kernel = _count_layer.py_func if dtype is object else _count_layer
+    kernel = kernels.count_layer.py_func if dtype is object else kernels.count_layer
     for t in range(lowest, len(change.layers)):
         layer = change.layers[t]
         above = np.zeros_like(below)
@@ -121,16 +113,6 @@ def _as_integers(counts: FloatArray, change: Change) -> IntArray | NDArray[np.ob
     if counts.max(initial=0.0) < EXACT_FLOAT:
         return counts.astype(np.int64)
     return _count(change, change.lowest_hop, object, weigh_states=False)
-
-
-@numba.njit(cache=True, nogil=True)
-def _count_layer(indptr, indices, marks, following, below, above):  # type: ignore[no-untyped-def]  # noqa: ANN
-    for v in range(len(indptr) - 1):
-        for e in range(indptr[v], indptr[v + 1]):
-            for s in range(1, 8):
-                s_below = following[s, marks[e]]
-                if s_below:
-                    above[s, v] += below[s_below, indices[e]]
 
 
 def walk_paths(change: Change, targets: IntArray) -> PathSet:
@@ -151,7 +133,9 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
         if t > lowest:
             level, trail = _descend(change, t, level, trail, num_children, position)
 
-    starts, indptr = _place_rows([(levels[t].target, n) for t, n, _ in events] + [(level.target, num_children)], targets)
+    starts, indptr = _place_rows(
+        [(levels[t].target, n) for t, n, _ in events] + [(level.target, num_children)], targets
+    )
     num_paths = int(indptr[-1])
     paths = np.empty((num_paths, trail.shape[1]), dtype=np.int64)
     kinds = np.empty(num_paths, dtype=np.int8)
@@ -161,11 +145,11 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
         suffixes = np.flatnonzero(altered)
         rows = start[suffixes]
         paths[rows] = trail_there[suffixes]
-        kinds[rows] = _KIND_OF_FLAGS[levels[t].flags[suffixes]]
+        kinds[rows] = KIND_OF_FLAGS[levels[t].flags[suffixes]]
         bias_rows[t] = np.where(altered > 0, start, -1)
     run_in_pieces(
-        _fill_leaves, len(level.node), num_paths * WALK_WORK, *_entries(change, lowest), change.layers[lowest].indices, _KIND_OF_FLAGS,
-        level.node, level.flags, trail, starts[-1], paths, kinds, entry,
+        kernels.fill_leaves, len(level.node), num_paths * WALK_WORK, *_entries(change, lowest),
+        change.layers[lowest].indices, KIND_OF_FLAGS, level.node, level.flags, trail, starts[-1], paths, kinds, entry,
     )  # fmt: skip
     return PathSet(targets, indptr, paths, kinds, entry, levels, bias_rows, starts[-1], num_children)
 
@@ -189,7 +173,7 @@ def _entries(change: Change, t: int) -> tuple[Any, ...]:
 def _count_children(change: Change, t: int, level: Level) -> IntArray:
     num_children = np.zeros(len(level.node), dtype=np.int64)
     run_in_pieces(
-        _count_children_rows, len(level.node), len(level.node) * WALK_WORK, *_entries(change, t),
+        kernels.count_children, len(level.node), len(level.node) * WALK_WORK, *_entries(change, t),
         level.node, level.flags, num_children,
     )  # fmt: skip
     return num_children
@@ -200,19 +184,20 @@ def _descend(
 ) -> tuple[Level, NDArray[np.int32]]:
     starts = np.concatenate([[0], np.cumsum(num_children)])
     total = int(starts[-1])
-    child = Level(*(np.empty(total, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.uint8)))
+    child = Level(
+        np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32),
+        np.empty(total, np.int64), np.empty(total, np.uint8),
+    )  # fmt: skip
     child_trail = np.empty((total, trail.shape[1]), dtype=np.int32)
     run_in_pieces(
-        _fill_children, len(level.node), total * WALK_WORK, *_entries(change, t), change.layers[t].indices,
+        kernels.fill_children, len(level.node), total * WALK_WORK, *_entries(change, t), change.layers[t].indices,
         level.node, level.target, level.flags, trail, starts, position,
         child.node, child.target, child.parent, child.entry, child.flags, child_trail,
     )  # fmt: skip
     return child, child_trail
 
 
-def _place_rows(
-    events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray
-) -> tuple[list[IntArray], IntArray]:
+def _place_rows(events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray) -> tuple[list[IntArray], IntArray]:
     """First row of each suffix's paths, an event at a time, so that the rows of one target lie together."""
     num_targets = len(targets)
     ends = []  # for each event and target: paths of all targets up to and including it
@@ -227,98 +212,3 @@ def _place_rows(
         starts.append((free - first)[target] + running[:-1])
         free += end - first
     return starts, indptr
-
-
-def _kind_of_flags(flags: int) -> int:
-    if not flags & PATH_OF_BEFORE:
-        return KINDS.index("gained")
-    if not flags & PATH_OF_AFTER:
-        return KINDS.index("lost")
-    return KINDS.index("reweighted" if flags & CHANGED else "feature")
-
-
-_KIND_OF_FLAGS = np.array([_kind_of_flags(flags) for flags in range(64)], dtype=np.int8)
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def _flags_below(flags, marks, following):  # type: ignore[no-untyped-def]  # noqa: ANN
-    """Flags of a path that goes over an entry with these marks; 0 where it cannot."""
-    states = following[flags & STATES, marks]
-    if states == 0:
-        return np.uint8(0)
-    known = states | (flags & CHANGED)
-    if marks & AFTER:
-        known |= flags & PATH_OF_AFTER
-    if marks & BEFORE:
-        known |= flags & PATH_OF_BEFORE
-    if marks & (GAINED | LOST):
-        known |= CHANGED
-    return np.uint8(known)
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def _entry_range(v, flags, indptr, descents_indptr):  # type: ignore[no-untyped-def]  # noqa: ANN
-    """Entries to look at below node v: the few descents in delta alone, else the whole row."""
-    if flags & STATES == IN_DELTA:
-        return True, descents_indptr[v], descents_indptr[v + 1]
-    return False, indptr[v], indptr[v + 1]
-
-
-@numba.njit(cache=True, nogil=True)
-def _count_children_rows(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, indptr, descents_indptr, descents, marks, following, node, flags, num_children
-):
-    for i in range(start, stop):
-        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
-        if in_delta:
-            num_children[i] = high - low
-        else:
-            count = 0
-            for e in range(low, high):
-                if following[flags[i] & STATES, marks[e]]:
-                    count += 1
-            num_children[i] = count
-
-
-@numba.njit(cache=True, nogil=True)
-def _fill_children(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, indptr, descents_indptr, descents, marks, following, indices,
-    node, target, flags, trail, starts, position,
-    child_node, child_target, child_parent, child_entry, child_flags, child_trail,
-):  # fmt: skip
-    for i in range(start, stop):
-        j = starts[i]
-        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
-        for k in range(low, high):
-            e = descents[k] if in_delta else k
-            below = _flags_below(flags[i], marks[e], following)
-            if below:
-                child_node[j] = indices[e]
-                child_target[j] = target[i]
-                child_parent[j] = i
-                child_entry[j] = e
-                child_flags[j] = below
-                for h in range(trail.shape[1]):
-                    child_trail[j, h] = trail[i, h]
-                child_trail[j, position] = indices[e]
-                j += 1
-
-
-@numba.njit(cache=True, nogil=True)
-def _fill_leaves(  # type: ignore[no-untyped-def]  # noqa: ANN
-    start, stop, indptr, descents_indptr, descents, marks, following, indices, kind_of_flags,
-    node, flags, trail, rows, paths, kinds, entry,
-):  # fmt: skip
-    for i in range(start, stop):
-        row = rows[i]
-        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
-        for k in range(low, high):
-            e = descents[k] if in_delta else k
-            below = _flags_below(flags[i], marks[e], following)
-            if below:
-                paths[row, 0] = indices[e]
-                for h in range(1, paths.shape[1]):
-                    paths[row, h] = trail[i, h]
-                kinds[row] = kind_of_flags[below]
-                entry[row] = e
-                row += 1

@@ -7,8 +7,9 @@ a node that only the other snapshot has is kept as a row that is not `present`: 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch_geometric.data import Data, HeteroData
 
 from .activations import BoolArray, FloatArray, IntArray
 
-Features = FloatArray | sparse.csr_array
+Features: TypeAlias = FloatArray | sparse.csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,20 @@ def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
     return np.asarray(changed | (before.present != after.present), dtype=np.bool_)
 
 
+def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
+    """A scipy matrix as torch sparse CSR."""
+    rows = sparse.csr_array(matrix)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(rows.indptr.astype(np.int64)),
+            torch.from_numpy(rows.indices.astype(np.int64)),
+            torch.from_numpy(rows.data).to(dtype),
+            size=rows.shape,
+            check_invariants=True,
+        )
+
+
 def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
     if np.array_equal(snapshot.node_ids, node_ids):
         return snapshot
@@ -101,9 +116,7 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
         x[position] = snapshot.x
     present = np.zeros(total, dtype=np.bool_)
     present[position] = True
-    return replace(
-        snapshot, x=x, edge_index=position[snapshot.edge_index], node_ids=node_ids, present=present
-    )
+    return replace(snapshot, x=x, edge_index=position[snapshot.edge_index], node_ids=node_ids, present=present)
 
 
 def _read_features(x: Any, name: str) -> Features:
@@ -125,7 +138,7 @@ def _read_features(x: Any, name: str) -> Features:
         )
     if features.shape[0] == 0:
         raise ValueError(f"Expected `{name}` to have at least one node (got an empty graph).")
-    values = features.data if sparse.issparse(features) else features
+    values: FloatArray = np.asarray(features.data if sparse.issparse(features) else features)
     if not np.isfinite(values).all():
         raise ValueError(
             f"Expected finite features in `{name}.x` (got {_describe_bad(values)}); "
@@ -154,9 +167,7 @@ def _read_edge_index(edge_index: Any, num_nodes: int, name: str) -> IntArray:
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ValueError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
     if not np.issubdtype(edges.dtype, np.integer):
-        raise TypeError(
-            f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`."
-        )
+        raise TypeError(f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`.")
     if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
         worst = edges.max() if edges.max() >= num_nodes else edges.min()
         raise ValueError(

@@ -6,6 +6,7 @@ does not depend on how the range was cut.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,5 +37,5 @@ def run_in_pieces(kernel: Callable[..., None], num_rows: int, work: float, *args
     pieces = min(cores * PIECES_PER_CORE, num_rows)
     bounds = [num_rows * i // pieces for i in range(pieces + 1)]
     pool = _pool(os.getpid())  # a forked child must not wait for its parent's threads
-    for done in [pool.submit(kernel, *ends, *args) for ends in zip(bounds[:-1], bounds[1:], strict=True)]:
+    for done in [pool.submit(kernel, *ends, *args) for ends in itertools.pairwise(bounds)]:
         done.result()

@@ -16,7 +16,7 @@ from ..network import Block, Channel, Layer, Network
 from .convolutions import READERS, Call
 from .forms import Form, base_form
 from .functions import ACTIVATIONS, FINAL, UNCHANGED, check_dropout
-from .recording import EDGE_INDEX, EDGE_WEIGHT, X, Recording, Ref, Step, UnreadableModel, place_of
+from .recording import EDGE_INDEX, EDGE_WEIGHT, Recording, Ref, Step, UnreadableModel, X, place_of
 
 INPUT = 0
 
@@ -146,7 +146,8 @@ def _lay_out(bases: list[Base]) -> tuple[Layer, ...]:
     columns = {INPUT: slice(0, bases[INPUT].width)}
     for level in range(1, depth + 1):
         held = [
-            i for i, base in enumerate(bases)
+            i
+            for i, base in enumerate(bases)
             if (base.level == level and last_use[i] >= level) or (base.level < level < last_use[i])
         ]
         ends = np.cumsum([bases[i].width for i in held])
@@ -167,8 +168,7 @@ def _make_layer(
         if base.form is None or base.level < level:
             channels.append(Channel(Identity(), None, columns[i], outputs))
             continue
-        for term in base.form.terms:
-            channels.append(Channel(term.coefficients, term.weight, columns[term.base], outputs))
+        channels += [Channel(term.coefficients, term.weight, columns[term.base], outputs) for term in base.form.terms]
         if base.form.bias is not None:
             bias[outputs] = base.form.bias
         blocks.append(Block(outputs, base.activation, base.form.name, base.recorded))

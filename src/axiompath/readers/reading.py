@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from ..activations import FloatArray
+from ..activations import IntArray
 from ..network import ForwardPass, Network, run_network
 from ..snapshot import Snapshot
 from .assembly import assemble_network
@@ -40,17 +40,17 @@ def read_network(
     return reading.network, passes[0], passes[1]
 
 
-def rows_of(snapshot: Snapshot, data: Data) -> FloatArray | slice:
+def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:
     """Rows of an aligned snapshot in the order of the user's own graph."""
     n_id = data.get("n_id")
     if n_id is None:
         return slice(0, data.x.shape[0])
     order = np.argsort(snapshot.node_ids)
-    return order[np.searchsorted(snapshot.node_ids, np.asarray(n_id), sorter=order)]
+    return np.asarray(order[np.searchsorted(snapshot.node_ids, np.asarray(n_id), sorter=order)], dtype=np.int64)
 
 
 def _check_values(
-    network: Network, computed: ForwardPass, recording: Recording, rows: FloatArray | slice, name: str
+    network: Network, computed: ForwardPass, recording: Recording, rows: IntArray | slice, name: str
 ) -> None:
     tolerance = TOLERANCES.get(recording.dtype, HALF_TOLERANCE)
     for t, layer in enumerate(network.layers):

@@ -21,6 +21,8 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
+from ..snapshot import to_torch_csr
+
 
 class UnreadableModel(ValueError):
     """The model has a part that the normal form cannot express, or that was read wrongly."""
@@ -60,8 +62,27 @@ class Recording:
 
 
 # Questions about a value's form, not its content.
-SHAPE_QUERIES = {"__get__", "size", "dim", "ndimension", "numel", "__len__", "is_floating_point", "get_device"}
-DECISIONS = {"__bool__", "__int__", "__float__", "__index__", "__contains__", "item", "tolist", "numpy", "equal"}
+SHAPE_QUERIES = {
+    "__get__",
+    "size",
+    "dim",
+    "ndimension",
+    "numel",
+    "__len__",
+    "is_floating_point",
+    "get_device",
+}
+DECISIONS = {
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "__contains__",
+    "item",
+    "tolist",
+    "numpy",
+    "equal",
+}
 
 
 class Recorder(TorchFunctionMode):
@@ -140,16 +161,18 @@ def copy_model(model: Any) -> nn.Module:
             f"Parameter {lazy[0]} has no shape yet; run the model once on your data, then pass it here."
         )
     for name, value in model.named_parameters():
+        if value.is_meta:
+            raise UnreadableModel(f"Parameter {name} has no data (device meta); load the trained weights first.")
         if not torch.isfinite(value).all():
             raise UnreadableModel(f"Parameter {name} holds NaN or infinite values; the training run may have diverged.")
-    duplicate = copy.deepcopy(model).cpu().eval()
+    duplicate: nn.Module = copy.deepcopy(model).cpu().eval()
     for module in duplicate.modules():
         # A cached normalisation belongs to the graph that the model saw first, not to these snapshots.
         for cache in ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h"):
             if getattr(module, cache, None) is not None:
                 setattr(module, cache, None)
         if getattr(module, "cached", False) is True:
-            module.cached = False  # type: ignore[assignment]
+            setattr(module, "cached", False)  # noqa: B010 (a plain attribute, which the type of a module hides)
     return duplicate
 
 
@@ -178,7 +201,7 @@ def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> 
         handles.append(module.register_forward_pre_hook(lambda *_, name=name: recorder.places.append(name)))
         handles.append(module.register_forward_hook(leave, always_call=True))
         if type(module) in leaves or isinstance(module, MessagePassing):
-            module.forward = _as_leaf(module, recorder)  # type: ignore[method-assign]
+            module.forward = _as_leaf(module, recorder)
             wrapped.append(module)
     try:
         with torch.no_grad(), recorder:
@@ -197,8 +220,8 @@ def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> 
             del module.forward
     if not isinstance(result, torch.Tensor):
         raise UnreadableModel(
-            f"Expected the model to return one tensor of logits [num_nodes, num_classes] (got {type(result).__name__}); "
-            "wrap it in a module that returns the logits alone."
+            "Expected the model to return one tensor of logits [num_nodes, num_classes] "
+            f"(got {type(result).__name__}); wrap it in a module that returns the logits alone."
         )
     output = recorder.refs.get(id(result))
     if output is None:
@@ -230,13 +253,7 @@ def _takes_edge_weight(model: nn.Module) -> bool:
 
 def _features_for_model(x: Any, dtype: torch.dtype) -> torch.Tensor:
     if sparse.issparse(x):
-        rows = sparse.csr_array(x)
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(rows.indptr.astype("int64")),
-            torch.from_numpy(rows.indices.astype("int64")),
-            torch.from_numpy(rows.data).to(dtype),
-            size=rows.shape,
-        )
+        return to_torch_csr(x, dtype)
     value = torch.as_tensor(x).detach().cpu()
     # Never the user's own tensor: an in-place function in the model would write into it.
     return value.to(dtype, copy=True)

@@ -1,0 +1,1 @@
+"""The paper's protocol, one file an experiment."""

@@ -1,0 +1,36 @@
+"""settings -> the paper's network: element-wise sum aggregation, ReLU between layers, no bias."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import nn
+from torch_geometric.nn import GCNConv
+
+
+class SumGNN(nn.Module):
+    """GCNConv layers without normalisation, self-loops or bias: h = relu(A h W) and logits = A h W."""
+
+    def __init__(self, widths: list[int]) -> None:
+        """One layer between each two widths."""
+        super().__init__()
+        pairs = itertools.pairwise(widths)
+        self.convs = nn.ModuleList(GCNConv(a, b, normalize=False, bias=False) for a, b in pairs)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """Logits, [num_nodes, num_classes]."""
+        for conv in list(self.convs)[:-1]:
+            x = torch.relu(conv(x, edge_index))
+        logits: torch.Tensor = self.convs[-1](x, edge_index)
+        return logits
+
+
+def random_sum_gnn(widths: list[int], seed: int) -> SumGNN:
+    """A SumGNN with random float64 parameters, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    model = SumGNN(widths).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=parameter.shape[1] ** -0.5, generator=generator)
+    return model

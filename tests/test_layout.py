@@ -1,0 +1,70 @@
+"""The data's way through the program can be read off one list: a file imports only from files above its own."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
+
+ORDER = [
+    "activations",
+    "snapshot",
+    "coefficients",
+    "network",
+    "readers.recording",
+    "readers.forms",
+    "readers.convolutions",
+    "readers.functions",
+    "readers.assembly",
+    "readers.reading",
+    "readers",
+    "threads",
+    "states",
+    "kernels",
+    "change",
+    "paths",
+    "attribution",
+    "explainer",
+    "datasets",
+    "experiments.models",
+    "experiments.preservation",
+    "experiments",
+    "demo",
+    "cli",
+    "",
+]
+
+
+def module_name(path):
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+FILES = {module_name(path): path for path in SOURCE.rglob("*.py")}
+
+
+def imported(path):
+    """Modules of the package that a file imports, as names relative to it."""
+    package = list(path.relative_to(SOURCE).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                longer = ".".join([*base, alias.name])
+                yield longer if longer in FILES else ".".join(base)
+
+
+def test_every_file_has_its_place():
+    assert sorted(FILES) == sorted(ORDER)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_imports_point_upwards(name):
+    allowed = set(ORDER[: ORDER.index(name)])
+    assert set(imported(FILES[name])) <= allowed
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_every_file_says_what_it_is(name):
+    assert ast.get_docstring(ast.parse(FILES[name].read_text()))
