@@ -25,6 +25,7 @@ ORDER = [
     "change",
     "paths",
     "attribution",
+    "replay",
     "explainer",
     "datasets",
     "experiments.models",

@@ -37,6 +37,12 @@ class LayerChange:
     marks: NDArray[np.uint8]  # [num_entries]: KEPT | GAINED | LOST | AFTER | BEFORE
     local: bool
 
+    @cached_property
+    def keys(self) -> IntArray:
+        """V * num_nodes + U of every entry, ascending, to find entries by."""
+        num_nodes = len(self.indptr) - 1
+        return np.repeat(np.arange(num_nodes), np.diff(self.indptr)) * num_nodes + self.indices
+
 
 @dataclass(frozen=True, eq=False)
 class Descents:
