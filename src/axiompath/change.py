@@ -126,6 +126,13 @@ def find_change(
     return Change(network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents))
 
 
+def rows_of(indptr: IntArray, nodes: IntArray) -> IntArray:
+    """Entries of these rows, one row after the other."""
+    counts = indptr[nodes + 1] - indptr[nodes]
+    offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.repeat(indptr[nodes], counts) + offset)
+
+
 def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:
     """An entry lets a walk in delta down where its coefficient changed, or is kept and leads to a node that differs.
 

@@ -273,3 +273,81 @@ def take_sources(
                             s0 += product[above_row, j, column + np.uintp(n)] * v[n]
                         totals[row, j] += s0
                 above_row += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def bound_leaves(indptr, indices, after, channels, y, bounds):
+    """bounds[v] = element-wise max over u of |sum over channels of a[v, u] y_u|."""
+    g = np.empty(bounds.shape[1])
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            g[:] = 0.0
+            for k in range(len(channels)):
+                for d in range(channels[k, 2]):
+                    g[channels[k, 1] + d] += after[e, channels[k, 3]] * y[indices[e], channels[k, 0] + d]
+            for d in range(len(g)):
+                bounds[v, d] = max(bounds[v, d], abs(g[d]))
+
+
+@numba.njit(cache=True, nogil=True)
+def offer_leaves(indptr, indices, marks, after, channels, y, node, q, bounds, threshold, scores, suffix, leaf):
+    """Put the leaves with the largest scores q @ (a y) above the threshold into scores, suffix and leaf."""
+    if len(scores) == 0:
+        return
+    worst = 0
+    for i in range(len(node)):
+        v = node[i]
+        reach = 0.0
+        for d in range(q.shape[1]):
+            reach += abs(q[i, d]) * bounds[v, d]
+        if reach <= max(threshold, scores[worst]):
+            continue
+        for e in range(indptr[v], indptr[v + 1]):
+            if not marks[e] & AFTER:
+                continue
+            u = indices[e]
+            score = 0.0
+            for k in range(len(channels)):
+                part = 0.0
+                for d in range(channels[k, 2]):
+                    part += q[i, channels[k, 1] + d] * y[u, channels[k, 0] + d]
+                score += after[e, channels[k, 3]] * part
+            if score > threshold and score > scores[worst]:
+                scores[worst], suffix[worst], leaf[worst] = score, i, u
+                for j in range(len(scores)):
+                    if scores[j] < scores[worst]:
+                        worst = j
+
+
+@numba.njit(cache=True, nogil=True)
+def edge_gradients(indptr, indices, after, nodes, gradient, message, total):
+    """Add gradient[v] @ (a[v, u] message[u]) to the entries of the rows `nodes`, one row after the other."""
+    i = 0
+    for n in range(len(nodes)):
+        for e in range(indptr[nodes[n]], indptr[nodes[n] + 1]):
+            if after[e] != 0.0:
+                part = 0.0
+                for d in range(gradient.shape[1]):
+                    part += gradient[n, d] * message[indices[e], d]
+                total[i] += after[e] * part
+            i += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def best_continuations(indptr, indices, marks, entry_scores, here, where, below, found, child, rank):
+    """The largest entry score + score below of every node, largest first; earlier entries first among equals."""
+    size = found.shape[1]
+    for i in range(len(here)):
+        for e in range(indptr[here[i]], indptr[here[i] + 1]):
+            if not marks[e] & AFTER:
+                continue
+            c = where[indices[e]]
+            for r in range(below.shape[1]):
+                score = entry_scores[e] + below[c, r]
+                if not score > found[i, size - 1]:
+                    break  # the continuations of one node come in descending order
+                j = size - 1
+                while j > 0 and found[i, j - 1] < score:
+                    found[i, j], child[i, j], rank[i, j] = found[i, j - 1], child[i, j - 1], rank[i, j - 1]
+                    j -= 1
+                found[i, j], child[i, j], rank[i, j] = score, c, r
