@@ -1,8 +1,8 @@
 """An optimal x -> an optimal x with at most c + 1 fractional entries.
 
-The relaxation's minimiser is not unique: the objective sees x only through B'x in R^c, and any move along a null
-vector of the columns (B_i, 1) keeps both B'x and the sum. Such moves can always push one more entry to 0 or 1
-until the fractional entries' columns are independent, of which there are at most c + 1. This is the crossover of
+The relaxation's minimiser is not unique: the objective sees x only through B'x in R^c, and any move along a
+null vector of the columns (B_i, 1) keeps both B'x and the sum. Such moves can push one more entry to a bound
+until the fractional entries' columns are independent: then they are at most c + 1. This is the crossover of
 linear programming: a basis of independent columns is grown, and every other fractional entry is moved to a
 bound while the basic ones make up for it; a basic entry that reaches a bound first leaves the basis.
 """
@@ -55,13 +55,14 @@ def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
     scale = scale if scale > 0.0 else 1.0
     for j in range(c):
         image[j] /= scale
-    w = max(n - image[c], 0.0) if at_most else 0.0
-    image[c] = n
+    w = 0.0
+    if at_most:
+        w = max(n - float(image[c]), 0.0)
 
     inverse = np.eye(size)
     basic = np.full(size, -1)
     v = np.empty(size)
-    # The slack of "at most n" is entry m, with column (0, 1) and no upper bound. It enters first if it is there.
+    # The slack of "at most n" is entry m, with column (0, 1) and no upper bound. It enters first.
     if w > 1e-9:
         basic[c] = m
     else:
@@ -118,8 +119,8 @@ def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
             basic[r] = e
     # Many small moves add up their rounding; two corrections of the basic entries take it back.
     for _ in range(2):
-        for k in range(c):
-            v[k] = image[k]
+        for j in range(c):
+            v[j] = image[j]
         v[c] = n - w
         for i in range(m):
             if x[i] != 0.0:

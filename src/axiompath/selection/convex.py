@@ -2,10 +2,10 @@
 
     minimise over x in [0,1]^m, sum x = n:   logsumexp(a + B'x)
 
-Up to a few thousand paths the interior-point method sees all of them. Beyond that it sees a growing shortlist:
-solve on the shortlist, price every path once with the dual point found, add the paths whose price is below the
-threshold, repeat until none matters. The paths outside have weight 0, and the last pricing is the certificate
-for all of them.
+Up to some thousand paths the interior-point method sees all of them. Beyond that it sees a growing shortlist:
+solve on the shortlist, price every path once with the dual point found, add the paths whose price is below
+the threshold, repeat until none matters. The paths outside have weight 0, and the last pricing is the
+certificate for all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from numba import njit
 
 from axiompath.selection.basic import reduce_to_basic
 from axiompath.selection.interior import solve_relaxation
-from axiompath.selection.objective import Floats, Ints, entropy_term, log_sum_exp, price_rows
+from axiompath.selection.objective import (
+    Floats,
+    Ints,
+    copy_into,
+    entropy_term,
+    log_softmax,
+    log_sum_exp,
+    price_rows,
+)
 from axiompath.selection.ranking import n_smallest, sum_of_smallest
 
 # Relative to max(1, divergence). Ten times below what a divergence is ever quoted to.
@@ -29,7 +37,7 @@ _ROUNDS = 40
 def weigh_rows(rows: Floats, offset: Floats, x: Floats, u: Floats) -> None:
     """u = a + B'x."""
     m, c = rows.shape
-    u[:] = offset
+    copy_into(u, offset)
     for i in range(m):
         if x[i] != 0.0:
             for j in range(c):
@@ -40,15 +48,16 @@ def weigh_rows(rows: Floats, offset: Floats, x: Floats, u: Floats) -> None:
 def _solve_shortlisted(
     rows: Floats, offset: Floats, n: int, at_most: bool, x: Floats, log_p: Floats, warm: bool, prices: Floats
 ) -> int:
-    """Solve the relaxation over all rows handing the solver all of them, or a growing shortlist. Returns iterations."""
+    """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations."""
     m, c = rows.shape
     listed = np.ones(m, np.bool_)
     if m > _DIRECT and n < m // 8:
         u = np.empty(c)
         weigh_rows(rows, offset, x, u)
-        log_p[:] = u - log_sum_exp(u)
-        price_rows(rows, np.exp(log_p), prices)
-        listed[:] = x > 0.0
+        log_softmax(u, log_p)
+        price_rows(rows, log_p, prices)
+        for i in range(m):
+            listed[i] = x[i] > 0.0
         for i in n_smallest(prices, n + _SHORTLIST):
             listed[i] = True
     iterations = 0
@@ -61,7 +70,7 @@ def _solve_shortlisted(
         x[:] = 0.0
         reduce_to_basic(part, n, at_most, part_x)
         x[shortlist] = part_x
-        price_rows(rows, np.exp(log_p), prices)
+        price_rows(rows, log_p, prices)
         missing = 0.0
         violators = 0
         for i in range(m):
@@ -74,8 +83,10 @@ def _solve_shortlisted(
             for i in range(m):
                 listed[i] = listed[i] or prices[i] < nu
         else:
-            keys = np.where(listed, np.inf, prices)
-            for i in n_smallest(keys, n + _SHORTLIST // 2):
+            for i in range(m):
+                if listed[i]:
+                    prices[i] = np.inf
+            for i in n_smallest(prices, n + _SHORTLIST // 2):
                 listed[i] = True
         warm = True
     return iterations
@@ -95,9 +106,8 @@ def relax(
     if n == 0 or m == 0 or (n >= m and not at_most):
         x[:] = 0.0 if n == 0 else 1.0
         weigh_rows(rows, offset, x, u)
-        value = log_sum_exp(u)
-        log_p[:] = u - value
-        price_rows(rows, np.exp(log_p), prices)
+        value = log_softmax(u, log_p)
+        price_rows(rows, log_p, prices)
         return value, max(value, 0.0), 0
     iterations = _solve_shortlisted(rows, offset, n, at_most, x, log_p, warm, prices)
     weigh_rows(rows, offset, x, u)

@@ -1,8 +1,8 @@
 """Normal form -> the best set of all, for as many paths as that is possible.
 
-`compare_all` looks at every set of a given size. `meet_in_the_middle` does the same for up to twenty-odd paths
-while looking at few: it lists the subsets of either half of the paths, sorted by their projection d.y on one
-direction d, and joins only those whose joint projection lies in the slab that a better set must lie in.
+`compare_all` looks at every set of a given size. `meet_in_the_middle` does the same for up to some twenty
+paths while looking at few: it lists the subsets of either half of the paths, sorted by their projection d.y
+on one direction d, and joins only those whose joint projection lies in the slab that a better set must lie in.
 
 The slab follows from the dual bound of the module `objective`. Every y = B'x has q.y = 0, so for p = q + t d
 with sum d = 0 and p >= 0,
@@ -17,7 +17,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats, Ints, log_sum_exp
+from axiompath.selection.objective import Floats, Ints, copy_into, log_sum_exp
+
+# Two sets whose values differ by less, relative to max(1, value), are equally good.
+TIE = 1e-13
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -36,13 +39,13 @@ def count_sets(m: int, n: int, at_most: bool, limit: int) -> int:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def compare_all(rows: Floats, u: Floats, least: int, most: int, best: Ints) -> tuple[float, int]:
-    """The best set of `least` to `most` rows added to u: its value and size, its members written into `best`."""
+    """The best set of `least` to `most` rows added to u: its value and size; its members go into `best`."""
     m, c = rows.shape
     lowest = np.inf
     size = 0
     picked = np.empty(most, np.int64)
     sums = np.empty((most + 1, c))
-    sums[0] = u
+    copy_into(sums[0], u)
     for k in range(least, most + 1):
         for i in range(k):
             picked[i] = i
@@ -55,7 +58,7 @@ def compare_all(rows: Floats, u: Floats, least: int, most: int, best: Ints) -> t
             if value < lowest:
                 lowest = value
                 size = k
-                best[:k] = picked[:k]
+                copy_into(best, picked[:k])
             level = k - 1
             while level >= 0 and picked[level] == m - k + level:
                 level -= 1
@@ -105,10 +108,10 @@ def _sorted_subsets(values: Floats) -> tuple[Ints, Floats, Ints]:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _subset_factors(rows: Floats, masks: Ints, start: Floats, safe: bool) -> Floats:
-    """`start` times the exp of every subset's row sum (plus the sum itself if not `safe`), ordered as `masks`."""
+    """`start` times exp of every subset's sum of rows (plus the sum, if not `safe`), ordered as `masks`."""
     h, c = rows.shape
     table = np.empty((1 << h, c))
-    table[0] = start
+    copy_into(table[0], start)
     steps = np.exp(rows) if safe else rows
     for e in range(h):
         size = 1 << e
@@ -136,10 +139,17 @@ def _slab(rows: Floats, offset: Floats, q: Floats, value: float) -> tuple[Floats
                 along += rows[i, j] * np.sqrt(q[j]) * e[j]
             for j in range(c):
                 image[j] += along * rows[i, j] * np.sqrt(q[j])
-        norm = np.sqrt((image * image).sum())
-        e[:] = image / max(norm, 1e-300)
+        norm = 0.0
+        for j in range(c):
+            norm += image[j] * image[j]
+        for j in range(c):
+            e[j] = image[j] / max(np.sqrt(norm), 1e-300)
     d = np.sqrt(q) * e
-    d -= q * d.sum()
+    total = 0.0
+    for j in range(c):
+        total += d[j]
+    for j in range(c):
+        d[j] -= q[j] * total
     reach = 0.0
     for i in range(m):
         for j in range(c):
@@ -162,7 +172,7 @@ def _slab(rows: Floats, offset: Floats, q: Floats, value: float) -> tuple[Floats
                 if p > 0.0:
                     h -= p * (np.log(p) - offset[j])
                     size += p * abs(np.log(p) - offset[j])
-            # t can be as small as the least probability: without the rounding of h the quotient means nothing.
+            # t can be as small as the least probability: the rounding of h must not decide the quotient.
             limit = (value - h + 1e-14 * (size + reach)) / t
             if sign > 0.0:
                 high = min(high, limit)
@@ -175,7 +185,10 @@ def _slab(rows: Floats, offset: Floats, q: Floats, value: float) -> tuple[Floats
 def meet_in_the_middle(
     rows: Floats, offset: Floats, q: Floats, least: int, most: int, safe: bool, value: float
 ) -> tuple[float, Ints]:
-    """The best set of `least` to `most` rows if its value is below `value`; else `value` and an empty set."""
+    """The best set of `least` to `most` rows if its value is below `value`; else `value` and an empty set.
+
+    Where the size is free, a set of equal value and fewer rows counts as better.
+    """
     m, c = rows.shape
     half = m // 2
     d, low, high = _slab(rows, offset, q, value)
@@ -190,16 +203,22 @@ def meet_in_the_middle(
     high += 1e-12 * width
     left_masks, left_sums, left_starts = _sorted_subsets(along[:half])
     right_masks, right_sums, right_starts = _sorted_subsets(along[half:])
-    top = offset.max()
+    top = log_sum_exp(offset)
     start = np.exp(offset - top) if safe else offset
     left = _subset_factors(rows[:half], left_masks, start, safe)
     right = _subset_factors(rows[half:], right_masks, np.full(c, 1.0 if safe else 0.0), safe)
     scratch = np.empty(c)
-    lowest = np.exp(value - top) if safe else value
+    # Between sizes, a tie goes to the smaller set: the start is a little above `value`, and each larger size
+    # has to win by as much.
+    tie = TIE * max(1.0, value) if least < most else 0.0
+    lowest = np.exp(value + tie - top) if safe else value + tie
     found = -1
-    for a_size in range(half + 1):
-        for b_size in range(max(0, least - a_size), min(m - half, most - a_size) + 1):
-            b_start, b_end = right_starts[b_size], right_starts[b_size + 1]
+    for size in range(least, most + 1):
+        bar = lowest
+        if found >= 0:
+            bar = lowest * (1.0 - tie) if safe else lowest - tie
+        for a_size in range(max(0, size - (m - half)), min(half, size) + 1):
+            b_start, b_end = right_starts[size - a_size], right_starts[size - a_size + 1]
             # As the left sum rises, the window of right sums that land in the slab falls.
             first, last = b_end, b_end
             for a in range(left_starts[a_size], left_starts[a_size + 1]):
@@ -207,8 +226,6 @@ def meet_in_the_middle(
                     first -= 1
                 while last > b_start and left_sums[a] + right_sums[last - 1] > high:
                     last -= 1
-                if first >= last:
-                    continue
                 for b in range(first, last):
                     if safe:
                         total = 0.0
@@ -218,7 +235,8 @@ def meet_in_the_middle(
                         for j in range(c):
                             scratch[j] = left[a, j] + right[b, j]
                         total = log_sum_exp(scratch)
-                    if total < lowest:
+                    if total < bar:
+                        bar = total
                         lowest = total
                         found = left_masks[a] | (right_masks[b] << half)
     if found < 0:

@@ -2,10 +2,10 @@
 
     minimise over sets S of n paths (or at most n):   logsumexp(a + sum of B_i over S)
 
-The basic solution fixes all but c + 1 entries, so its roundings can be listed. The best of them and of the convex
-choice is improved by swaps, one path for another. Then, for up to 20 paths, the best set of all is found; for
-more, what remains of a fixed allowance of comparisons goes into kicks: three paths exchanged blindly, and swaps
-again. The relaxation's bound ends the search as soon as nothing is left to gain.
+The basic solution fixes all but c + 1 entries, so its roundings can be listed. The best of them and of the
+convex choice is improved by swaps, one path for another. Then, for up to 20 paths, the best set of all is
+found; for more, what remains of a fixed allowance of comparisons goes into kicks: three paths exchanged
+blindly, and swaps again. The relaxation's bound ends the search as soon as nothing is left to gain.
 
 Comparing two sets costs c multiplications and no logarithm: with W_j = exp(u_j), the value after exchanging i
 for o is the logarithm of sum_j W_j exp(B_oj) exp(-B_ij), and these factors are computed once.
@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.enumeration import compare_all, count_sets, meet_in_the_middle
-from axiompath.selection.objective import Floats, Ints, log_sum_exp
+from axiompath.selection.enumeration import TIE, compare_all, count_sets, meet_in_the_middle
+from axiompath.selection.objective import Floats, Ints, copy_into, log_sum_exp
 from axiompath.selection.ranking import n_smallest
 
 # Allowance of comparisons, a few nanoseconds each: chosen to cost no more than the relaxation does.
@@ -38,7 +38,7 @@ _GAIN = 1.0 - 1e-14
 @njit(cache=True, nogil=True, error_model="numpy")
 def _set_logits(rows: Floats, offset: Floats, members: Ints, u: Floats) -> float:
     """u = a + the members' rows; returns the set's value."""
-    u[:] = offset
+    copy_into(u, offset)
     for i in members:
         for j in range(u.size):
             u[j] += rows[i, j]
@@ -50,7 +50,7 @@ def _exchange_values(factors: Floats, without: Floats, penalty: Floats, safe: bo
     """The value of adding each row in turn to the set without its leaving member; inf for rows inside."""
     c, m = factors.shape
     if safe:
-        values[:] = penalty
+        copy_into(values, penalty)
         for j in range(c):
             for o in range(m):
                 values[o] += without[j] * factors[j, o]
@@ -105,7 +105,7 @@ def _swap(
             # The comparison was in rounded products; the exchange stands only if the sum itself agrees.
             if value < current:
                 current = value
-                u[:] = new_u
+                copy_into(u, new_u)
                 penalty[out] = 0.0
                 if at != blank:
                     penalty[at] = np.inf
@@ -134,21 +134,30 @@ def _round(rows: Floats, offset: Floats, n: int, at_most: bool, x: Floats) -> In
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _search(
-    rows: Floats, offset: Floats, n: int, at_most: bool, pool: Ints, start: Ints, goal: float, work: int, safe: bool
+    rows: Floats,
+    offset: Floats,
+    n: int,
+    at_most: bool,
+    pool: Ints,
+    start: Ints,
+    goal: float,
+    work: int,
+    safe: bool,
 ) -> Ints:
-    """Swaps from `start` over the rows in `pool` (which holds `start`), then kicks until the work is used up."""
+    """Swaps from `start` over the rows in `pool` (which holds `start`), then kicks until the work is done."""
     c = rows.shape[1]
     k = pool.size
     blank = k if at_most else -1
     size = k + 1 if at_most else k
     local = np.zeros((size, c))
     factors = np.empty((c, size))
-    local[:k] = rows[pool]
     for i in range(size):
         for j in range(c):
+            if i < k:
+                local[i, j] = rows[pool[i], j]
             factors[j, i] = np.exp(local[i, j]) if safe else local[i, j]
     kept = np.full(n, k)
-    kept[: start.size] = np.searchsorted(pool, start)
+    copy_into(kept, np.searchsorted(pool, start))
     trial = np.empty(n, np.int64)
     penalty = np.empty(size)
     best = np.inf
@@ -158,7 +167,7 @@ def _search(
         for i in kept:
             if i != blank:
                 penalty[i] = np.inf
-        trial[:] = kept
+        copy_into(trial, kept)
         if best < np.inf:
             # A small linear congruential generator: the same kicks on every machine and in every thread.
             for _ in range(min(3, n)):
@@ -174,9 +183,38 @@ def _search(
         value, work = _swap(local, factors, offset, trial, penalty, blank, safe, work)
         if value < best:
             best = value
-            kept[:] = trial
+            copy_into(kept, trial)
         if work <= 0 or best <= goal:
             return pool[kept[kept < k]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _losses(rows: Floats, offset: Floats, members: Ints) -> Floats:
+    """Minus the value that each member's loss would leave, so that the dearest comes first."""
+    c = offset.size
+    u = np.empty(c)
+    without = np.empty(c)
+    losses = np.empty(members.size)
+    _set_logits(rows, offset, members, u)
+    for k in range(members.size):
+        for j in range(c):
+            without[j] = u[j] - rows[members[k], j]
+        losses[k] = -log_sum_exp(without)
+    return losses
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _drop_idle(rows: Floats, offset: Floats, members: Ints) -> Ints:
+    """Drop members, one at a time, that the set does as well without."""
+    u = np.empty(offset.size)
+    while members.size > 0:
+        value = _set_logits(rows, offset, members, u)
+        losses = _losses(rows, offset, members)
+        idle = np.argmax(losses)
+        if -losses[idle] > value + TIE * max(1.0, value):
+            break
+        members = np.concatenate((members[:idle], members[idle + 1 :]))
+    return members
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -191,7 +229,7 @@ def improve(
     convex: Ints,
     bound: float,
 ) -> tuple[Ints, bool]:
-    """The best set found, and whether it is known to be the best of all. Never worse than the choice `convex`.
+    """The best set found, and whether it is known to be the best of all. Never worse than `convex`.
 
     q is the distribution to be reached. The path whose loss would cost most comes first.
     """
@@ -218,25 +256,28 @@ def improve(
             work //= 4
         if not safe:
             work //= 8
-        keys = np.where(x > 0.0, -np.inf, prices)
-        keys[best] = -np.inf
+        keys = prices.copy()
+        for i in range(m):
+            if x[i] > 0.0:
+                keys[i] = -np.inf
+        for i in best:
+            keys[i] = -np.inf
         found = _search(rows, offset, n, at_most, n_smallest(keys, n + _CANDIDATES), best, goal, work, safe)
         found_value = _set_logits(rows, offset, found, u)
         if found_value < value:
             value = found_value
             best = found
-        if m <= _ALL_SETS_UP_TO and value > goal:
+        if m <= _ALL_SETS_UP_TO and (value > goal or at_most):
             least = 0 if at_most else n
             found_value, found = meet_in_the_middle(
                 rows, offset, q, least, n, reach * m <= _SAFE_EXPONENT, value
             )
-            if found_value < value and _set_logits(rows, offset, found, u) < value:
+            slack = 2.0 * TIE * max(1.0, value) if at_most else 0.0
+            if found_value < value + slack and _set_logits(rows, offset, found, u) < value + slack:
                 best = found
             proved = True
         proved = proved or value <= goal
+    if at_most:
+        best = _drop_idle(rows, offset, best)
     best = np.sort(best)
-    _set_logits(rows, offset, best, u)
-    loss = np.empty(best.size)
-    for k in range(best.size):
-        loss[k] = -log_sum_exp(u - rows[best[k]])
-    return best[np.argsort(loss, kind="mergesort")], proved
+    return best[np.argsort(_losses(rows, offset, best), kind="mergesort")], proved

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats, entropy_term, log_sum_exp
+from axiompath.selection.objective import Floats, copy_into, entropy_term, log_softmax, log_sum_exp
 from axiompath.selection.ranking import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
@@ -89,9 +89,15 @@ def _price(columns: Floats, p: Floats, prices: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
 def _normal_matrix(
-    columns: Floats, inv_d: Floats, slack: float, centre: Floats, centred: Floats, scaled: Floats, matrix: Floats
+    columns: Floats,
+    inv_d: Floats,
+    slack: float,
+    centre: Floats,
+    centred: Floats,
+    scaled: Floats,
+    matrix: Floats,
 ) -> float:
-    """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the mean of the rows under d; returns sum d.
+    """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
     Centring eliminates the sum constraint without subtracting large numbers afterwards.
     """
@@ -119,7 +125,14 @@ def _normal_matrix(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
-    rows: Floats, offset: Floats, n: int, at_most: bool, x: Floats, log_p: Floats, tolerance: float, warm: bool
+    rows: Floats,
+    offset: Floats,
+    n: int,
+    at_most: bool,
+    x: Floats,
+    log_p: Floats,
+    tolerance: float,
+    warm: bool,
 ) -> tuple[float, float, float, int]:
     """Fill x [m] and log_p [c]; return the threshold nu, the value, the bound and the iterations.
 
@@ -175,12 +188,11 @@ def solve_relaxation(
     best_x = np.empty(m)
 
     _weigh(columns, x, offset, u)
-    theta = log_sum_exp(u)
+    log_softmax(u, log_p)
     for j in range(c):
-        log_p[j] = u[j] - theta
         p[j] = np.exp(log_p[j])
     _price(columns, p, prices)
-    b[:] = prices
+    copy_into(b, prices)
     nu = kth_smallest(b, n - 1)
     if n < m:
         nu = 0.5 * (nu + kth_smallest(b, n))
@@ -220,10 +232,10 @@ def solve_relaxation(
         if bound > best_bound:
             best_bound = bound
             best_nu = cut
-            best_log_p[:] = log_p
+            copy_into(best_log_p, log_p)
         if value < best_value:
             best_value = value
-            best_x[:] = x
+            copy_into(best_x, x)
         if best_value - max(best_bound, 0.0) <= tolerance * max(1.0, best_value) or iteration == 100:
             break
         iteration += 1
@@ -242,7 +254,7 @@ def solve_relaxation(
             matrix[j, j] += 1.0
             residual[j] = u[j] - log_p[j] - theta
         _factor(matrix)
-        ones[:] = root_p
+        copy_into(ones, root_p)
         _solve(matrix, ones)
         ones_norm = 0.0
         for j in range(c):
@@ -312,8 +324,8 @@ def solve_relaxation(
                     ahead += (low[i] + dual * d_low[i]) * (x[i] + primal * dx[i])
                     ahead += (high[i] + dual * d_high[i]) * (room[i] - primal * dx[i])
                 ratio = max(ahead, 0.0) / (pairs * mu)
-                # mu must not outrun the divergence itself: a class of small probability loses one unit of log p
-                # a step, however small mu is, and with mu -> 0 early the system would turn singular meanwhile.
+                # mu must not outrun the divergence itself: a class of small probability loses one unit of
+                # log p a step, however small mu is, and with mu -> 0 early the system would turn singular.
                 floor = 0.01 * (value - max(bound, 0.0)) / pairs
                 target = max(mu * ratio * ratio * ratio, min(floor, mu))
         alpha = min(1.0, max(0.99, 1.0 - mu) * min(primal, dual))
@@ -337,6 +349,6 @@ def solve_relaxation(
         for j in range(c):
             log_p[j] -= norm
             p[j] = np.exp(log_p[j])
-    x[:] = best_x
-    log_p[:] = best_log_p
+    copy_into(x, best_x)
+    copy_into(log_p, best_log_p)
     return best_nu, best_value, best_bound, iteration

@@ -1,7 +1,7 @@
 """(contributions, logits before, logits after) -> the selection problem in normal form, and its value.
 
-Contributions C [m, c], one row a path. Adding the paths weighted by x to logits s should give the distribution
-q = softmax(t):
+Contributions C [m, c], one row a path. Adding the paths weighted by x to logits s should give the
+distribution q = softmax(t):
 
     sufficiency   s = logits before,  t = logits after,   rows  C
     necessity     s = logits after,   t = logits before,  rows -C
@@ -24,6 +24,8 @@ S_n being the sum of the n smallest entries (for "at most n": of the negative on
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -33,9 +35,18 @@ Ints = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
+    """The same as target[:] = source, which takes numba two seconds to compile wherever it is written."""
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_sum_exp(u: Floats) -> float:
     """Log of the sum of exponentials, for logits of any size."""
-    top = u.max()
+    top = u[0]
+    for j in range(1, u.size):
+        top = max(top, u[j])
     total = 0.0
     for j in range(u.size):
         total += np.exp(u[j] - top)
@@ -44,7 +55,13 @@ def log_sum_exp(u: Floats) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def normal_form(
-    contributions: Floats, before: Floats, after: Floats, necessity: bool, rows: Floats, offset: Floats, q: Floats
+    contributions: Floats,
+    before: Floats,
+    after: Floats,
+    necessity: bool,
+    rows: Floats,
+    offset: Floats,
+    q: Floats,
 ) -> None:
     """Write B into `rows` [m, c], a into `offset` [c] and the distribution to be reached into `q` [c]."""
     m, c = contributions.shape
@@ -102,6 +119,15 @@ def divergence(start: Floats, target: Floats, shift: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def log_softmax(u: Floats, log_p: Floats) -> float:
+    """Write log softmax(u) into log_p and return logsumexp(u)."""
+    value = log_sum_exp(u)
+    for j in range(u.size):
+        log_p[j] = u[j] - value
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def entropy_term(log_p: Floats, offset: Floats) -> float:
     """The part of the dual value that does not depend on the paths: -sum p (log p - a)."""
     value = 0.0
@@ -111,9 +137,10 @@ def entropy_term(log_p: Floats, offset: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def price_rows(rows: Floats, p: Floats, prices: Floats) -> None:
+def price_rows(rows: Floats, log_p: Floats, prices: Floats) -> None:
     """One pass over B: prices = B p, the slope of the objective along each path's weight."""
     m, c = rows.shape
+    p = np.exp(log_p)
     for i in range(m):
         total = 0.0
         for j in range(c):

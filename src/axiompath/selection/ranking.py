@@ -1,4 +1,4 @@
-"""Keys -> the n smallest, ties broken by the lower index; the same answer on every machine and thread count."""
+"""Keys -> the n smallest, ties broken by the lower index, whatever the machine and the number of threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Contributions + logits + budget -> Selection: the few paths that best carry `before` to `after`.
 
-Public entry points: `select` for one problem, `select_budgets` for one problem at several budgets, `select_many`
-for many problems in one compiled call.
+Public entry points: `select` for one problem, `select_budgets` for one problem at several budgets,
+`select_many` for many problems in one compiled call.
 """
 
 from __future__ import annotations
@@ -10,12 +10,24 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from axiompath.selection.batch import INACCURATE, METHODS, PROVED, RANKED, SEARCHED, SOLVED, solve_range
+from axiompath.selection.batch import (
+    INACCURATE,
+    METHODS,
+    PROVED,
+    RANKED,
+    SEARCHED,
+    SOLVED,
+    convex_range,
+    exact_range,
+    ranking_range,
+)
 from axiompath.selection.objective import Floats, Ints
+from axiompath.selection.problem import checked_budget, checked_problem, checked_problems
 
 OBJECTIVES = ("sufficiency", "necessity")
 
@@ -68,13 +80,23 @@ def select(
 ) -> Selection:
     """Choose `budget` of the m paths with the given contributions [m, c].
 
-    Exactly `budget` paths are chosen (all m if there are fewer), as in the paper; with `at_most`, which methods
-    `convex` and `exact` offer, as many up to `budget` as serve best.
+    Exactly `budget` paths are chosen (all m if there are fewer), as in the paper; with `at_most`, which the
+    methods `convex` and `exact` offer, as many up to `budget` as serve best.
     """
-    rows, before, after = _checked_problem(contributions, logits_before, logits_after)
-    n = _checked_budget(budget)
+    rows, before, after = checked_problem(contributions, logits_before, logits_after)
+    n = checked_budget(budget)
     return _solve(
-        rows, [0], [len(rows)], before[None], after[None], [n], method, objective, at_most, warm=False, workers=1
+        rows,
+        [0],
+        [len(rows)],
+        before[None],
+        after[None],
+        [n],
+        method,
+        objective,
+        at_most,
+        warm=False,
+        workers=1,
     )[0]
 
 
@@ -88,8 +110,8 @@ def select_budgets(
     at_most: bool = False,
 ) -> list[Selection]:
     """One Selection for each budget, in the order given, each solve starting from the one before it."""
-    rows, before, after = _checked_problem(contributions, logits_before, logits_after)
-    sizes = [_checked_budget(budget) for budget in budgets]
+    rows, before, after = checked_problem(contributions, logits_before, logits_after)
+    sizes = [checked_budget(budget) for budget in budgets]
     t = len(sizes)
     before, after = np.tile(before, (t, 1)), np.tile(after, (t, 1))
     starts, stops = [0] * t, [len(rows)] * t
@@ -97,7 +119,7 @@ def select_budgets(
 
 
 def select_many(
-    contributions: Sequence[npt.ArrayLike] | npt.ArrayLike,
+    contributions: Any,
     logits_before: npt.ArrayLike,
     logits_after: npt.ArrayLike,
     budgets: Sequence[int] | int,
@@ -110,8 +132,8 @@ def select_many(
     """Solve t problems in one compiled call: the same answers as `select` one by one, bit for bit.
 
     Args:
-        contributions: a list of t arrays [m_i, c]; or, with `offsets` [t + 1], one array [M, c] of which problem i
-            owns the rows offsets[i] to offsets[i + 1].
+        contributions: a list of t arrays [m_i, c]; or, with `offsets` [t + 1], one array [M, c] of which
+            problem i owns the rows offsets[i] to offsets[i + 1].
         logits_before: [t, c].
         logits_after: [t, c].
         budgets: one for each problem, or one for all.
@@ -121,48 +143,24 @@ def select_many(
         offsets: see `contributions`.
         workers: threads to use, by default one for each processor. The answers do not depend on it.
     """
-    before = _floats(logits_before, "logits_before", 2)
-    t, c = before.shape
-    after = _floats(logits_after, "logits_after", 2)
-    if after.shape != before.shape:
-        raise ValueError(
-            f"expected logits_after of the shape of logits_before, {before.shape}, got {after.shape}; "
-            "give one row of logits for each problem in both"
-        )
-    if offsets is None:
-        parts = [_floats(part, f"contributions[{i}]", 2) for i, part in enumerate(contributions)]  # type: ignore[arg-type]
-        if len(parts) != t or any(part.shape[1] != c for part in parts):
-            shapes = sorted({part.shape[1] for part in parts})
-            raise ValueError(
-                f"expected {t} arrays of contributions with {c} columns (as logits_before has), got {len(parts)} "
-                f"arrays with {shapes} columns; give one array [m, c] for each row of logits"
-            )
-        packed = np.concatenate(parts) if parts else np.empty((0, c))
-        ends = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
-    else:
-        packed = _floats(contributions, "contributions", 2)
-        ends = np.asarray(offsets, dtype=np.int64)
-        if ends.shape != (t + 1,) or ends[0] < 0 or ends[-1] > len(packed) or np.any(np.diff(ends) < 0):
-            raise ValueError(
-                f"expected offsets [{t + 1}] rising from 0 to at most {len(packed)}, got {ends.tolist()[:5]}... of "
-                f"shape {ends.shape}; offsets[i] is where problem i's rows begin"
-            )
-        if packed.shape[1] != c:
-            raise ValueError(
-                f"expected contributions [M, {c}], got {packed.shape}; their columns are the classes of the logits"
-            )
-    if isinstance(budgets, int | np.integer):
-        budgets = [int(budgets)] * t
-    sizes = [_checked_budget(budget) for budget in budgets]
-    if len(sizes) != t:
-        raise ValueError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
-    for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
-        _check_finite(name, array)
+    packed, starts, stops, before, after, sizes = checked_problems(
+        contributions, logits_before, logits_after, budgets, offsets
+    )
     workers = workers if workers is not None else os.cpu_count() or 1
     if workers < 1:
         raise ValueError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
     return _solve(
-        packed, ends[:-1], ends[1:], before, after, sizes, method, objective, at_most, warm=False, workers=workers
+        packed,
+        ends[:-1],
+        ends[1:],
+        before,
+        after,
+        sizes,
+        method,
+        objective,
+        at_most,
+        warm=False,
+        workers=workers,
     )
 
 
@@ -183,11 +181,13 @@ def _solve(
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)}, got {method!r}; choose one of these")
     if objective not in OBJECTIVES:
-        raise ValueError(f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these")
+        raise ValueError(
+            f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these"
+        )
     if at_most and method not in ("convex", "exact"):
         raise ValueError(
-            f"expected at_most=False with method {method!r}, got at_most=True; a ranking takes exactly n paths, "
-            "use method='convex' or 'exact'"
+            f"expected at_most=False with method {method!r}, got at_most=True; a ranking takes exactly n "
+            "paths, use method='convex' or 'exact'"
         )
     starts = np.asarray(row_starts, dtype=np.int64)
     stops = np.asarray(row_stops, dtype=np.int64)
@@ -196,17 +196,24 @@ def _solve(
     t = len(sizes)
     weight_ends = np.concatenate(([0], np.cumsum(lengths)))
     chosen_ends = np.concatenate(([0], np.cumsum(np.minimum(sizes, lengths))))
-    weights = np.empty(weight_ends[-1])
+    weights, prices = np.empty((2, weight_ends[-1]))
     chosen = np.full(chosen_ends[-1], -1)
     numbers = np.empty((t, 4))
-    code = METHODS.index(method)
     necessity = objective == "necessity"
 
+    # fmt: off
     def run(first: int, last: int) -> None:
-        solve_range(
-            rows, starts, stops, before, after, sizes, code, necessity, bool(at_most),
-            weights, weight_ends, chosen, chosen_ends, numbers, warm, first, last,
-        )  # fmt: skip
+        problem = (rows, starts, stops, before, after, sizes)
+        choice = (chosen, chosen_ends, numbers)
+        if method not in ("convex", "exact"):
+            code = METHODS.index(method)
+            ranking_range(*problem, code, necessity, weights, weight_ends, *choice, first, last)
+            return
+        relaxed = (*problem, necessity, bool(at_most), weights, prices, weight_ends, *choice)
+        convex_range(*relaxed, warm, first, last)
+        if method == "exact":
+            exact_range(*relaxed, first, last)
+    # fmt: on
 
     if workers == 1 or t < 2:
         run(0, t)
@@ -234,54 +241,3 @@ def _solve(
             )
         )
     return answers
-
-
-def _floats(value: npt.ArrayLike, name: str, dimensions: int) -> Floats:
-    try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"expected {name} to be an array of numbers, got {type(value).__name__}; give a numpy array or a list"
-        ) from error
-    if np.ndim(value) != dimensions:  # type: ignore[arg-type]
-        shape = "[m, c]" if dimensions == 2 else "[c]"
-        raise ValueError(
-            f"expected {name} of shape {shape}, got shape {np.shape(value)}; "  # type: ignore[arg-type]
-            "rows are paths and columns are classes"
-        )
-    return array
-
-
-def _check_finite(name: str, array: Floats) -> None:
-    # A sum is finite unless an entry is not, or it overflows; only then is it worth looking at every entry.
-    if not np.isfinite(array.sum()) and not np.isfinite(array).all():
-        where = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise ValueError(
-            f"expected finite {name}, got {array[tuple(where)]} at {where}; "
-            "look for a division by zero or an overflow in the model's activations"
-        )
-
-
-def _checked_problem(
-    contributions: npt.ArrayLike, logits_before: npt.ArrayLike, logits_after: npt.ArrayLike
-) -> tuple[Floats, Floats, Floats]:
-    rows = _floats(contributions, "contributions", 2)
-    before = _floats(logits_before, "logits_before", 1)
-    after = _floats(logits_after, "logits_after", 1)
-    c = rows.shape[1]
-    if c == 0 or before.shape != (c,) or after.shape != (c,):
-        raise ValueError(
-            f"expected contributions [m, c] with c >= 1 and logits [c], got {rows.shape}, {before.shape} and "
-            f"{after.shape}; the columns of the contributions are the classes of the logits"
-        )
-    for name, array in (("contributions", rows), ("logits_before", before), ("logits_after", after)):
-        _check_finite(name, array)
-    return rows, before, after
-
-
-def _checked_budget(budget: int) -> int:
-    if isinstance(budget, bool | np.bool_) or not isinstance(budget, int | np.integer):
-        raise TypeError(f"expected a whole number as budget, got {budget!r}; give an int of at least 0")
-    if budget < 0:
-        raise ValueError(f"expected a budget of at least 0, got {budget}; it is the number of paths to choose")
-    return int(budget)
