@@ -48,11 +48,11 @@ def num_fractional(x):
 def dual_value(C, z0, z1, n, p, objective="sufficiency", at_most=False):
     """A lower bound on every choice's divergence, from any distribution p.
 
-    The divergence is  constant - q.y + logsumexp(s + y),  and  logsumexp(v) = max over p of p.v + entropy(p), so
+    The divergence is  constant - q.y + logsumexp(s + y)  and  logsumexp(v) = max over p of p.v + entropy(p):
 
         KL >= sum_j q_j log q_j - q.s  + p.s + entropy(p) + min over x of (p - q).C'x,
 
-    the last minimum being the sum of the n smallest entries of C (p - q) (of the negative ones for "at most").
+    the last being the sum of the n smallest entries of C (p - q) (of the negative ones for "at most").
     """
     rows, s, target = problem(C, z0, z1, objective)
     log_q = log_softmax(target)
@@ -79,7 +79,7 @@ def brute_force(C, z0, z1, n, objective="sufficiency", at_most=False):
     m = len(C)
     best = np.inf
     for size in range(0 if at_most else min(n, m), min(n, m) + 1):
-        sets = np.array(list(combinations(range(m), size)), dtype=np.int64).reshape(-1, size)
+        sets = np.array(list(combinations(range(m), size)), dtype=np.int64)
         logits = start + rows[sets].sum(axis=1)
         logits = logits - logits.max(axis=1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))

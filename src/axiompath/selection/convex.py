@@ -24,7 +24,7 @@ from axiompath.selection.objective import (
     log_sum_exp,
     price_rows,
 )
-from axiompath.selection.ranking import n_smallest, sum_of_smallest
+from axiompath.selection.ranking import n_smallest, settle_ties, sum_of_smallest
 
 # Relative to max(1, divergence). Ten times below what a divergence is ever quoted to.
 TOLERANCE = 1e-10
@@ -110,6 +110,7 @@ def relax(
         price_rows(rows, log_p, prices)
         return value, max(value, 0.0), 0
     iterations = _solve_shortlisted(rows, offset, n, at_most, x, log_p, warm, prices)
+    settle_ties(rows, prices, x)
     weigh_rows(rows, offset, x, u)
     value = log_sum_exp(u)
     bound = entropy_term(log_p, offset) + sum_of_smallest(prices, n, at_most)

@@ -2,7 +2,7 @@
 
 `compare_all` looks at every set of a given size. `meet_in_the_middle` does the same for up to some twenty
 paths while looking at few: it lists the subsets of either half of the paths, sorted by their projection d.y
-on one direction d, and joins only those whose joint projection lies in the slab that a better set must lie in.
+on one direction d, and joins only those whose joint projection lies in the slab where a better set must lie.
 
 The slab follows from the dual bound of the module `objective`. Every y = B'x has q.y = 0, so for p = q + t d
 with sum d = 0 and p >= 0,

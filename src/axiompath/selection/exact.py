@@ -20,7 +20,7 @@ from numba import njit
 
 from axiompath.selection.enumeration import TIE, compare_all, count_sets, meet_in_the_middle
 from axiompath.selection.objective import Floats, Ints, copy_into, log_sum_exp
-from axiompath.selection.ranking import n_smallest
+from axiompath.selection.ranking import n_smallest, settle_ties
 
 # Allowance of comparisons, a few nanoseconds each: chosen to cost no more than the relaxation does.
 _WORK_PER_PATH = 200
@@ -279,5 +279,9 @@ def improve(
         proved = proved or value <= goal
     if at_most:
         best = _drop_idle(rows, offset, best)
-    best = np.sort(best)
+    picked = np.zeros(m)
+    for i in best:
+        picked[i] = 1.0
+    settle_ties(rows, prices, picked)
+    best = np.flatnonzero(picked)
     return best[np.argsort(_losses(rows, offset, best), kind="mergesort")], proved

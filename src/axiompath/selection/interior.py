@@ -185,7 +185,7 @@ def solve_relaxation(
     growth = np.empty(c)
     zeros = np.zeros(c)
     best_log_p = np.empty(c)
-    best_x = np.empty(m)
+    best_x = x.copy()
 
     _weigh(columns, x, offset, u)
     log_softmax(u, log_p)

@@ -29,14 +29,17 @@ def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> Floats:
 
 
 def check_finite(name: str, array: Floats) -> None:
-    """Raise if an entry is NaN or infinite, naming the first one."""
-    # A sum is finite unless an entry is not, or it overflows; only then is it worth looking at every entry.
-    if not np.isfinite(array.sum()) and not np.isfinite(array).all():
-        where = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise ValueError(
-            f"expected finite {name}, got {array[tuple(where)]} at {where}; "
-            "look for a division by zero or an overflow in the model's activations"
-        )
+    """Raise if an entry is NaN, infinite or beyond 1e100, naming the first one."""
+    # The sum of squares is finite if all is well, and takes one pass; only if not, look at every entry.
+    flat = array.reshape(-1)
+    if not np.isfinite(np.dot(flat, flat)):
+        bad = np.argwhere(~(np.abs(array) <= 1e100))
+        if len(bad):
+            where = bad[0].tolist()
+            raise ValueError(
+                f"expected finite {name} below 1e100, got {array[tuple(where)]} at {where}; "
+                "look for a division by zero or an overflow in the model's activations"
+            )
 
 
 def checked_problem(
@@ -75,7 +78,7 @@ def checked_problems(
     budgets: Sequence[int] | int,
     offsets: npt.ArrayLike | None,
 ) -> tuple[Floats, Ints, Ints, Floats, Floats, list[int]]:
-    """Packed contributions [M, c], where each problem's rows start and stop [t], logits [t, c], budgets [t]."""
+    """Packed contributions [M, c]; where a problem's rows start and stop [t]; logits [t, c]; budgets [t]."""
     before = checked_floats(logits_before, "logits_before", 2)
     t, c = before.shape
     after = checked_floats(logits_after, "logits_after", 2)
@@ -99,8 +102,8 @@ def checked_problems(
         ends = np.asarray(offsets, dtype=np.int64)
         if ends.shape != (t + 1,) or ends[0] < 0 or ends[-1] > len(packed) or np.any(np.diff(ends) < 0):
             raise ValueError(
-                f"expected offsets [{t + 1}] rising from 0 to at most {len(packed)}, got {ends.tolist()[:4]}... "
-                f"of shape {ends.shape}; offsets[i] is where problem i's rows begin"
+                f"expected offsets [{t + 1}] rising from 0 to at most {len(packed)}, got "
+                f"{ends.tolist()[:4]}... of shape {ends.shape}; offsets[i] is where problem i's rows begin"
             )
         if packed.shape[1] != c:
             raise ValueError(

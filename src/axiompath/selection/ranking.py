@@ -82,3 +82,43 @@ def sum_of_smallest(keys: Floats, n: int, at_most: bool) -> float:
         if keys[i] < 0.0 or not at_most:
             total += keys[i]
     return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settle_ties(rows: Floats, prices: Floats, x: Floats) -> None:
+    """Among equal rows, give the larger weights to the lower indices.
+
+    Equal rows have equal prices, so each row is looked up among the few that hold weight, sorted by price.
+    """
+    m, c = rows.shape
+    held = np.flatnonzero(x)
+    k = held.size
+    held = held[np.argsort(prices[held], kind="mergesort")]
+    keys = prices[held]
+    # leader[i]: the place in `held` of the first row equal to row i, or -1.
+    leader = np.full(m, -1)
+    ties = False
+    for i in range(m):
+        low, high = 0, k
+        while low < high:
+            mid = (low + high) // 2
+            if keys[mid] < prices[i]:
+                low = mid + 1
+            else:
+                high = mid
+        while low < k and keys[low] == prices[i]:
+            equal = True
+            for j in range(c):
+                equal = equal and rows[held[low], j] == rows[i, j]
+            if equal:
+                leader[i] = low
+                ties = ties or held[low] != i
+                break
+            low += 1
+    if not ties:
+        return
+    for g in range(k):
+        if leader[held[g]] != g:
+            continue
+        members = np.flatnonzero(leader == g)
+        x[members] = np.sort(x[members])[::-1]

@@ -151,8 +151,8 @@ def select_many(
         raise ValueError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
     return _solve(
         packed,
-        ends[:-1],
-        ends[1:],
+        starts,
+        stops,
         before,
         after,
         sizes,
