@@ -2,9 +2,9 @@
 
     python benchmarks/selection.py [--quick]
 
-Claims: `convex` is at least 100 times faster than cvxpy + SCS (vectorised formulation, as the paper solves it) at
-every size that SCS solves in a minute, with an objective that is never worse; a million paths take less time than
-200 passes over the contributions; `exact` takes at most 3 times as long as `convex`.
+Claims: `convex` is at least 100 times faster than cvxpy + SCS (vectorised formulation, as the paper solves
+it) at every size that SCS solves in a minute, with an objective that is never worse; a million paths take
+less time than 200 passes over the contributions; `exact` takes at most 3 times as long as `convex`.
 
 `compare` takes any list of problems, so the problems of a real graph can be measured in the same way.
 """
@@ -39,7 +39,7 @@ class Problem:
 
 
 def synthetic(m: int, c: int, n: int, scale: float, seed: int = 0) -> Problem:
-    """Many tiny contributions, heavy tails, strongly correlated columns; `scale` is the size of the change."""
+    """Many tiny contributions, heavy tails, correlated columns; `scale` is the size of the change."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(m, 3)) @ rng.normal(size=(3, c)) + 0.3 * rng.normal(size=(m, c))
     rows *= np.exp(2.0 * rng.normal(size=(m, 1)))
@@ -142,7 +142,7 @@ def compare(problems: Iterable[Problem], with_scs: bool = True) -> bool:
         holds &= exact_time <= 3.0 * convex_time and exact.kl_residual <= convex.kl_residual
         if len(rows) >= 1_000_000:
             holds &= convex_time <= 200 * one_pass
-        rival = scs(problem) if with_scs and len(rows) < 1_000_000 else None
+        rival = scs(problem) if with_scs else None
         if rival is None:
             line += f"{'> 60 s' if with_scs else '-':>11}{'-':>9}{ours:12.3e}{'-':>12}"
         else:
@@ -172,9 +172,7 @@ def main() -> None:
     for method in ("convex", "exact", "topk"):
         start = time.perf_counter()
         select(*data, method=method)
-        print(
-            f"first call of {method}: {time.perf_counter() - start:.1f} s (compiles once, then loads from disk)"
-        )
+        print(f"first call of {method}: {time.perf_counter() - start:.1f} s (compiled once, then cached)")
     sizes = [(30, 7, 5), (300, 7, 10), (3_000, 7, 20), (30_000, 7, 30), (1_000_000, 10, 50)]
     problems = (synthetic(m, c, n, scale) for m, c, n in sizes for scale in (0.5, 2.0, 10.0))
     holds = compare(problems, with_scs=not quick)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats
+from axiompath.selection.objective import Floats, Ints
 
 # Columns are scaled to entries of at most 1. A column counts as dependent on the basis below this remainder,
 # and a basic entry counts as unmoved below that coefficient.
@@ -33,18 +33,35 @@ def _pivot(inverse: Floats, v: Floats, r: int) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _interior_first(x: Floats, fractional: int) -> Ints:
+    """The fractional entries, those far from their bounds first: a basis of them is rarely disturbed later.
+
+    Seven bands serve as well as a sort, at a fraction of its cost.
+    """
+    order = np.empty(fractional, np.int64)
+    at = 0
+    outer = 1.0
+    for inner in (0.2, 0.05, 0.01, 1e-3, 1e-5, 1e-8, 0.0):
+        for i in range(x.size):
+            distance = min(x[i], 1.0 - x[i])
+            if inner < distance <= outer:
+                order[at] = i
+                at += 1
+        outer = inner
+    return order
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
     """Move x [m] to a basic point with the same B'x and sum (sum <= n with `at_most`), in place."""
     m, c = rows.shape
     size = c + 1
     scale = 0.0
-    distance = np.empty(m)
     image = np.zeros(size)
     fractional = 0
     for i in range(m):
         x[i] = min(max(x[i], 0.0), 1.0)
-        distance[i] = -min(x[i], 1.0 - x[i])
-        if distance[i] < 0.0:
+        if 0.0 < x[i] < 1.0:
             fractional += 1
         for j in range(c):
             scale = max(scale, abs(rows[i, j]))
@@ -67,14 +84,16 @@ def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
         basic[c] = m
     else:
         w = 0.0
-    # The entries furthest from their bounds come first: they make a basis that later moves rarely disturb.
-    order = np.argsort(distance, kind="mergesort")
+    column = np.empty(c)
+    order = _interior_first(x, fractional)
     for place in range(fractional):
         e = order[place]
+        for j in range(c):
+            column[j] = rows[e, j] / scale
         for i in range(size):
             total = inverse[i, c]
             for j in range(c):
-                total += inverse[i, j] * (rows[e, j] / scale)
+                total += inverse[i, j] * column[j]
             v[i] = total
         r = -1
         largest = _DEPENDENT

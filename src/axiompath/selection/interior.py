@@ -24,6 +24,7 @@ from axiompath.selection.ranking import kth_smallest
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
 # alone, never by what else is being solved: the same problem gives the same bits.
 _VECTOR = {"reassoc", "contract"}
+_MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -60,11 +61,27 @@ def _solve(factor: Floats, b: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _step_limit(value: float, change: float, limit: float) -> float:
-    """The largest step, at most `limit`, that keeps value + step * change >= 0."""
-    if change < 0.0 and -value > limit * change:
-        return -value / change
-    return limit
+def _pair_ratio(value: float, change: float, ratio: float) -> float:
+    """The larger of `ratio` and -change / value: a step of at most its inverse keeps the value positive."""
+    return max(ratio, -change / value)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+def _primal_ratio(dx: Floats, inv_x: Floats, inv_room: Floats) -> float:
+    """The largest relative fall of x or 1 - x in a full step, at least 1."""
+    ratio = 1.0
+    for i in range(dx.size):
+        ratio = max(ratio, max(-dx[i] * inv_x[i], dx[i] * inv_room[i]))
+    return ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+def _dual_ratio(low: Floats, d_low: Floats, high: Floats, d_high: Floats) -> float:
+    """The largest relative fall of a multiplier in a full step, at least 1."""
+    ratio = 1.0
+    for i in range(low.size):
+        ratio = max(ratio, max(-d_low[i] / low[i], -d_high[i] / high[i]))
+    return ratio
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
@@ -169,6 +186,8 @@ def solve_relaxation(
     low = np.empty(m)
     high = np.empty(m)
     inv_d = np.empty(m)
+    inv_x = np.empty(m)
+    inv_room = np.empty(m)
     b = np.empty(m)
     dx = np.empty(m)
     step = np.empty(m)
@@ -241,7 +260,9 @@ def solve_relaxation(
         iteration += 1
 
         for i in range(m):
-            inv_d[i] = x[i] * room[i] / (low[i] * room[i] + high[i] * x[i])
+            inv_x[i] = 1.0 / x[i]
+            inv_room[i] = 1.0 / room[i]
+            inv_d[i] = 1.0 / (low[i] * inv_x[i] + high[i] * inv_room[i])
         slack = w / low_w if at_most else 0.0
         weight = _normal_matrix(columns, inv_d, slack, centre, centred, step, matrix)
         theta = 0.0
@@ -276,7 +297,7 @@ def solve_relaxation(
                 for i in range(m):
                     d_low[i] = target - dx[i] * d_low[i]
                     d_high[i] = target + dx[i] * d_high[i]
-                    b[i] = nu - prices[i] + d_low[i] / x[i] - d_high[i] / room[i]
+                    b[i] = nu - prices[i] + d_low[i] * inv_x[i] - d_high[i] * inv_room[i]
                     step[i] = inv_d[i] * b[i]
             b_w = nu + (target - dw * d_low_w) / w if at_most else 0.0
             pull = slack * b_w
@@ -300,24 +321,23 @@ def solve_relaxation(
                 step[i] = inv_d[i] * (b[i] + lift - step[i])
             if phase == 0:
                 for i in range(m):
-                    d_low[i] = -low[i] - low[i] * step[i] / x[i]
-                    d_high[i] = -high[i] + high[i] * step[i] / room[i]
+                    d_low[i] = -low[i] - low[i] * step[i] * inv_x[i]
+                    d_high[i] = -high[i] + high[i] * step[i] * inv_room[i]
             else:
                 for i in range(m):
-                    d_low[i] = (d_low[i] - low[i] * step[i]) / x[i] - low[i]
-                    d_high[i] = (d_high[i] + high[i] * step[i]) / room[i] - high[i]
-            primal = 1.0
-            dual = 1.0
-            for i in range(m):
-                dx[i] = step[i]
-                primal = _step_limit(room[i], -dx[i], _step_limit(x[i], dx[i], primal))
-                dual = _step_limit(high[i], d_high[i], _step_limit(low[i], d_low[i], dual))
+                    d_low[i] = (d_low[i] - low[i] * step[i]) * inv_x[i] - low[i]
+                    d_high[i] = (d_high[i] + high[i] * step[i]) * inv_room[i] - high[i]
+            copy_into(dx, step)
+            primal = _primal_ratio(dx, inv_x, inv_room)
+            dual = _dual_ratio(low, d_low, high, d_high)
             if at_most:
                 change = slack * (b_w + d_nu)
                 d_low_w = (target - dw * d_low_w - low_w * change) / w - low_w
                 dw = change
-                primal = _step_limit(w, dw, primal)
-                dual = _step_limit(low_w, d_low_w, dual)
+                primal = _pair_ratio(w, dw, primal)
+                dual = _pair_ratio(low_w, d_low_w, dual)
+            primal = 1.0 / primal
+            dual = 1.0 / dual
             if phase == 0:
                 ahead = (low_w + dual * d_low_w) * (w + primal * dw)
                 for i in range(m):

@@ -32,7 +32,9 @@ def check_finite(name: str, array: Floats) -> None:
     """Raise if an entry is NaN, infinite or beyond 1e100, naming the first one."""
     # The sum of squares is finite if all is well, and takes one pass; only if not, look at every entry.
     flat = array.reshape(-1)
-    if not np.isfinite(np.dot(flat, flat)):
+    with np.errstate(over="ignore"):
+        squares = np.dot(flat, flat)
+    if not np.isfinite(squares):
         bad = np.argwhere(~(np.abs(array) <= 1e100))
         if len(bad):
             where = bad[0].tolist()
