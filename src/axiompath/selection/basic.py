@@ -12,11 +12,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats, Ints
+from axiompath.selection.objective import Floats, Ints, copy_into
 
-# Columns are scaled to entries of at most 1. A column counts as dependent on the basis below this remainder,
-# and a basic entry counts as unmoved below that coefficient.
+# Columns are scaled to entries of at most 1. A column counts as dependent on the basis if its remainder is below
+# the first number, or moves no logit by more than the second; a basic entry with a coefficient below the third
+# counts as unmoved.
 _DEPENDENT = 1e-13
+_IMPERCEPTIBLE = 1e-12
 _UNMOVED = 1e-11
 
 
@@ -49,6 +51,22 @@ def _interior_first(x: Floats, fractional: int) -> Ints:
                 at += 1
         outer = inner
     return order
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _restore_sum(x: Floats, n: int, at_most: bool) -> None:
+    """Make the sum right whatever rounding has done, at the cost of fractional entries first."""
+    excess = -float(n)
+    for i in range(x.size):
+        excess += x[i]
+    if at_most:
+        excess = max(excess, 0.0)
+    for whole in (False, True):
+        for i in range(x.size):
+            if abs(excess) > 1e-12 and (whole or 0.0 < x[i] < 1.0):
+                new = min(max(x[i] - excess, 0.0), 1.0)
+                excess -= x[i] - new
+                x[i] = new
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -96,7 +114,7 @@ def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
                 total += inverse[i, j] * column[j]
             v[i] = total
         r = -1
-        largest = _DEPENDENT
+        largest = max(_DEPENDENT, _IMPERCEPTIBLE / scale)
         for i in range(size):
             if basic[i] < 0 and abs(v[i]) > largest:
                 largest = abs(v[i])
@@ -136,8 +154,10 @@ def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
                 x[basic[r]] = 0.0 if -direction * v[r] < 0.0 else 1.0
             _pivot(inverse, v, r)
             basic[r] = e
-    # Many small moves add up their rounding; two corrections of the basic entries take it back.
-    for _ in range(2):
+    # Many small moves add up their rounding. Corrections of the basic entries take it back, while they help.
+    error = np.inf
+    before = x.copy()
+    for _ in range(4):
         for j in range(c):
             v[j] = image[j]
         v[c] = n - w
@@ -146,13 +166,20 @@ def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
                 for j in range(c):
                     v[j] -= rows[i, j] / scale * x[i]
                 v[c] -= x[i]
+        largest = 0.0
+        for k in range(size):
+            largest = max(largest, abs(v[k]))
+        if not largest < error:
+            copy_into(x, before)
+            break
+        error = largest
+        copy_into(before, x)
         for i in range(size):
-            if basic[i] < 0:
-                continue
             change = 0.0
             for k in range(size):
                 change += inverse[i, k] * v[k]
             if basic[i] == m:
                 w = max(w + change, 0.0)
-            else:
+            elif basic[i] >= 0:
                 x[basic[i]] = min(max(x[basic[i]] + change, 0.0), 1.0)
+    _restore_sum(x, n, at_most)
