@@ -14,9 +14,9 @@ from numba import njit
 
 from axiompath.selection.objective import Floats, Ints, copy_into
 
-# Columns are scaled to entries of at most 1. A column counts as dependent on the basis if its remainder is below
-# the first number, or moves no logit by more than the second; a basic entry with a coefficient below the third
-# counts as unmoved.
+# Columns are scaled to entries of at most 1. A column counts as dependent on the basis if its remainder is
+# below the first number, or moves no logit by more than the second; a basic entry with a coefficient below
+# the third counts as unmoved.
 _DEPENDENT = 1e-13
 _IMPERCEPTIBLE = 1e-12
 _UNMOVED = 1e-11

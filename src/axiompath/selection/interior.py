@@ -24,6 +24,9 @@ from axiompath.selection.ranking import kth_smallest
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
 # alone, never by what else is being solved: the same problem gives the same bits.
 _VECTOR = {"reassoc", "contract"}
+# Ordinary problems take 10 to 25 iterations. One that takes more gets shorter and more central steps.
+_PATIENCE = 30
+_ITERATIONS = 150
 _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
 
@@ -256,7 +259,7 @@ def solve_relaxation(
         if value < best_value:
             best_value = value
             copy_into(best_x, x)
-        if best_value - max(best_bound, 0.0) <= tolerance * max(1.0, best_value) or iteration == 100:
+        if best_value - max(best_bound, 0.0) <= tolerance * max(1.0, best_value) or iteration == _ITERATIONS:
             break
         iteration += 1
 
@@ -347,12 +350,16 @@ def solve_relaxation(
                 ratio = max(ahead, 0.0) / (pairs * mu)
                 # mu must not outrun the divergence itself: a class of small probability loses one unit of
                 # log p a step, however small mu is, and with mu -> 0 early the system would turn singular.
-                floor = 0.01 * (value - max(bound, 0.0)) / pairs
-                target = max(mu * ratio * ratio * ratio, min(floor, mu))
-        alpha = min(1.0, max(0.99, 1.0 - mu) * min(primal, dual))
+                floor = (value - max(bound, 0.0)) / pairs
+                target = max(mu * ratio * ratio * ratio, min(0.01 * floor, mu))
+                # Stuck at a bound with mu far below the gap: centre again, and keep away from the bounds.
+                if iteration > _PATIENCE:
+                    target = max(target, 0.3 * floor)
+        keep = max(0.99, 1.0 - mu) if iteration <= _PATIENCE else 0.9
+        alpha = min(1.0, keep * min(primal, dual))
         _weigh(columns, dx, zeros, growth)
-        # A class of no probability has no curvature, and the step may run far into its reign. Centring may raise
-        # the objective by no more than the complementarity gap; a longer step is cut back.
+        # A class of no probability has no curvature, and the step may run far into its reign. Centring may
+        # raise the objective by no more than the complementarity gap; a longer step is cut back.
         for _ in range(20):
             for j in range(c):
                 ahead_u[j] = u[j] + alpha * growth[j]
