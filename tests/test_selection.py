@@ -87,9 +87,7 @@ def clarabel_value(C, z0, z1, n, objective="sufficiency", at_most=False):
     constraints = [x >= 0, x <= 1, total <= min(n, m) if at_most else total == min(n, m)]
     relaxation = cvxpy.Problem(cvxpy.Minimize(-softmax(t) @ y + cvxpy.log_sum_exp(s + y)), constraints)
     try:
-        relaxation.solve(
-            solver=cvxpy.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, max_iter=200
-        )
+        relaxation.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, max_iter=200)
     except cvxpy.SolverError:
         return None
     if relaxation.status != "optimal":
@@ -247,9 +245,7 @@ def test_ties_go_to_the_lower_index():
 
 
 def same(a, b):
-    return all(
-        np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(a)
-    )
+    return all(np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(a))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -260,18 +256,12 @@ def test_many_equals_one_by_one_bit_for_bit(method, objective):
     budgets = [int(rng.integers(0, 12)) for _ in problems]
     before = np.array([z0 for _, z0, _ in problems])
     after = np.array([z1 for _, _, z1 in problems])
-    single = [
-        select(C, z0, z1, n, method, objective) for (C, z0, z1), n in zip(problems, budgets, strict=True)
-    ]
+    single = [select(C, z0, z1, n, method, objective) for (C, z0, z1), n in zip(problems, budgets, strict=True)]
     offsets = np.cumsum([0] + [len(C) for C, _, _ in problems])
     packed = np.concatenate([C for C, _, _ in problems])
     for workers in (1, 2, 5):
-        listed = select_many(
-            [C for C, _, _ in problems], before, after, budgets, method, objective, workers=workers
-        )
-        stacked = select_many(
-            packed, before, after, budgets, method, objective, offsets=offsets, workers=workers
-        )
+        listed = select_many([C for C, _, _ in problems], before, after, budgets, method, objective, workers=workers)
+        stacked = select_many(packed, before, after, budgets, method, objective, offsets=offsets, workers=workers)
         assert all(map(same, single, listed))
         assert all(map(same, single, stacked))
 
@@ -314,9 +304,7 @@ def test_divergence_is_accurate_when_tiny_and_when_huge():
         second_order = 0.5 * (q @ d**2 - (q @ d) ** 2)
         assert divergence(z, z, d) == pytest.approx(second_order, rel=4 * size + 1e-12)
     assert divergence(np.array([1e4, 0.0]), np.array([0.0, 1e4]), np.zeros(2)) == pytest.approx(1e4)
-    assert divergence(np.array([1e4, 0.0]), np.array([1e4, 5.0]), np.zeros(2)) == pytest.approx(
-        0.0, abs=1e-300
-    )
+    assert divergence(np.array([1e4, 0.0]), np.array([1e4, 5.0]), np.zeros(2)) == pytest.approx(0.0, abs=1e-300)
     assert divergence(np.array([1e4, 0.0]), np.array([0.0, 0.0]), np.zeros(2)) == pytest.approx(
         5e3 - np.log(2), rel=1e-14
     )

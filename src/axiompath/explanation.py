@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,8 @@ class Explanation:
         if len(self.paths) > limit:
             told.append(f"  and {len(self.paths) - limit:,} more")
         return (
-            f"{what}. {len(self.paths):,} of {self.num_paths:,} altered paths explain {100 * self.explained:.0f} % of the "
-            f"change (shares of the logit of {toward} in brackets):\n" + "\n".join(told)
+            f"{what}. {len(self.paths):,} of {self.num_paths:,} altered paths explain {100 * self.explained:.0f} % "
+            f"of the change (in brackets, their shares of the logit of {toward}):\n" + "\n".join(told)
         )
 
     def __str__(self) -> str:
@@ -149,7 +150,7 @@ class Explanation:
         return cls.from_dict(values)
 
     def to_pyg(self, graph: Data | None = None) -> PyGExplanation:
-        """A torch_geometric Explanation of `after`: edge_mask sums, over the chosen paths, what they add to the new class.
+        """A torch_geometric Explanation of `after`: edge_mask sums what the chosen paths over an edge add to the new class.
 
         An explanation read from a file has no graph; pass `after` then.
         """
@@ -161,7 +162,7 @@ class Explanation:
         u, v = ids[np.asarray(data.edge_index)]
         shares: dict[tuple[int, int], float] = {}
         for path, share in zip(self.paths.tolist(), self.contributions[:, self.class_after], strict=True):
-            for step in zip(path[:-1], path[1:], strict=True):
+            for step in pairwise(path):
                 shares[step] = shares.get(step, 0.0) + float(share)
         mask = torch.tensor([shares.get(step, 0.0) for step in zip(u.tolist(), v.tolist(), strict=True)])
         target = int(np.flatnonzero(ids == self.target)[0])

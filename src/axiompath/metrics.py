@@ -37,7 +37,9 @@ def fidelity_plus(logits_added: FloatArray, logits_before: FloatArray, logits_af
 
 def probability_change(logits: FloatArray, logits_reference: FloatArray, label: int) -> FloatArray:
     """P(label) - P_reference(label): what undoing (or adding) the paths did to one class, e.g. the new one."""
-    return np.asarray(special.softmax(logits, axis=-1)[..., label] - special.softmax(logits_reference, axis=-1)[..., label])
+    return np.asarray(
+        special.softmax(logits, axis=-1)[..., label] - special.softmax(logits_reference, axis=-1)[..., label]
+    )
 
 
 def area_under_curve(budgets: Sequence[float], values: Sequence[float]) -> float:

@@ -182,15 +182,10 @@ def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> 
     Modules whose exact type is in `leaves`, and every MessagePassing module, become one step each.
     """
     recorder = Recorder()
-    parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
-    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    x = _features_for_model(data.x, dtype)
-    edge_index = torch.as_tensor(data.edge_index).detach().cpu().long()
+    x, edge_index, arguments = _model_inputs(duplicate, data)
     recorder.watch(x, X)
     recorder.watch(edge_index, EDGE_INDEX)
-    arguments: dict[str, torch.Tensor] = {}
-    if data.get("edge_weight") is not None and _takes_edge_weight(duplicate):
-        arguments["edge_weight"] = torch.as_tensor(data.edge_weight).detach().cpu().to(dtype)
+    if arguments:
         recorder.watch(arguments["edge_weight"], EDGE_WEIGHT)
 
     def leave(*_: Any) -> None:
@@ -226,7 +221,15 @@ def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> 
     output = recorder.refs.get(id(result))
     if output is None:
         raise UnreadableModel("The model's output could not be traced back to its node features.")
-    return Recording(tuple(recorder.steps), recorder.values, output, dtype)
+    return Recording(tuple(recorder.steps), recorder.values, output, x.dtype)
+
+
+def run_model(duplicate: nn.Module, data: Data) -> torch.Tensor:
+    """The output of a copy of the model (as `copy_model` makes it) on one graph."""
+    x, edge_index, arguments = _model_inputs(duplicate, data)
+    with torch.no_grad():
+        result: torch.Tensor = duplicate(x, edge_index, **arguments)
+    return result
 
 
 def place_of(where: str, operation: str) -> str:
@@ -247,8 +250,16 @@ def _contains_ref(argument: Any) -> bool:
     return isinstance(argument, Ref)
 
 
-def _takes_edge_weight(model: nn.Module) -> bool:
-    return "edge_weight" in inspect.signature(model.forward).parameters
+def _model_inputs(duplicate: nn.Module, data: Data) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+    """x, edge_index and, where the graph has weights and the model takes them, edge_weight; on the CPU."""
+    parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    arguments: dict[str, torch.Tensor] = {}
+    takes_weight = "edge_weight" in inspect.signature(duplicate.forward).parameters
+    if data.get("edge_weight") is not None and takes_weight:
+        arguments["edge_weight"] = torch.as_tensor(data.edge_weight).detach().cpu().to(dtype)
+    edge_index = torch.as_tensor(data.edge_index).detach().cpu().long()
+    return _features_for_model(data.x, dtype), edge_index, arguments
 
 
 def _features_for_model(x: Any, dtype: torch.dtype) -> torch.Tensor:

@@ -270,9 +270,7 @@ def improve(
             best = found
         if m <= _ALL_SETS_UP_TO and (value > goal or at_most):
             least = 0 if at_most else n
-            found_value, found = meet_in_the_middle(
-                rows, offset, q, least, n, reach * m <= _SAFE_EXPONENT, value
-            )
+            found_value, found = meet_in_the_middle(rows, offset, q, least, n, reach * m <= _SAFE_EXPONENT, value)
             slack = 2.0 * TIE * max(1.0, value) if at_most else 0.0
             if found_value < value + slack and _set_logits(rows, offset, found, u) < value + slack:
                 best = found

@@ -22,8 +22,7 @@ def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> Floats:
     if np.ndim(value) != dimensions:
         shape = "[m, c]" if dimensions == 2 else "[c]"
         raise ValueError(
-            f"expected {name} of shape {shape}, got shape {np.shape(value)}; "
-            "rows are paths and columns are classes"
+            f"expected {name} of shape {shape}, got shape {np.shape(value)}; rows are paths and columns are classes"
         )
     return array
 
@@ -67,9 +66,7 @@ def checked_budget(budget: int) -> int:
     if isinstance(budget, bool | np.bool_) or not isinstance(budget, int | np.integer):
         raise TypeError(f"expected a whole number as budget, got {budget!r}; give an int of at least 0")
     if budget < 0:
-        raise ValueError(
-            f"expected a budget of at least 0, got {budget}; it is the number of paths to choose"
-        )
+        raise ValueError(f"expected a budget of at least 0, got {budget}; it is the number of paths to choose")
     return int(budget)
 
 

@@ -181,9 +181,7 @@ def _solve(
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)}, got {method!r}; choose one of these")
     if objective not in OBJECTIVES:
-        raise ValueError(
-            f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these"
-        )
+        raise ValueError(f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these")
     if at_most and method not in ("convex", "exact"):
         raise ValueError(
             f"expected at_most=False with method {method!r}, got at_most=True; a ranking takes exactly n "
