@@ -158,7 +158,8 @@ class Explainer:
         (row,) = self._rows_of([target])
         chosen = self._path_rows(paths, int(row))
         job = np.zeros(len(chosen), dtype=np.int64)
-        return replay_paths(self.change, np.array([row]), job, chosen, add=add)[0]
+        logits = replay_paths(self.change, np.array([row]), job, chosen, add=add)
+        return np.asarray(logits[0])
 
     def replay_edges(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of

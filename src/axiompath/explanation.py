@@ -150,7 +150,7 @@ class Explanation:
         return cls.from_dict(values)
 
     def to_pyg(self, graph: Data | None = None) -> PyGExplanation:
-        """A torch_geometric Explanation of `after`: edge_mask sums what the chosen paths over an edge add to the new class.
+        """A torch_geometric Explanation of `after`: edge_mask sums what the chosen paths over it add to the new class.
 
         An explanation read from a file has no graph; pass `after` then.
         """
@@ -209,8 +209,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     whole = {name: int(values[name]) for name in ("target", "budget", "class_before", "class_after", "num_paths")}
     if not all(0 <= whole[name] < num_classes for name in ("class_before", "class_after")):
         raise ValueError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
+    known: dict[str, Any] = {**whole, **vectors, **numbers}
     return cls(
-        **whole, **vectors, **numbers,
+        **known,
         paths=paths,
         contributions=_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
         weights=_array(values["weights"], np.float64, (n,), "weights"),
@@ -223,7 +224,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
 
 
 def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
-    array = np.asarray(value, dtype=dtype)
+    array: Any = np.asarray(value, dtype=dtype)
     if array.size == 0 and 0 in shape:
         return array.reshape(shape)
     if array.shape != shape:
