@@ -50,6 +50,8 @@ ORDER = [
     "explainer",
     "datasets",
     "experiments.models",
+    "experiments.training",
+    "experiments.fidelity",
     "experiments.preservation",
     "experiments",
     "demo",

@@ -16,7 +16,7 @@ from .activations import FloatArray
 def kl_divergence(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
     """KL(P || Q) = sum over classes of P log(P / Q), over the last axis; computed from logits, never below 0."""
     log_p, log_q = special.log_softmax(logits_p, axis=-1), special.log_softmax(logits_q, axis=-1)
-    return np.maximum((np.exp(log_p) * (log_p - log_q)).sum(axis=-1), 0.0)
+    return np.asarray(np.maximum((np.exp(log_p) * (log_p - log_q)).sum(axis=-1), 0.0))
 
 
 def fidelity_minus(logits_undone: FloatArray, logits_before: FloatArray, logits_after: FloatArray) -> FloatArray:
