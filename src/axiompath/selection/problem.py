@@ -30,7 +30,7 @@ def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> Floats:
 
 def check_finite(name: str, array: Floats) -> None:
     """Raise if an entry is NaN, infinite or beyond 1e100, naming the first one."""
-    # Extremes of an array with a NaN are NaN, and no comparison with it holds. (A dot product would be one pass
+    # The extremes of an array with a NaN are NaN, which fails every comparison. (A dot product is a pass
     # fewer, but it starts BLAS threads, which on a busy machine take milliseconds.)
     if not (array.max(initial=0.0) <= 1e100 and array.min(initial=0.0) >= -1e100):
         where = np.argwhere(~(np.abs(array) <= 1e100))[0].tolist()
