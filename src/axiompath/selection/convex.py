@@ -30,7 +30,7 @@ from axiompath.selection.ranking import n_smallest, settle_ties, sum_of_smallest
 TOLERANCE = 1e-10
 # Measured: short lists and a few more rounds beat long lists, whose every iteration pays for rows of no use.
 _DIRECT = 100
-_SHORTLIST = 48
+_SHORTLIST = 32
 _ROUNDS = 40
 
 
