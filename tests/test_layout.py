@@ -55,6 +55,7 @@ ORDER = [
     "experiments.preservation",
     "experiments",
     "demo",
+    "warmup",
     "cli",
     "",
 ]
