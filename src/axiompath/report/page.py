@@ -1,0 +1,132 @@
+"""Frontiers of Explanations -> plain values that JSON can hold: what a page shows of each target, and of all of them.
+
+A number is rounded to eight significant digits, enough for every digit that the page prints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..activations import FloatArray
+from ..difference import Difference
+from ..explanation import Explanation
+from ..metrics import kl_divergence
+from .movers import Movers
+
+# Rows of the overview's tables; more would make the file heavy and nobody reads them. The page says what it leaves out.
+MAX_ROWS = 5000
+MAX_EDGES = 500
+
+
+def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
+    """One target: its prediction on both graphs, every path that any budget chose, and each budget's choice."""
+    if not frontier:
+        raise ValueError("Expected at least one Explanation of the target (got none).")
+    first = frontier[0]
+    ends = (first.logits_after, first.logits_before)
+    whole = kl_divergence(*(ends if first.objective == "sufficiency" else ends[::-1]))
+    names: dict[int, str] = {}
+    rows: dict[tuple[int, ...], int] = {}
+    paths: list[dict[str, Any]] = []
+    choices = []
+    for e in frontier:
+        names |= e.node_names
+        chosen = []
+        for path, kind, shares in zip(e.paths.tolist(), e.kinds, e.contributions, strict=True):
+            key = tuple(path)
+            if key not in rows:
+                rows[key] = len(paths)
+                paths.append({"nodes": path, "kind": kind, "shares": rounded(shares)})
+            chosen.append(rows[key])
+        choices.append(
+            {
+                "budget": e.budget,
+                "chosen": chosen,
+                "weights": rounded(e.weights),
+                "kl_residual": number(e.kl_residual),
+                "kl_bound": number(e.kl_bound),
+                "gap": number(e.gap),
+                "explained": number(e.explained),
+                "fidelity_minus": number(e.fidelity_minus),
+                "fidelity_plus": number(e.fidelity_plus),
+                "status": e.status,
+            }
+        )
+    return {
+        "target": first.target,
+        "name": first.name_of(first.target),
+        "method": first.method,
+        "objective": first.objective,
+        "classes": [first.class_name(label) for label in range(len(first.logits_before))],
+        "class_before": first.class_before,
+        "class_after": first.class_after,
+        "prob_before": rounded(first.prob_before),
+        "prob_after": rounded(first.prob_after),
+        "logits_before": rounded(first.logits_before),
+        "logits_after": rounded(first.logits_after),
+        "kl": number(first.kl),
+        "kl_whole": number(float(whole)),
+        "num_paths": first.num_paths,
+        "causes": {kind: rounded(value) for kind, value in first.causes.items()},
+        "completeness": number(first.completeness),
+        "names": {str(node): name for node, name in names.items()},
+        "paths": paths,
+        "choices": choices,
+    }
+
+
+def describe_changes(changes: pd.DataFrame, node_names: dict[int, str], shown: Iterable[int]) -> dict[str, Any]:
+    """The table of all nodes whose prediction moved; those that have a section of their own are always in it."""
+    kept = changes.head(MAX_ROWS)
+    later = changes.iloc[MAX_ROWS:]
+    kept = pd.concat([kept, later[later.node.isin(list(shown))]]) if len(later) else kept
+    nodes = [int(node) for node in kept.node]
+    return {
+        "total": len(changes),
+        "flipped": int((changes.class_before != changes.class_after).sum()),
+        "node": nodes,
+        "name": [node_names.get(node, str(node)) for node in nodes],
+        "class_before": [int(label) for label in kept.class_before],
+        "class_after": [int(label) for label in kept.class_after],
+        "kl": rounded(kept.kl.to_numpy()),
+        "num_paths": [int(count) for count in kept.num_paths],
+    }
+
+
+def describe_difference(difference: Difference) -> dict[str, int]:
+    """How many nodes and edges differ between the two graphs."""
+    return {
+        "nodes_added": len(difference.nodes_added),
+        "nodes_removed": len(difference.nodes_removed),
+        "features_changed": len(difference.features_changed),
+        **{f"edges_{change}": difference.count(change) for change in ("added", "removed", "reweighted")},
+    }
+
+
+def describe_movers(movers: Movers, node_names: dict[int, str]) -> list[dict[str, Any]]:
+    """The edges that moved the most predictions."""
+    return [
+        {
+            "edge": [node_names.get(int(node), str(int(node))) for node in movers.edges[i]],
+            "change": movers.changes[i],
+            "moved": number(movers.moved[i]),
+            "targets": int(movers.num_targets[i]),
+            "top": node_names.get(int(movers.top_target[i]), str(int(movers.top_target[i]))),
+        }
+        for i in range(min(len(movers.edges), MAX_EDGES))
+    ]
+
+
+def number(value: float) -> float | None:
+    """Eight significant digits; None where it is not finite, for which JSON has no word."""
+    return float(f"{float(value):.8g}") if math.isfinite(value) else None
+
+
+def rounded(values: FloatArray) -> list[float | None]:
+    """The same for each of an array."""
+    return [number(value) for value in np.asarray(values, dtype=np.float64).tolist()]

@@ -1,0 +1,255 @@
+"""Explanation -> matplotlib figure: probabilities, waterfall and flow, for papers and notebooks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path as Outline
+
+from ..explanation import Explanation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
+COLOURS = {
+    "gained": "#0072b2",
+    "lost": "#d55e00",
+    "reweighted": "#009e73",
+    "feature": "#cc79a7",
+    "unchanged": "#6b7280",
+    "rest": "#d5dae0",
+}
+BEFORE, AFTER = "#a9b8c9", "#17456e"
+MAX_STEPS = 20
+MAX_CLASSES = 10
+REST = -2
+
+
+@dataclass(frozen=True)
+class Ribbon:
+    """One path of the picture, or all others together: the boxes it runs through, leaf first."""
+
+    label: str
+    kind: str
+    share: float
+    boxes: tuple[int | None, ...]  # the node in each column, -1 for a bias, REST for all others; None before it starts
+
+
+@dataclass
+class Box:
+    """A node in one column, and where it lies."""
+
+    size: float = 0.0
+    bottom: float = 0.0
+    ribbons: list[int] = field(default_factory=list)
+
+
+def plot_explanation(explanation: Explanation, label: int | None = None) -> Figure:
+    """Three panels. The share shown is of one class's logit, or of the new class against the old where they differ."""
+    weights, shown = share_of(explanation, label)
+    figure = Figure(figsize=(11, 7.2), layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=[1, 1.5], height_ratios=[1, 1.15])
+    figure.suptitle(_plain(explanation.summary(0).split(". ")[0]), fontsize=12, fontweight="bold")
+    plot_probabilities(figure.add_subplot(grid[0, 0]), explanation)
+    plot_waterfall(figure.add_subplot(grid[0, 1]), explanation, weights, shown)
+    plot_flow(figure.add_subplot(grid[1, :]), explanation, weights, shown)
+    return figure
+
+
+def share_of(explanation: Explanation, label: int | None) -> tuple[np.ndarray[Any, Any], str]:
+    """Weights of the classes [num_classes] in what is shown, and its name."""
+    num_classes = len(explanation.logits_before)
+    if label is not None and not 0 <= label < num_classes:
+        raise ValueError(f"Expected a class between 0 and {num_classes - 1} (got {label}).")
+    old, new = explanation.class_before, explanation.class_after
+    weights = np.zeros(num_classes)
+    if label is None and old != new:
+        weights[new], weights[old] = 1.0, -1.0
+        return weights, f"{explanation.class_name(new)} against {explanation.class_name(old)}"
+    weights[new if label is None else label] = 1.0
+    return weights, f"class {explanation.class_name(new if label is None else label)}"
+
+
+def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
+    """Bars side by side; of many classes the ten likeliest."""
+    before, after = explanation.prob_before, explanation.prob_after
+    kept = np.sort(np.argsort(-np.maximum(before, after), kind="stable")[:MAX_CLASSES])
+    place = np.arange(len(kept))
+    axes.bar(place - 0.2, before[kept], 0.4, color=BEFORE, label="before")
+    axes.bar(place + 0.2, after[kept], 0.4, color=AFTER, label="after")
+    axes.set_xticks(place, [_short(explanation.class_name(int(k)), 14) for k in kept])
+    axes.set(ylim=(0, 1.05), ylabel="probability", title="Prediction")
+    axes.legend(frameon=False)
+    _tidy(axes)
+
+
+def plot_waterfall(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any], shown: str) -> None:
+    """From the logit on `before` to that on `after`, a step a path, the largest first."""
+    start, end = float(explanation.logits_before @ weights), float(explanation.logits_after @ weights)
+    shares = explanation.contributions @ weights
+    order = np.argsort(-np.abs(shares), kind="stable")
+    steps = [(_label(explanation, i), explanation.kinds[i], float(shares[i])) for i in order[:MAX_STEPS]]
+    if len(order) > MAX_STEPS:
+        steps.append((f"{len(order) - MAX_STEPS} more", "unchanged", float(shares[order[MAX_STEPS:]].sum())))
+    others = _num_others(explanation)
+    if others:
+        steps.append((f"{others:,} other paths", "rest", end - start - float(shares.sum())))
+    level = start
+    for row, (_, kind, share) in enumerate(steps, start=1):
+        axes.barh(row, share, left=level, color=COLOURS[kind], hatch="///" if share < 0 else None, edgecolor="white")
+        level += share
+    axes.plot([start], [0], "D", color=BEFORE)
+    axes.plot([end], [len(steps) + 1], "D", color=AFTER)
+    names = ["before", *(_short(name, 30) for name, _, _ in steps), "after"]
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set(xlabel=f"logit of {_plain(shown)}", title="From before to after")
+    axes.margins(x=0.08)
+    _tidy(axes)
+
+
+def plot_flow(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any], shown: str) -> None:
+    """Hops as columns, chosen paths as ribbons as wide as their shares, all others as one pale ribbon."""
+    ribbons = find_ribbons(explanation, weights)
+    whole = float((explanation.logits_after - explanation.logits_before) @ weights)
+    axes.set_title(f"How the change of the logit of {_plain(shown)} flows in ({whole:+.3f} in all)")
+    axes.axis("off")
+    if not ribbons:
+        return
+    num_columns = len(ribbons[0].boxes)
+    total = sum(abs(ribbon.share) for ribbon in ribbons) or 1.0
+    columns = stack_boxes(ribbons, num_columns, gap=0.025 * total)
+    places = _place_ribbons(ribbons, columns)
+    for i, ribbon in enumerate(ribbons):
+        first = num_columns - sum(node is not None for node in ribbon.boxes)
+        for t in range(first, num_columns - 1):
+            outline = _ribbon_outline(t + 0.02, t + 1, places[i, t, 1], places[i, t + 1, 0], abs(ribbon.share))
+            colour = COLOURS[ribbon.kind]
+            hatch = "////" if ribbon.share < 0 else None
+            axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor="white", lw=0.3, alpha=0.75, hatch=hatch))
+    for t, column in enumerate(columns):
+        for node, box in column.items():
+            name = f"{_num_others(explanation):,} others" if node == REST else explanation.name_of(node)
+            axes.add_patch(Rectangle((t, box.bottom), 0.02, box.size, color="#2c3e50"))
+            side, align = (t - 0.02, "right") if t == 0 else (t + 0.04, "left")
+            axes.text(side, box.bottom + box.size / 2, _short(name, 20), va="center", ha=align, fontsize=8)
+    axes.set_xlim(-0.35, num_columns - 1 + 0.35)
+    axes.autoscale(axis="y")
+    kinds = [kind for kind in COLOURS if any(ribbon.kind == kind for ribbon in ribbons)]
+    handles = [Rectangle((0, 0), 1, 1, color=COLOURS[kind]) for kind in kinds]
+    names = ["all others, net" if kind == "rest" else kind for kind in kinds]
+    axes.legend(handles, names, loc="lower center", ncols=len(kinds), frameon=False, bbox_to_anchor=(0.5, -0.1))
+
+
+def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> list[Ribbon]:
+    """The chosen paths, and the net of all others; their shares sum to the whole change."""
+    shares = explanation.contributions @ weights
+    ribbons = []
+    for i, (path, share) in enumerate(zip(explanation.paths.tolist(), shares, strict=True)):
+        start = max(sum(node < 0 for node in path) - 1, 0)
+        boxes = tuple(None if t < start else node for t, node in enumerate(path))
+        ribbons.append(Ribbon(_label(explanation, i), explanation.kinds[i], float(share), boxes))
+    others = _num_others(explanation)
+    if others:
+        whole = float((explanation.logits_after - explanation.logits_before) @ weights)
+        num_columns = max(explanation.paths.shape[1], 2)
+        boxes = (*[REST] * (num_columns - 1), explanation.target)
+        ribbons.append(Ribbon(f"{others:,} others", "rest", whole - float(shares.sum()), boxes))
+    return ribbons
+
+
+def stack_boxes(ribbons: Sequence[Ribbon], num_columns: int, gap: float) -> list[dict[int, Box]]:
+    """Boxes of each column from the top down, ordered by the mean place of the boxes that they send to."""
+    columns: list[dict[int, Box]] = [{} for _ in range(num_columns)]
+    for t in reversed(range(num_columns)):
+        column: dict[int, Box] = {}
+        pull: dict[int, float] = {}
+        for i, ribbon in enumerate(ribbons):
+            node = ribbon.boxes[t]
+            if node is None:
+                continue
+            box = column.setdefault(node, Box())
+            box.size += abs(ribbon.share)
+            box.ribbons.append(i)
+            pull[node] = pull.get(node, 0.0) + abs(ribbon.share) * _bottom_at(ribbon, columns, t + 1)
+        order = sorted(column, key=lambda node: -pull[node] / (column[node].size or 1.0))  # noqa: B023
+        columns[t] = {node: column[node] for node in order}
+        level = (sum(box.size for box in column.values()) + gap * (len(order) - 1)) / 2
+        for box in columns[t].values():
+            level -= box.size
+            box.bottom = level
+            level -= gap
+    return columns
+
+
+def to_png(figure: Figure, dpi: int = 110) -> bytes:
+    """The figure as PNG."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=dpi)
+    return stream.getvalue()
+
+
+def to_notebook_html(explanation: Explanation) -> str:
+    """What Jupyter shows of an explanation: the summary and the figure, no script."""
+    import base64
+
+    picture = base64.b64encode(to_png(plot_explanation(explanation), dpi=90)).decode("ascii")
+    text = escape(explanation.summary())
+    return f'<pre style="white-space:pre-wrap">{text}</pre><img alt="{text}" src="data:image/png;base64,{picture}">'
+
+
+def _place_ribbons(ribbons: Sequence[Ribbon], columns: list[dict[int, Box]]) -> np.ndarray[Any, Any]:
+    """Lower edge of each ribbon at each column, where it comes in and where it goes out. [ribbons, columns, 2]."""
+    places = np.full((len(ribbons), len(columns), 2), np.nan)
+    for t, column in enumerate(columns):
+        for box in column.values():
+            for side, other in ((0, t - 1), (1, t + 1)):
+                level = box.bottom
+                for i in sorted(box.ribbons, key=lambda i: _bottom_at(ribbons[i], columns, other)):
+                    places[i, t, side] = level
+                    level += abs(ribbons[i].share)
+    return places
+
+
+def _bottom_at(ribbon: Ribbon, columns: list[dict[int, Box]], t: int) -> float:
+    node = ribbon.boxes[t] if 0 <= t < len(columns) else None
+    return 0.0 if node is None else columns[t][node].bottom
+
+
+def _ribbon_outline(x0: float, x1: float, y0: float, y1: float, thick: float) -> Outline:
+    middle = (x0 + x1) / 2
+    lower = [(x0, y0), (middle, y0), (middle, y1), (x1, y1)]
+    upper = [(x1, y1 + thick), (middle, y1 + thick), (middle, y0 + thick), (x0, y0 + thick)]
+    curve = [Outline.CURVE4] * 3
+    return Outline([*lower, *upper, (x0, y0)], [Outline.MOVETO, *curve, Outline.LINETO, *curve, Outline.CLOSEPOLY])
+
+
+def _num_others(explanation: Explanation) -> int:
+    return explanation.num_paths - sum(kind != "unchanged" for kind in explanation.kinds)
+
+
+def _label(explanation: Explanation, i: int) -> str:
+    path = explanation.paths[i].tolist()
+    start = max(sum(node < 0 for node in path) - 1, 0)
+    return " → ".join(explanation.name_of(node) for node in path[start:])
+
+
+def _short(text: str, length: int) -> str:
+    return _plain(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def _plain(text: str) -> str:
+    """A dollar sign would start mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,569 @@
+"use strict";
+(() => {
+  const COLOURS = {
+    gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", feature: "#cc79a7", unchanged: "#6b7280", rest: "#d5dae0",
+  };
+  const MEANING = {
+    gained: "gained: runs over a new connection", lost: "lost: ran over a connection that is gone",
+    reweighted: "kept, reweighted: a coefficient along it changed", feature: "kept, feature: its leaf's features changed",
+    unchanged: "unchanged", rest: "all other paths, net",
+  };
+  const SVG = "http://www.w3.org/2000/svg";
+  const MAX_STEPS = 25;  // of the waterfall; further chosen paths share one step
+  const CHUNK = 100;
+  const $ = (id) => document.getElementById(id);
+  const index = JSON.parse($("index").textContent);
+  const pages = new Map();
+  const state = { page: -1, choice: 0, view: 0, sort: { key: "rank", down: false }, query: "" };
+
+  // ---- small things -------------------------------------------------------------------------------------------
+  const el = (tag, attributes = {}, ...children) => {
+    const node = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (value !== null && value !== false) node.setAttribute(key, value === true ? "" : value);
+    }
+    node.append(...children);
+    return node;
+  };
+  const draw = (tag, attributes = {}, ...children) => {
+    const node = document.createElementNS(SVG, tag);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    node.append(...children);
+    return node;
+  };
+  const minus = (text) => text.replace("-", "−");
+  const plain = (v, digits = 3) => {
+    if (v === null || v === undefined) return "–";
+    if (v !== 0 && Math.abs(v) < 0.5 * 10 ** -digits) return minus(v.toExponential(1));
+    return minus(v.toFixed(digits));
+  };
+  const signed = (v, digits = 3) => (v >= 0 ? "+" : "") + plain(v, digits);
+  const count = (n) => n.toLocaleString("en-US");
+  const percent = (v) => (v === null ? "–" : minus((100 * v).toFixed(v > 0.995 && v < 1 ? 1 : 0)) + " %");
+  const short = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
+  const forPlotly = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+  const dot = (a, b) => sum(a.map((value, i) => value * b[i]));
+  const setNumber = (node, value) => { node.textContent = signed(value); node.dataset.value = value; };
+
+  const load = (i) => {
+    if (!pages.has(i)) pages.set(i, prepare(JSON.parse($("page-" + i).textContent)));
+    return pages.get(i);
+  };
+  // What may be shown of a target: the new class against the old where they differ, and every class alone.
+  const prepare = (page) => {
+    const unit = (k) => page.classes.map((_, i) => (i === k ? 1 : 0));
+    page.views = [];
+    const [a, b] = [page.class_after, page.class_before];
+    if (a !== b) page.views.push({
+      label: `${page.classes[a]} against ${page.classes[b]}`, weights: unit(a).map((v, i) => v - unit(b)[i]),
+    });
+    const order = page.classes.map((_, i) => i).sort((i, j) => (j === a) - (i === a) || (j === b) - (i === b) || i - j);
+    for (const k of order) page.views.push({ label: `class ${page.classes[k]}`, weights: unit(k) });
+    const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
+    page.nameOf = name;
+    for (const path of page.paths) {
+      const start = Math.max(path.nodes.findIndex((node) => node >= 0) - 1, 0);
+      path.label = path.nodes.slice(start).map(name).join(" → ");
+    }
+    return page;
+  };
+  const current = () => {
+    const page = load(state.page), choice = page.choices[state.choice], view = page.views[state.view];
+    const share = (path) => dot(path.shares, view.weights);
+    const chosen = choice.chosen.map((row, rank) => ({
+      ...page.paths[row], row, rank: rank + 1, weight: choice.weights[rank], share: share(page.paths[row]),
+    }));
+    const before = dot(page.logits_before, view.weights), after = dot(page.logits_after, view.weights);
+    const total = sum(chosen.map((path) => path.share));
+    return { page, choice, view, chosen, before, after, whole: after - before, total, rest: after - before - total };
+  };
+
+  // ---- tooltip ------------------------------------------------------------------------------------------------
+  const tip = $("tip");
+  const showTip = (text, x, y) => {
+    tip.textContent = text;
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect();
+    tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - box.width - 8)) + "px";
+    tip.style.top = (y + 18 + box.height > innerHeight ? Math.max(4, y - box.height - 12) : y + 18) + "px";
+  };
+  const hideTip = () => { tip.hidden = true; };
+
+  // ---- tables: sortable by every column, filtered, shown in portions --------------------------------------------
+  const makeTable = (id, columns, options) => {
+    const table = $(id), head = table.tHead, body = table.tBodies[0];
+    let { rows, sort } = options, query = "", shown = CHUNK;
+    const more = options.more ? $(options.more) : null;
+    const refresh = () => {
+      const column = columns.find((c) => c.key === sort.key);
+      const matching = rows.filter((row) => !query || options.text(row).toLowerCase().includes(query));
+      matching.sort((a, b) => {
+        const [x, y] = [column.value(a), column.value(b)];
+        const order = typeof x === "string" ? x.localeCompare(y, undefined, { numeric: true }) : x - y;
+        return sort.down ? -order : order;
+      });
+      const visible = more ? matching.slice(0, shown) : matching;
+      body.replaceChildren(...visible.map((row) => {
+        const line = el("tr", {}, ...columns.map((c) => el("td", { class: c.number ? "number" : null }, c.show(row))));
+        if (options.line) options.line(line, row);
+        return line;
+      }));
+      if (more) more.hidden = matching.length <= shown;
+      for (const th of head.rows[0].cells) {
+        th.setAttribute("aria-sort", th.dataset.key !== sort.key ? "none" : sort.down ? "descending" : "ascending");
+      }
+      if (options.after) options.after(matching.length, rows.length);
+    };
+    head.replaceChildren(el("tr", {}, ...columns.map((c) => el("th", { scope: "col", class: c.number ? "number" : null,
+      "data-key": c.key }, el("button", { type: "button", onclick: () => {
+      sort = { key: c.key, down: sort.key === c.key ? !sort.down : Boolean(c.number) };
+      if (options.sorted) options.sorted(sort);
+      refresh();
+    } }, c.label)))));
+    if (more) more.onclick = () => { shown += CHUNK; refresh(); };
+    refresh();
+    return { filter: (text) => { query = text.trim().toLowerCase(); shown = CHUNK; refresh(); } };
+  };
+  const kindLabel = (kind) => el("span", { class: "kind" },
+    el("i", { style: `background:${COLOURS[kind] ?? COLOURS.unchanged}` }), kind);
+
+  // ---- overview -----------------------------------------------------------------------------------------------
+  const openers = new Map(index.targets.map((target, i) => [target.target, i]));
+  let changesTable = null;
+  const fact = (what, value, note) => el("div", { class: "fact" }, el("div", { class: "what" }, what),
+    el("div", { class: "value" }, value), ...(note ? [el("span", { class: "note" }, note)] : []));
+
+  const drawOverview = () => {
+    const o = index.overview, d = o.difference, c = o.changes;
+    const facts = [
+      fact("edges added", count(d.edges_added)), fact("edges removed", count(d.edges_removed)),
+      ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
+      ...(d.nodes_added + d.nodes_removed ? [fact("nodes added / removed", `${count(d.nodes_added)} / ${count(d.nodes_removed)}`)] : []),
+      ...(d.features_changed ? [fact("nodes with other features", count(d.features_changed))] : []),
+      fact("predictions reached", count(c.total), `of ${count(o.num_nodes)} nodes`),
+      fact("to another class", count(c.flipped)), fact("explained here", count(index.targets.length)),
+    ];
+    $("facts").replaceChildren(...facts);
+    if (o.left_out.length) {
+      $("left-out").hidden = false;
+      $("left-out").textContent = "Left out: " + o.left_out.join(" ");
+    }
+    const className = (k) => index.classes[k] ?? String(k);
+    const rows = c.node.map((node, i) => ({
+      node, name: c.name[i], before: className(c.class_before[i]), after: className(c.class_after[i]),
+      flipped: c.class_before[i] !== c.class_after[i], kl: c.kl[i], paths: c.num_paths[i],
+    }));
+    const most = Math.max(...rows.map((row) => row.kl), 1e-300);
+    changesTable = makeTable("changes", [
+      { key: "name", label: "Node", value: (r) => r.name, show: (r) => openers.has(r.node)
+        ? el("button", { type: "button", class: "link", onclick: () => go(openers.get(r.node)) }, r.name) : r.name },
+      { key: "before", label: "Class before", value: (r) => r.before, show: (r) => r.before },
+      { key: "after", label: "Class after", value: (r) => r.after,
+        show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
+      { key: "kl", label: "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
+      { key: "bar", label: "", value: (r) => r.kl, show: (r) => el("div", { style:
+        `height:9px;border-radius:3px;background:#7fb2dd;min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
+      { key: "paths", label: "Altered paths", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
+    ], {
+      rows, sort: { key: "kl", down: true }, more: "more-changes", text: (r) => `${r.name} ${r.node}`,
+      after: (matching) => {
+        const listed = c.total > rows.length ? ` The ${count(rows.length)} that moved the most are listed.` : "";
+        $("changes-note").textContent = `${count(matching)} of ${count(c.total)} nodes; KL(after ‖ before) says how far `
+          + `the distribution moved. Nodes with a link are explained in this file.` + listed;
+      },
+    });
+    makeTable("movers", [
+      { key: "edge", label: "Edge", value: (r) => r.edge.join(" → "), show: (r) => r.edge.join(" → ") },
+      { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
+      { key: "moved", label: "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
+      { key: "targets", label: "Nodes moved", number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
+      { key: "top", label: "Most of all", value: (r) => r.top, show: (r) => r.top },
+    ], { rows: o.movers, sort: { key: "moved", down: true }, more: "more-movers", text: (r) => r.edge.join(" ") });
+    $("movers-note").textContent = "Over the nodes explained here: how much probability comes back when the paths over "
+      + "the edge are taken away. A path over two changed edges counts for both.";
+  };
+
+  // ---- list of targets ----------------------------------------------------------------------------------------
+  const drawSide = () => {
+    $("side").hidden = false;
+    $("targets").replaceChildren(...index.targets.map((target, i) => el("li", {}, el("button", {
+      type: "button", id: "open-" + i, onclick: () => go(i),
+    }, short(target.name, 40), el("small", {}, target.class_before === target.class_after ? ""
+      : short(`${index.classes[target.class_before]} → ${index.classes[target.class_after]}`, 18))))));
+    $("find").addEventListener("input", () => {
+      const query = $("find").value.trim().toLowerCase();
+      let hits = 0;
+      index.targets.forEach((target, i) => {
+        const hit = `${target.name} ${target.target}`.toLowerCase().includes(query);
+        $("open-" + i).parentElement.hidden = !hit;
+        hits += hit;
+      });
+      $("found").textContent = query ? `${count(hits)} of ${count(index.targets.length)} explained nodes` : "";
+      if (changesTable) changesTable.filter(query);
+    });
+    $("find").addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      const first = index.targets.findIndex((_, i) => !$("open-" + i).parentElement.hidden);
+      if (first >= 0) go(first);
+    });
+    $("to-overview").onclick = () => go(-1);
+  };
+
+  // ---- flow picture -------------------------------------------------------------------------------------------
+  // Columns are hops, leaves left, the target right. A node's box is as high as the ribbons through it; the order in
+  // a column follows the mean place of what it sends to, worked out from the target backwards.
+  const drawFlow = ({ page, view, chosen, whole, rest }) => {
+    const width = 1060, top = 34, boxWidth = 11, gap = 9;
+    const others = page.num_paths - chosen.filter((path) => path.kind !== "unchanged").length;
+    const hops = chosen.length ? chosen[0].nodes.length - 1 : Math.max(1, (page.paths[0]?.nodes.length ?? 3) - 1);
+    const items = chosen.map((path) => ({
+      key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path,
+      from: Math.max(path.nodes.findIndex((node) => node >= 0) - 1, 0),
+      at: (t) => (path.nodes[t] < 0 ? "bias" : String(path.nodes[t])),
+    }));
+    if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
+      label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.target) : "rest") });
+    const total = sum(items.map((item) => item.size));
+    const columns = [];
+    for (let t = hops; t >= 0; t--) {
+      const boxes = new Map();
+      for (const item of items) {
+        if (t < item.from) continue;
+        const id = item.at(t);
+        if (!boxes.has(id)) boxes.set(id, { id, size: 0, items: [], pull: 0 });
+        const box = boxes.get(id);
+        box.size += item.size;
+        box.items.push(item);
+        if (t < hops) box.pull += (columns[t + 1].get(item.at(t + 1)).order ?? 0) * item.size;
+      }
+      const sorted = [...boxes.values()].sort((a, b) => (a.id === "rest") - (b.id === "rest")
+        || a.pull / (a.size || 1) - b.pull / (b.size || 1) || b.size - a.size);
+      sorted.forEach((box, i) => { box.order = i; });
+      columns[t] = new Map(sorted.map((box) => [box.id, box]));
+    }
+    const most = Math.max(...columns.map((column) => column.size), 1);
+    const height = Math.max(250, Math.min(680, 130 + 24 * most));
+    const room = height - top - 14 - gap * (most - 1);
+    const scale = total > 0 ? Math.max(room, 40) / total : 0;
+    const left = 120, right = 190, x = (t) => left + (width - left - right) * t / hops;
+    columns.forEach((column, t) => {
+      const used = sum([...column.values()].map((box) => box.size * scale)) + gap * (column.size - 1);
+      let y = top + Math.max(0, (height - top - 14 - used) / 2);
+      for (const box of column.values()) {
+        box.y = y;
+        box.height = box.size * scale;
+        y += box.height + gap;
+        // At the target, what pushes up lies above what pushes down.
+        const sign = (item) => (t === hops ? Math.sign(-item.share) : 0);
+        let place = y - box.height - gap;
+        for (const item of [...box.items].sort((a, b) => sign(a) - sign(b) || orderBefore(columns, a, t) - orderBefore(columns, b, t))) {
+          (item.inward ??= {})[t] = place;
+          place += item.size * scale;
+        }
+        place = box.y;
+        for (const item of [...box.items].sort((a, b) => orderAfter(columns, a, t, hops) - orderAfter(columns, b, t, hops)
+          || sign(a) - sign(b))) {
+          (item.outward ??= {})[t] = place;
+          place += item.size * scale;
+        }
+      }
+    });
+    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label":
+      `Flow picture: ${chosen.length} chosen paths and ${others} others change the logit of ${view.label} by ${signed(whole)}. `
+      + "Left and right arrow keys go from ribbon to ribbon." });
+    const defs = draw("defs");
+    for (const [kind, colour] of Object.entries(COLOURS)) {
+      defs.append(draw("pattern", { id: "hatch-" + kind, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+        draw("rect", { width: 6, height: 6, fill: colour, opacity: 0.35 }), draw("rect", { width: 3, height: 6, fill: colour })));
+    }
+    svg.append(defs);
+    for (let t = 0; t <= hops; t++) {
+      const away = hops - t;
+      const text = draw("text", { x: x(t) + boxWidth / 2, y: 16, "text-anchor": "middle", class: "column" });
+      text.textContent = away === 0 ? "the node" : away === 1 ? "1 hop away" : `${away} hops away`;
+      svg.append(text);
+    }
+    const ribbons = [];
+    for (const item of [...items].sort((a, b) => (a.kind !== "rest") - (b.kind !== "rest") || b.size - a.size)) {
+      const thick = Math.max(item.size * scale, 0.8);
+      let d = "";
+      for (let t = item.from; t < hops; t++) {
+        const [x0, x1, y0, y1] = [x(t) + boxWidth, x(t + 1), item.outward[t], item.inward[t + 1]];
+        const middle = (x0 + x1) / 2;
+        d += `M${x0} ${y0.toFixed(2)}C${middle} ${y0.toFixed(2)} ${middle} ${y1.toFixed(2)} ${x1} ${y1.toFixed(2)}`
+          + `v${thick.toFixed(2)}C${middle} ${(y1 + thick).toFixed(2)} ${middle} ${(y0 + thick).toFixed(2)} ${x0} ${(y0 + thick).toFixed(2)}Z`;
+      }
+      const fill = item.share < 0 ? `url(#hatch-${item.kind})` : COLOURS[item.kind];
+      const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to the logit of ${view.label}`;
+      const group = draw("g", { class: "ribbon", tabindex: ribbons.length ? -1 : 0, role: "img", "aria-label": story, "data-key": item.key, "data-share": item.share },
+        draw("path", { d, fill, opacity: item.kind === "rest" ? 0.75 : 0.72 }));
+      const pick = (on) => { svg.classList.toggle("picked", on); group.classList.toggle("on", on); mark(item.key, on); };
+      group.addEventListener("mousemove", (event) => { pick(true); showTip(story, event.clientX, event.clientY); });
+      group.addEventListener("mouseleave", () => { pick(false); hideTip(); });
+      group.addEventListener("focus", () => {
+        pick(true);
+        const box = group.getBoundingClientRect();
+        showTip(story, box.left + box.width / 2, box.top + Math.min(box.height / 2, 80));
+      });
+      group.addEventListener("blur", () => { pick(false); hideTip(); });
+      group.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        ribbons[(ribbons.indexOf(group) + step + ribbons.length) % ribbons.length].focus();
+      });
+      ribbons.push(group);
+      svg.append(group);
+    }
+    columns.forEach((column, t) => {
+      for (const box of column.values()) {
+        const isRest = box.id === "rest";
+        const name = isRest ? `${count(others)} others` : box.id === "bias" ? "bias" : page.nameOf(Number(box.id));
+        const rect = draw("rect", { x: x(t), y: box.y, width: boxWidth, height: Math.max(box.height, 1.5), rx: 2, fill: isRest ? "#b9c1ca" : "#2c3e50" });
+        const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to the logit of ${view.label} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
+        rect.addEventListener("mousemove", (event) => showTip(story, event.clientX, event.clientY));
+        rect.addEventListener("mouseleave", hideTip);
+        svg.append(rect);
+        const atLeft = t === 0, atEnd = t === hops;
+        const text = draw("text", { x: atEnd ? x(t) + boxWidth + 8 : atLeft ? x(t) - 6 : x(t) + boxWidth + 4,
+          y: box.y + box.height / 2 + 4, "text-anchor": atLeft ? "end" : "start", class: "halo" });
+        text.textContent = short(name, atLeft ? 16 : atEnd ? 22 : 18);
+        if (atEnd) text.setAttribute("font-weight", 650);
+        if (!isRest || t === 0) svg.append(text);
+      }
+    });
+    const end = [...columns[hops].values()][0];
+    if (end) {
+      const up = sum(items.filter((item) => item.share > 0).map((item) => item.share));
+      const lines = [`${signed(whole)} in all`, `${signed(up)} up, ${signed(whole - up)} down`];
+      lines.forEach((line, i) => {
+        const text = draw("text", { x: x(hops) + boxWidth + 8, y: end.y + end.height / 2 + 22 + 17 * i, class: "column" });
+        text.textContent = line;
+        svg.append(text);
+      });
+    }
+    $("flow").replaceChildren(svg);
+  };
+  const orderBefore = (columns, item, t) => (t > item.from ? columns[t - 1].get(item.at(t - 1)).order : -1);
+  const orderAfter = (columns, item, t, hops) => (t < hops ? columns[t + 1].get(item.at(t + 1)).order : 0);
+  const mark = (key, on) => document.querySelectorAll(`#paths tr[data-row="${key}"]`).forEach((line) => line.classList.toggle("on", on));
+  const markRibbon = (key, on) => {
+    const svg = document.querySelector("#flow svg");
+    svg?.classList.toggle("picked", on);
+    svg?.querySelector(`.ribbon[data-key="${key}"]`)?.classList.toggle("on", on);
+  };
+
+  const drawLegend = ({ chosen }) => {
+    const kinds = [...new Set(chosen.map((path) => path.kind))];
+    const shown = Object.keys(COLOURS).filter((kind) => kinds.includes(kind) || kind === "rest");
+    const hatch = "repeating-linear-gradient(45deg,#666 0 3px,#c4c4c4 3px 6px)";
+    $("legend").replaceChildren(...shown.map((kind) => el("span", {}, el("i", { style: `background:${COLOURS[kind]}` }), MEANING[kind])),
+      el("span", {}, el("i", { style: `background:${hatch}` }), "hatched: pushes down"));
+  };
+
+  // ---- charts -------------------------------------------------------------------------------------------------
+  const font = { family: "system-ui, sans-serif", size: 12.5, color: "#1b2430" };
+  const config = { displayModeBar: false, responsive: true };
+  const layout = (extra) => ({
+    font, margin: { l: 60, r: 16, t: 8, b: 44 }, height: 280, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
+    hoverlabel: { font: { family: font.family, size: 12.5 } }, ...extra,
+  });
+
+  const drawProbabilities = ({ page }) => {
+    const order = page.classes.map((_, k) => k)
+      .sort((i, j) => Math.max(page.prob_before[j], page.prob_after[j]) - Math.max(page.prob_before[i], page.prob_after[i]));
+    const kept = order.slice(0, 10).sort((i, j) => i - j);
+    const labels = kept.map((k) => forPlotly(short(page.classes[k], 22)));
+    const bars = (name, values, colour) => ({
+      type: "bar", name, x: kept.map((_, i) => i), y: kept.map((k) => values[k]), marker: { color: colour },
+      text: kept.map((k) => values[k].toFixed(2)), textposition: "outside", cliponaxis: false,
+      customdata: kept.map((k) => forPlotly(page.classes[k])), hovertemplate: `%{customdata}<br>${name}: %{y:.4f}<extra></extra>`,
+    });
+    Plotly.react("probabilities", [bars("before", page.prob_before, "#a9b8c9"), bars("after", page.prob_after, "#17456e")], layout({
+      barmode: "group", bargap: 0.28, xaxis: { tickvals: kept.map((_, i) => i), ticktext: labels, automargin: true, title: { text: order.length > kept.length ? "the ten likeliest classes" : "class" } },
+      yaxis: { range: [0, 1.08], title: { text: "probability" }, gridcolor: "#edf0f3", tickvals: [0, 0.25, 0.5, 0.75, 1] },
+      legend: { orientation: "h", x: 1, xanchor: "right", y: 1.14 }, margin: { l: 56, r: 12, t: 26, b: 44 },
+    }), config);
+    $("probabilities").setAttribute("aria-label", "Probabilities. " + kept.map((k) =>
+      `${page.classes[k]}: ${plain(page.prob_before[k], 2)} before, ${plain(page.prob_after[k], 2)} after`).join("; "));
+  };
+
+  const drawFrontier = ({ page, choice }) => {
+    const x = page.choices.map((c) => c.budget), residual = page.choices.map((c) => c.kl_residual), bound = page.choices.map((c) => c.kl_bound);
+    Plotly.react("frontier", [
+      { x, y: bound, mode: "lines", name: "no choice leaves less", line: { color: "#8a97a6", dash: "dot", width: 1.6 }, hovertemplate: "bound %{y:.4g}<extra></extra>" },
+      { x, y: residual, mode: "lines+markers", name: "KL left", line: { color: "#17456e", width: 2 }, marker: { size: 6 }, fill: "tonexty", fillcolor: "rgba(23,69,110,.10)", hovertemplate: "%{x} paths leave %{y:.4g}<extra></extra>" },
+      { x: [choice.budget], y: [choice.kl_residual], mode: "markers", marker: { size: 14, color: "#f0a202", line: { color: "#17456e", width: 2 } }, showlegend: false, hoverinfo: "skip" },
+    ], layout({
+      xaxis: { title: { text: "paths in the explanation" }, gridcolor: "#edf0f3", zeroline: false }, yaxis: { title: { text: "KL left, nats" }, rangemode: "tozero", gridcolor: "#edf0f3", zeroline: false },
+      legend: { orientation: "h", x: 1, xanchor: "right", y: 1.14 }, margin: { l: 62, r: 14, t: 26, b: 44 },
+    }), config);
+    const chart = $("frontier");
+    if (!chart.dataset.ready) {
+      chart.dataset.ready = "1";
+      chart.on("plotly_click", (event) => {
+        const wanted = load(state.page).choices.findIndex((c) => c.budget === event.points[0].x);
+        if (wanted >= 0) { state.choice = wanted; refresh(); }
+      });
+    }
+    chart.setAttribute("aria-label", "KL left by budget: " + page.choices.map((c) => `${c.budget} paths ${plain(c.kl_residual, 4)}`).join("; "));
+    $("certificate").textContent = `Certificate: these ${count(choice.chosen.length)} paths leave ${plain(choice.kl_residual, 4)} nats, and no choice `
+      + `of as many leaves less than ${plain(choice.kl_bound, 4)}; at most ${plain(Math.max(choice.gap, 0), 4)} could be gained by choosing better.`;
+  };
+
+  const drawWaterfall = ({ page, view, chosen, before, after, rest }) => {
+    const others = page.num_paths - chosen.filter((path) => path.kind !== "unchanged").length;
+    const ordered = [...chosen].sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
+    const steps = ordered.slice(0, MAX_STEPS).map((path) => ({ label: path.label, kind: path.kind, share: path.share }));
+    if (ordered.length > MAX_STEPS) steps.push({ label: `${ordered.length - MAX_STEPS} more chosen paths`, kind: "unchanged", share: sum(ordered.slice(MAX_STEPS).map((path) => path.share)) });
+    if (others > 0) steps.push({ label: `${count(others)} other paths`, kind: "rest", share: rest });
+    let level = before;
+    const bases = steps.map((step) => { const base = level; level += step.share; return base; });
+    const names = ["before", ...steps.map((step) => forPlotly(short(step.label, 46))), "after"];
+    const links = { x: [], y: [] };
+    [before, ...steps.map((step, i) => bases[i] + step.share)].forEach((value, i) => { links.x.push(value, value, null); links.y.push(i, i + 1, null); });
+    const levels = [before, after, ...bases, ...bases.map((base, i) => base + steps[i].share)];
+    const [low, high] = [Math.min(...levels), Math.max(...levels)];
+    const pad = 0.09 * (high - low || 1);
+    Plotly.react("waterfall", [
+      { ...links, mode: "lines", line: { color: "#9aa6b2", width: 1, dash: "dot" }, hoverinfo: "skip", showlegend: false },
+      { type: "bar", orientation: "h", y: steps.map((_, i) => i + 1), x: steps.map((step) => step.share), base: bases, width: 0.66,
+        marker: { color: steps.map((step) => COLOURS[step.kind]), pattern: { shape: steps.map((step) => (step.share < 0 ? "/" : "")), size: 6, solidity: 0.35, fgcolor: "#fff" } },
+        text: steps.map((step) => signed(step.share)), textposition: "outside", cliponaxis: false, showlegend: false,
+        customdata: steps.map((step) => [forPlotly(step.label), step.kind === "rest" ? "net" : step.kind]), hovertemplate: "%{customdata[0]}<br>%{customdata[1]}, %{x:+.4f}<extra></extra>" },
+      { x: [before, after], y: [0, steps.length + 1], mode: "markers+text", marker: { symbol: "diamond", size: 13, color: ["#a9b8c9", "#17456e"] }, cliponaxis: false,
+        text: [plain(before), plain(after)], textposition: "middle right", showlegend: false, hovertemplate: "%{x:.4f}<extra></extra>" },
+    ], layout({
+      height: 96 + 26 * names.length, margin: { l: 60, r: 70, t: 6, b: 44 },
+      xaxis: { range: [low - pad, high + pad], title: { text: `logit of ${forPlotly(short(view.label, 60))}` }, gridcolor: "#edf0f3", zeroline: true, zerolinecolor: "#b6c0cb" },
+      yaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [names.length - 0.4, -0.6], automargin: true, zeroline: false, gridcolor: "#f5f7f9", fixedrange: true },
+    }), config);
+    $("waterfall").setAttribute("aria-label", `Waterfall of the logit of ${view.label}: from ${plain(before)} before to ${plain(after)} after. `
+      + steps.map((step) => `${step.label} ${signed(step.share)}`).join("; "));
+  };
+
+  // ---- one target ---------------------------------------------------------------------------------------------
+  const drawNumbers = ({ page, choice }) => {
+    const item = (what, value, note, key, exact) => el("div", { class: "fact" }, el("dt", {}, what),
+      el("dd", { id: "number-" + key, "data-value": exact }, value, ...(note ? [el("span", { class: "note" }, note)] : [])));
+    $("numbers").replaceChildren(
+      item("explained", percent(choice.explained), "of the change of the distribution", "explained", choice.explained),
+      item("KL left", plain(choice.kl_residual, 4), `of ${plain(page.kl_whole, 4)} nats`, "residual", choice.kl_residual),
+      item("bound", plain(choice.kl_bound, 4), "no choice of this size leaves less", "bound", choice.kl_bound),
+      item("fidelity −", plain(choice.fidelity_minus), "paths undone in after; 0 is best", "minus", choice.fidelity_minus),
+      item("fidelity +", plain(choice.fidelity_plus), "paths added to before; 0 is best", "plus", choice.fidelity_plus),
+      item("paths", `${count(choice.chosen.length)} / ${count(page.num_paths)}`, "chosen of all altered", "paths", choice.chosen.length),
+    );
+  };
+
+  const drawCauses = ({ page, view }) => {
+    const rows = Object.entries(page.causes).map(([kind, shares]) => ({ kind, share: dot(shares, view.weights) }));
+    makeTable("causes", [
+      { key: "kind", label: "Cause", value: (r) => r.kind, show: (r) => kindLabel(r.kind) },
+      { key: "what", label: "Meaning", value: (r) => r.kind, show: (r) => MEANING[r.kind].replace(/^.*?: /, "") },
+      { key: "share", label: `Share of the logit of ${view.label}`, number: true, value: (r) => r.share, show: (r) => signed(r.share) },
+    ], { rows, sort: { key: "share", down: true } });
+  };
+
+  let pathsTable = null;
+  const drawPaths = ({ chosen, view }) => {
+    pathsTable = makeTable("paths", [
+      { key: "rank", label: "#", value: (r) => r.rank, show: (r) => String(r.rank) },
+      { key: "path", label: "Path, leaf to root", value: (r) => r.label, show: (r) => r.label },
+      { key: "kind", label: "Kind", value: (r) => r.kind, show: (r) => kindLabel(r.kind) },
+      { key: "share", label: `Logit of ${view.label}`, number: true, value: (r) => r.share, show: (r) => signed(r.share, 4) },
+      { key: "weight", label: "Weight", number: true, value: (r) => r.weight, show: (r) => plain(r.weight, 2) },
+    ], {
+      rows: chosen, sort: state.sort, text: (r) => `${r.label} ${r.kind}`, sorted: (sort) => { state.sort = sort; },
+      line: (line, row) => {
+        line.dataset.row = row.row;
+        line.addEventListener("mouseenter", () => markRibbon(row.row, true));
+        line.addEventListener("mouseleave", () => markRibbon(row.row, false));
+      },
+    });
+    pathsTable.filter($("search-paths").value);
+  };
+
+  const tell = ({ page, choice }) => {
+    const [a, b] = [page.class_after, page.class_before];
+    const what = a === b
+      ? `stayed in class ${page.classes[a]} (${plain(page.prob_before[a], 2)} before, ${plain(page.prob_after[a], 2)} after)`
+      : `went from class ${page.classes[b]} (${plain(page.prob_before[b], 2)}) to class ${page.classes[a]} (${plain(page.prob_after[a], 2)})`;
+    $("headline").textContent = `Node ${page.name} ${what}`;
+    $("sentence").textContent = page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
+      ? `None of its ${count(page.num_paths)} altered paths is chosen: move the slider.`
+      : `${count(choice.chosen.length)} of ${count(page.num_paths)} altered paths explain ${percent(choice.explained)} of the change.`;
+    const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
+    $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths sum to `
+      + `the change of every logit to ${plain(page.completeness, 12) === "0.000000000000" ? "rounding" : page.completeness.toExponential(0)}. Solver: ${choice.status}`;
+  };
+
+  const refresh = () => {
+    const now = current();
+    const slider = $("budget");
+    slider.max = now.page.choices.length - 1;
+    slider.value = state.choice;
+    slider.disabled = now.page.choices.length < 2;
+    slider.setAttribute("aria-valuetext", `${now.choice.budget} paths, ${percent(now.choice.explained)} explained`);
+    $("budget-value").textContent = count(now.choice.chosen.length);
+    setNumber($("sum-chosen"), now.total);
+    setNumber($("sum-rest"), now.rest);
+    setNumber($("sum-whole"), now.whole);
+    tell(now);
+    drawNumbers(now);
+    drawLegend(now);
+    drawFlow(now);
+    drawProbabilities(now);
+    drawFrontier(now);
+    drawWaterfall(now);
+    drawCauses(now);
+    drawPaths(now);
+  };
+
+  // Opens with the smallest budget that explains nine tenths, else with about ten paths.
+  const firstChoice = (page) => {
+    const good = page.choices.findIndex((c) => c.chosen.length > 0 && c.explained >= 0.9);
+    const ten = page.choices.findLastIndex((c) => c.budget <= 10);
+    return good >= 0 ? good : Math.max(ten, 0);
+  };
+
+  const go = (i) => {
+    hideTip();
+    document.querySelectorAll("nav [aria-current]").forEach((node) => node.removeAttribute("aria-current"));
+    const button = i < 0 ? $("to-overview") : $("open-" + i);
+    if (button) { button.setAttribute("aria-current", "page"); button.scrollIntoView({ block: "nearest" }); }
+    $("overview").hidden = i >= 0;
+    $("target").hidden = i < 0;
+    const hash = i < 0 ? "#all" : "#node=" + index.targets[i].target;
+    if (location.hash !== hash) history.replaceState(null, "", hash);
+    state.page = i;
+    scrollTo(0, 0);
+    if (i < 0) return;
+    const page = load(i);
+    state.choice = firstChoice(page);
+    state.view = 0;
+    $("search-paths").value = "";
+    $("view").replaceChildren(...page.views.map((view, k) => el("option", { value: k }, view.label)));
+    $("previous").disabled = i === 0;
+    $("next").disabled = i === index.targets.length - 1;
+    refresh();
+  };
+
+  const fromHash = () => {
+    const wanted = /^#node=(-?\d+)$/.exec(location.hash);
+    const i = wanted ? index.targets.findIndex((target) => String(target.target) === wanted[1]) : -1;
+    return i >= 0 ? i : index.overview ? -1 : 0;
+  };
+  $("budget").addEventListener("input", () => { state.choice = Number($("budget").value); refresh(); });
+  $("view").addEventListener("change", () => { state.view = Number($("view").value); refresh(); });
+  $("search-paths").addEventListener("input", () => pathsTable.filter($("search-paths").value));
+  $("previous").onclick = () => go(state.page - 1);
+  $("next").onclick = () => go(state.page + 1);
+  document.querySelector(".steps").hidden = index.targets.length < 2;
+  addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
+  addEventListener("hashchange", () => go(fromHash()));
+  if (index.overview) { drawOverview(); drawSide(); }
+  if (index.overview || index.targets.length) go(fromHash());
+})();
