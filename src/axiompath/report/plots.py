@@ -180,7 +180,7 @@ def stack_boxes(ribbons: Sequence[Ribbon], num_columns: int, gap: float) -> list
             box.size += abs(ribbon.share)
             box.ribbons.append(i)
             pull[node] = pull.get(node, 0.0) + abs(ribbon.share) * _bottom_at(ribbon, columns, t + 1)
-        order = sorted(column, key=lambda node: -pull[node] / (column[node].size or 1.0))  # noqa: B023
+        order = sorted(column, key=lambda node: -pull[node] / (column[node].size or 1.0))
         columns[t] = {node: column[node] for node in order}
         level = (sum(box.size for box in column.values()) + gap * (len(order) - 1)) / 2
         for box in columns[t].values():

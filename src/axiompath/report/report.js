@@ -191,7 +191,7 @@
     $("targets").replaceChildren(...index.targets.map((target, i) => el("li", {}, el("button", {
       type: "button", id: "open-" + i, onclick: () => go(i),
     }, short(target.name, 40), el("small", {}, target.class_before === target.class_after ? ""
-      : short(`${index.classes[target.class_before]} → ${index.classes[target.class_after]}`, 18))))));
+      : short(`${index.classes[target.class_before]} → ${index.classes[target.class_after]}`, 34))))));
     $("find").addEventListener("input", () => {
       const query = $("find").value.trim().toLowerCase();
       let hits = 0;
@@ -491,7 +491,7 @@
     const what = a === b
       ? `stayed in class ${page.classes[a]} (${plain(page.prob_before[a], 2)} before, ${plain(page.prob_after[a], 2)} after)`
       : `went from class ${page.classes[b]} (${plain(page.prob_before[b], 2)}) to class ${page.classes[a]} (${plain(page.prob_after[a], 2)})`;
-    $("headline").textContent = `Node ${page.name} ${what}`;
+    $("headline").textContent = `${page.name === String(page.target) ? "Node " : ""}${page.name} ${what}`;
     $("sentence").textContent = page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
       ? `None of its ${count(page.num_paths)} altered paths is chosen: move the slider.`
       : `${count(choice.chosen.length)} of ${count(page.num_paths)} altered paths explain ${percent(choice.explained)} of the change.`;
@@ -515,11 +515,24 @@
     drawNumbers(now);
     drawLegend(now);
     drawFlow(now);
+    drawCauses(now);
+    drawPaths(now);
+    clearTimeout(charting);
+    if (window.Plotly) drawCharts();
+    else charting = setTimeout(drawCharts, 30);
+  };
+  // Plotly is four megabytes of script: it is run when the first charts are wanted, after the rest has been painted.
+  let charting = 0;
+  const drawCharts = () => {
+    if (!window.Plotly) {
+      const script = document.createElement("script");
+      script.textContent = $("plotly").textContent;
+      document.head.append(script);
+    }
+    const now = current();
     drawProbabilities(now);
     drawFrontier(now);
     drawWaterfall(now);
-    drawCauses(now);
-    drawPaths(now);
   };
 
   // Opens with the smallest budget that explains nine tenths, else with about ten paths.
