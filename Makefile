@@ -8,7 +8,7 @@ TEST_WORKERS ?= 2
 .PHONY: demo test test-all check benchmark clean
 
 demo: $(READY)
-	$(BIN)/axiompath demo
+	$(BIN)/axiompath demo --out out/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS)

@@ -8,6 +8,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
 ORDER = [
+    "errors",
     "activations",
     "snapshot",
     "coefficients",
@@ -60,6 +61,13 @@ ORDER = [
     "experiments.fidelity",
     "experiments.preservation",
     "experiments",
+    "files.sizes",
+    "files.arrays",
+    "files.tables",
+    "files.graphs",
+    "files.models",
+    "files",
+    "drift",
     "demo",
     "warmup",
     "cli",

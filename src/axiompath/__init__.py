@@ -7,12 +7,16 @@ model + before + after
   -> Attribution    every path's exact share of every logit's change                attribution.py
   -> Selection      the few paths that best approximate the change, certified       selection/
   -> Explanation    a frozen record: numbers, paths, fidelity                       explanation.py
+  -> report         pictures and pages to look at                                   report/
 """
 
 from .attribution import Attribution
+from .errors import InputError
 from .explainer import Explainer
 from .explanation import Explanation
+from .files import load_model, match_graphs, read_graph, save_graph, save_model
 from .readers import UnreadableModel
+from .report import build_report, save_report
 from .selection import Selection, select
 from .states import KINDS
 
@@ -21,7 +25,15 @@ __all__ = [
     "Attribution",
     "Explainer",
     "Explanation",
+    "InputError",
     "Selection",
     "UnreadableModel",
+    "build_report",
+    "load_model",
+    "match_graphs",
+    "read_graph",
+    "save_graph",
+    "save_model",
+    "save_report",
     "select",
 ]

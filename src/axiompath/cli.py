@@ -1,25 +1,46 @@
-"""Command line: parse, call one function, print."""
+"""Command line: parse, call one function, print. Exit codes: 0 done, 2 the user's input, 1 ours, 130 interrupted."""
 
 from __future__ import annotations
 
+import json as json_format
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, track
 from rich.table import Table
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from .explainer import Explainer
 
 app = typer.Typer(
     help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 reproduce = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 app.add_typer(reproduce, name="reproduce")
+
+Model = Annotated[str, typer.Argument(help="A folder written by axiompath.save_model, or package.module:function.")]
+Before = Annotated[Path, typer.Argument(help="The graph before: .npz, .pt, an edge list, or a folder of tables.")]
+After = Annotated[Path, typer.Argument(help="The graph after.")]
+Weights = Annotated[Path | None, typer.Option(help="Weights (.safetensors) of a package.module:function.")]
+Nodes = Annotated[Path | None, typer.Option(help="Node table of an edge list.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
+Targets = Annotated[list[str] | None, typer.Option("--target", "-t", help="A node's name or number; repeat for more.")]
+Method = Annotated[str, typer.Option(help="convex, exact, linear, topk, deeplift, gnnlrp or grad.")]
+Objective = Annotated[str, typer.Option(help="sufficiency or necessity.")]
+Memory = Annotated[str, typer.Option(help="Memory that walking the paths may take.")]
 
 
 @app.callback()
@@ -30,11 +51,187 @@ def options(debug: Annotated[bool, typer.Option(help="Show the traceback of an e
 
 
 @app.command()
-def demo() -> None:
-    """Explain a change in the karate club. Example: axiompath demo"""
-    from .demo import run_demo
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the report, the graphs and the model.")] = Path(
+        "axiompath-demo"
+    ),
+    large: Annotated[bool, typer.Option("--large", help="Thousands of nodes, five snapshots.")] = False,
+    json: Json = False,
+) -> None:
+    """Explain a change in the karate club, and write a report. Example: axiompath demo --out demo"""
+    from .demo import run_demo, run_large_demo
 
-    run_demo(Console())
+    console = Console(quiet=json)
+    with _writing(out):
+        found = run_large_demo(console, out, _aside()) if large else run_demo(console, out)
+    if json:
+        _print_json(found)
+
+
+@app.command()
+def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = None, json: Json = False) -> None:
+    """Can this model be read, module by module? Example: axiompath check demo/model demo/before.npz"""
+    import axiompath
+
+    from .files import read_graph, read_model
+
+    reading = getattr(axiompath, "check", None)
+    if reading is None:
+        raise InputError("This release of axiompath cannot check a model by itself; `axiompath explain` says why not.")
+    with _users_input():
+        found = reading(read_model(model, weights), read_graph(graph, nodes).data)
+    readable = bool(getattr(found, "readable", True))
+    if json:
+        _print_json({"readable": readable, "modules": found.to_frame().to_dict("records")})
+    else:
+        Console().print(str(found), markup=False, highlight=False)
+    if not readable:
+        raise typer.Exit(2)
+
+
+@app.command()
+def diff(
+    before: Before,
+    after: After,
+    model: Annotated[str | None, typer.Option(help="The model, to see which predictions moved.")] = None,
+    weights: Weights = None,
+    nodes: Nodes = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows to print.")] = 10,
+    json: Json = False,
+) -> None:
+    """What changed between two graphs, and which predictions moved.
+
+    Example: axiompath diff demo/before.npz demo/after.npz --model demo/model
+    """
+    from .difference import find_difference
+    from .report.page import describe_difference
+    from .snapshot import align_snapshots, read_snapshot
+
+    pair = _read_pair(before, after, nodes)
+    with _users_input():
+        difference = find_difference(
+            *align_snapshots(read_snapshot(pair.before, "before"), read_snapshot(pair.after, "after"))
+        )
+    explainer = _open(model, weights, pair, "2GB") if model else None
+    changes = explainer.changes() if explainer else None
+    counts = describe_difference(difference)
+    edges = [
+        {"source": pair.name(u), "target": pair.name(v), "change": change, "before": float(b), "after": float(a)}
+        for (u, v), change, b, a in zip(
+            difference.edges.tolist(), difference.changes, difference.weights_before, difference.weights_after,
+            strict=True,
+        )
+    ]  # fmt: skip
+    if json:
+        moved = [] if changes is None else _named_changes(changes, pair)
+        _print_json({**counts, "edges": edges, "predictions": moved})
+        return
+    console = Console()
+    console.print(
+        f"Edges (each direction counts): {counts['edges_added']:,} added, {counts['edges_removed']:,} removed, "
+        f"{counts['edges_reweighted']:,} reweighted. Nodes: {counts['nodes_added']:,} added, "
+        f"{counts['nodes_removed']:,} removed, {counts['features_changed']:,} with other features."
+    )
+    table = Table("edge", "change", "weight before", "after", title=f"First {min(limit, len(edges))} of {len(edges):,}")
+    for edge in edges[:limit]:
+        ends = escape(f"{edge['source']} → {edge['target']}")
+        table.add_row(ends, str(edge["change"]), f"{edge['before']:g}", f"{edge['after']:g}")
+    if edges:
+        console.print(table)
+    if changes is not None:
+        flipped = int((changes.class_before != changes.class_after).sum())
+        console.print(f"{len(changes):,} predictions moved, {flipped:,} of them to another class.")
+        console.print(_changes_table(changes, pair, limit))
+
+
+@app.command()
+def explain(
+    model: Model,
+    before: Before,
+    after: After,
+    target: Targets = None,
+    budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
+    method: Method = "convex",
+    objective: Objective = "sufficiency",
+    weights: Weights = None,
+    nodes: Nodes = None,
+    out: Annotated[Path | None, typer.Option(help="Save the explanations there as JSON, one file a node.")] = None,
+    memory: Memory = "2GB",
+    json: Json = False,
+) -> None:
+    """Which paths changed the prediction of a node? Without a target, of the one that moved the most.
+
+    Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
+    """
+    from .demo import path_table
+
+    pair = _read_pair(before, after, nodes)
+    explainer = _open(model, weights, pair, memory)
+    targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(1).tolist()
+    with _users_input():
+        answers = explainer.explain_many(targets, budget, method, objective, progress=False)
+        found = list(track(answers, "Explaining", total=len(targets), console=_aside(), transient=True))
+    if out is not None:
+        with _writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            for explanation in found:
+                explanation.save(out / f"{explanation.target}.json")
+    if json:
+        _print_json([explanation.to_dict() for explanation in found])
+        return
+    console = Console()
+    if not found:
+        console.print("No prediction moved.")
+    for explanation in found:
+        console.print(explanation.verdict, markup=False)
+        if len(explanation.paths):
+            console.print(path_table(explanation))
+            console.print(
+                f"They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, and no choice of as many "
+                f"leaves less than {explanation.kl_bound:.4g}. Fidelity−: {explanation.fidelity_minus:.3f}.\n"
+            )
+
+
+@app.command()
+def report(
+    model: Model,
+    before: Before,
+    after: After,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    target: Targets = None,
+    top: Annotated[int, typer.Option(min=1, help="Without targets: how many, those that moved the most.")] = 20,
+    budget: Annotated[int, typer.Option(min=0, help="The largest budget on the slider.")] = 50,
+    method: Method = "exact",
+    objective: Objective = "sufficiency",
+    weights: Weights = None,
+    nodes: Nodes = None,
+    memory: Memory = "2GB",
+    json: Json = False,
+) -> None:
+    """Write a report, one HTML file to look at.
+
+    Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
+    """
+    from .report import build_report
+    from .report.html import BUDGETS, write_text
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
+    pair = _read_pair(before, after, nodes)
+    explainer = _open(model, weights, pair, memory)
+    targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(top).tolist()
+    budgets = sorted({min(b, budget) for b in BUDGETS} | {budget})
+    title = f"{before.stem} → {after.stem}"
+    with _users_input():
+        text = build_report(
+            explainer, targets, budgets, method=method, objective=objective, title=title, progress=_aside()
+        )
+    with _writing(out):
+        write_text(out, text)
+    if json:
+        _print_json({"report": str(out), "targets": targets, "bytes": len(text.encode())})
+    else:
+        Console().print(f"Explained {len(targets):,} nodes in {out} ({len(text) / 1e6:.1f} MB).", soft_wrap=True)
 
 
 @app.command()
@@ -69,9 +266,10 @@ def preservation(
         transient=True,
     ) as progress:
         task = progress.add_task("loading", total=None)
-        for row in run_preservation(datasets or ("cora", "citeseer"), layers or (2, 3, 4), repeats, root=root):
-            rows.append(row)
-            progress.update(task, description=f"{row['dataset']}, {row['layers']} layers, {row['evolution']}: done")
+        with _users_input():
+            for row in run_preservation(datasets or ("cora", "citeseer"), layers or (2, 3, 4), repeats, root=root):
+                rows.append(row)
+                progress.update(task, description=f"{row['dataset']}, {row['layers']} layers, {row['evolution']}: done")
     frame = summarise(rows)
     table = Table("data set", "layers", "edges", "targets", "paths", "preserved", "largest error", "seconds")
     for r in frame.to_dict("records"):
@@ -85,12 +283,123 @@ def preservation(
         console.print(f"Written to {out}")
 
 
+class _Pair:
+    """Two graphs numbered alike, and their nodes' names."""
+
+    def __init__(self, before: Any, after: Any) -> None:
+        self.before, self.after = before.data, after.data
+        self.names: dict[int, str] = {**before.node_names, **after.node_names}
+        self.numbers = {name: number for number, name in self.names.items()}
+        self.class_names = before.class_names or after.class_names
+
+    def name(self, node: int) -> str:
+        return self.names.get(node, str(node))
+
+    def number(self, text: str) -> int:
+        if text in self.numbers:
+            return self.numbers[text]
+        try:
+            return int(text)
+        except ValueError:
+            raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
+
+
+def _read_pair(before: Path, after: Path, nodes: Path | None) -> _Pair:
+    from .files import match_graphs, read_graph
+
+    with _aside().status("Reading the graphs"):
+        return _Pair(*match_graphs(read_graph(before, nodes), read_graph(after, nodes)))
+
+
+def _open(model: str, weights: Path | None, pair: _Pair, memory: str) -> Explainer:
+    from .explainer import Explainer
+    from .files import read_model
+
+    with _aside().status("Reading the model"), _users_input():
+        network = read_model(model, weights)
+        return Explainer(
+            network, pair.before, pair.after, memory=memory, node_names=pair.names, class_names=pair.class_names
+        )
+
+
+@contextmanager
+def _users_input() -> Iterator[None]:
+    """Mark what the library refuses at its boundary as the user's: its checks, and theirs alone, say "Expected"."""
+    from .readers import UnreadableModel
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (UnreadableModel, MemoryError, FileNotFoundError) as error:
+        raise InputError(str(error)) from error
+    except (ValueError, TypeError) as error:
+        if not str(error).startswith("Expected "):
+            raise
+        raise InputError(str(error)) from error
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A place that cannot be written to is the user's to change."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"Expected a place that can be written to (got {path}: {reason}).") from error
+
+
+def _aside() -> Console:
+    """Progress goes to stderr, so that what is piped is the answer alone."""
+    return Console(stderr=True)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json_format.dumps(value, indent=1) + "\n")
+
+
+def _named_changes(changes: Any, pair: _Pair) -> list[dict[str, Any]]:
+    rows = changes.to_dict("records")
+    return [{**row, "name": pair.name(int(row["node"])), "num_paths": int(row["num_paths"])} for row in rows]
+
+
+def _changes_table(changes: Any, pair: _Pair, limit: int) -> Table:
+    table = Table("node", "class before", "after", "KL", "altered paths")
+
+    def name_class(label: int) -> str:
+        return escape(pair.class_names[label] if label < len(pair.class_names) else str(label))
+
+    for row in changes.head(limit).itertuples():
+        table.add_row(
+            escape(pair.name(row.node)), name_class(row.class_before), name_class(row.class_after),
+            f"{row.kl:.4f}", f"{row.num_paths:,}",
+        )  # fmt: skip
+    return table
+
+
 def main() -> None:
-    """Entry point: errors of the user's input are one sentence and exit code 2."""
+    """Entry point: an error is a sentence or two and an exit code; the traceback comes with --debug."""
     try:
         app()
-    except (ValueError, TypeError, FileNotFoundError, MemoryError) as error:
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Stopped.")
+        sys.exit(130)
+    except Exception as error:
         if os.environ.get("AXIOMPATH_DEBUG"):
             raise
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False)
-        sys.exit(2)
+        console = Console(stderr=True)
+        if isinstance(error, InputError):
+            console.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+            sys.exit(2)
+        name = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        console.print(
+            f"[bold red]This is a fault of axiompath's, not yours:[/] {escape(name)}\n"
+            "Run again with `axiompath --debug ...` for the traceback, and please report it.",
+            highlight=False,
+            soft_wrap=True,
+        )
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

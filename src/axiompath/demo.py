@@ -1,39 +1,45 @@
-"""The karate club, evolved by a few edges: train a GCN, ask who changed their mind and why."""
+"""Two demonstrations: the karate club after a few friendships changed, and a graph whose communities drift."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
 from rich.table import Table
 from torch_geometric.data import Data
 from torch_geometric.datasets import KarateClub
 from torch_geometric.nn import GCN
 from torch_geometric.utils import coalesce
 
-from .attribution import Attribution
+from .drift import describe_steps, drifting_communities
 from .explainer import Explainer
-from .states import KINDS
+from .explanation import Explanation
+from .files import save_graph, save_model
+from .report import save_report
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.
 LOST = ((8, 33), (8, 32))
 MADE = ((8, 1), (8, 3), (8, 13))
+COMMUNITIES = ("community 0", "community 1", "community 2", "community 3")
 
 
 def train_karate(seed: int = 1) -> tuple[Any, Data]:
     """A two-layer GCN on Zachary's karate club, whose classes are four communities."""
     torch.manual_seed(seed)
     data = KarateClub()[0]
-    model = GCN(data.num_features, 16, num_layers=2, out_channels=4, dropout=0.2)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02, weight_decay=5e-4)
-    for _ in range(200):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(data.x, data.edge_index), data.y)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+    model = GCN(**karate_arguments(data), dropout=0.2)
+    _train(model, data, 200, 0.02, Console(quiet=True))
     return model, data
+
+
+def karate_arguments(data: Data) -> dict[str, Any]:
+    """What the demonstration's network is built with."""
+    return {"in_channels": data.num_features, "hidden_channels": 16, "num_layers": 2, "out_channels": 4}
 
 
 def evolve_karate(data: Data) -> Data:
@@ -46,37 +52,89 @@ def evolve_karate(data: Data) -> Data:
     return after
 
 
-def run_demo(console: Console) -> None:
-    """Print who changed, and the paths that moved the member who changed the most."""
+def run_demo(console: Console, out: Path, budget: int = 8) -> dict[str, Any]:
+    """Who changed, why the one who changed most did, and a report; the graphs and the model are written beside it."""
     with console.status("Training a GCN on the karate club"):
         model, before = train_karate()
     after = evolve_karate(before)
-    explainer = Explainer(model, before, after)
+    names = [f"member {i}" for i in range(int(before.num_nodes or 0))]
+    explainer = Explainer(model, before, after, node_names=names, class_names=COMMUNITIES)
     changes = explainer.changes()
     flipped = changes[changes.class_before != changes.class_after]
     console.print(
         f"The club lost {len(LOST)} ties and made {len(MADE)}. {len(changes)} of {before.num_nodes} members' "
         f"predictions moved, {len(flipped)} of them to another community.\n"
     )
-    table = Table("member", "community before", "after", "KL", "altered paths", title="Who changed the most")
-    for row in changes.head(5).itertuples():
-        table.add_row(str(row.node), str(row.class_before), str(row.class_after), f"{row.kl:.3f}", f"{row.num_paths:,}")
-    console.print(table)
-    top = changes.iloc[0]
-    print_attribution(console, explainer.attribute(int(top.node)), int(top.class_before), int(top.class_after))
+    explanation = explainer.explain(int(changes.node.iloc[0]), budget, "exact")
+    console.print(explanation.verdict + "\n", markup=False)
+    console.print(path_table(explanation))
+    out.mkdir(parents=True, exist_ok=True)
+    for name, data in (("before.npz", before), ("after.npz", after)):
+        save_graph(out / name, data, names, COMMUNITIES)
+    save_model(model, out / "model", karate_arguments(before))
+    title = "The karate club after member 8 changed friends"
+    report = save_report(out / "report.html", explainer, title=title)
+    console.print(f"\nThe report is in {report}: open it in a browser.", soft_wrap=True)
+    console.print(f"The graphs and the model are there too; ask further with\n  {_next_command(out)}", soft_wrap=True)
+    return {"explanation": explanation.to_dict(), "report": str(report), "changed": len(changes)}
 
 
-def print_attribution(console: Console, found: Attribution, old: int, new: int, limit: int = 8) -> None:
-    """The causes of one node's change, and its strongest paths, for the new class against the old."""
-    shift = found.contributions[:, new] - found.contributions[:, old]
+def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, Any]:
+    """Thousands of nodes, five snapshots: what moved at every step, and a report on the last one."""
+    with progress.status("Generating five snapshots of a graph whose communities drift"):
+        snapshots = drifting_communities()
+    torch.manual_seed(0)
+    first = snapshots[0]
+    settings = {"in_channels": first.num_features, "hidden_channels": 32, "num_layers": 2, "out_channels": 6}
+    model = GCN(**settings, dropout=0.3)
+    _train(model, first, 60, 0.01, progress)
     console.print(
-        f"\nMember {found.target}: the logit of community {new} against community {old} moved by {shift.sum():+.3f}, "
-        f"the sum of {len(found.paths):,} altered paths (to {found.residual:.0e})."
+        f"{first.num_nodes:,} nodes in six communities, {first.edge_index.shape[1] // 2:,} edges; "
+        "a GCN was trained on the first of five snapshots.\n"
     )
-    causes = {kind: value[new] - value[old] for kind, value in found.causes.items() if np.abs(value).any()}
-    console.print("By cause: " + ", ".join(f"{kind} {value:+.3f}" for kind, value in causes.items()) + ".\n")
-    table = Table("path, leaf to root", "kind", "share", title=f"Strongest of {len(found.paths):,} paths")
-    for i in np.argsort(-np.abs(shift), kind="stable")[:limit]:
-        nodes = " → ".join("bias" if node < 0 else str(node) for node in found.paths[i])
-        table.add_row(nodes, KINDS[found.kinds[i]], f"{shift[i]:+.3f}")
+    table = Table("step", "edges gained", "lost", "predictions reached", "changed class", "paths altered")
+    steps = []
+    for i, (before, after) in enumerate(pairwise(snapshots)):
+        explainer = Explainer(model, before, after, class_names=[f"community {c}" for c in range(6)])
+        changes = explainer.changes()
+        gained, lost = describe_steps(snapshots[i : i + 2])[0]
+        flipped = int((changes.class_before != changes.class_after).sum())
+        steps.append({"gained": gained, "lost": lost, "reached": len(changes), "flipped": flipped})
+        paths = int(changes.num_paths.sum())
+        table.add_row(f"{i} to {i + 1}", f"{gained:,}", f"{lost:,}", f"{len(changes):,}", f"{flipped:,}", f"{paths:,}")
     console.print(table)
+    out.mkdir(parents=True, exist_ok=True)
+    title = "Communities that drift: the last step"
+    targets = changes.node.head(50).tolist()
+    report = save_report(out / "report.html", explainer, targets, title=title, progress=progress)
+    for i, data in enumerate(snapshots):
+        save_graph(out / f"snapshot{i}.npz", data, class_names=[f"community {c}" for c in range(6)])
+    save_model(model, out / "model", settings)
+    console.print(f"\nThe report on the last step is in {report}: open it in a browser.", soft_wrap=True)
+    return {"steps": steps, "report": str(report)}
+
+
+def path_table(explanation: Explanation) -> Table:
+    """The chosen paths: nodes, kind, and share of the new class's logit against the old."""
+    old, new = explanation.class_before, explanation.class_after
+    shares = explanation.contributions[:, new] - (explanation.contributions[:, old] if old != new else 0.0)
+    toward = explanation.class_name(new) + (f" against {explanation.class_name(old)}" if old != new else "")
+    table = Table("path, leaf to root", "kind", escape(f"share of the logit of {toward}"))
+    for path, kind, share in zip(explanation.paths, explanation.kinds, shares, strict=True):
+        table.add_row(escape(" → ".join(explanation.name_of(int(node)) for node in path)), kind, f"{share:+.3f}")
+    return table
+
+
+def _train(model: Any, data: Data, epochs: int, rate: float, console: Console) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=5e-4)
+    model.train()
+    for _ in track(range(epochs), "Training", console=console, transient=True, disable=not console.is_terminal):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(data.x, data.edge_index), data.y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    model.eval()
+
+
+def _next_command(out: Path) -> str:
+    return f"axiompath explain {out / 'model'} {out / 'before.npz'} {out / 'after.npz'} --target 13"

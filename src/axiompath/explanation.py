@@ -71,24 +71,38 @@ class Explanation:
         """The user's name of a class, else its number."""
         return self.class_names[label] if label < len(self.class_names) else str(label)
 
-    def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, how much of it is explained, by which paths."""
+    @property
+    def headline(self) -> str:
+        """What happened to the prediction, without a full stop."""
         old, new = self.class_before, self.class_after
         shown = f"Node {self.name_of(self.target)}"
         if old == new:
-            what = (
+            return (
                 f"{shown} stayed in class {self.class_name(new)} "
                 f"({self.prob_before[new]:.2f} before, {self.prob_after[new]:.2f} after)"
             )
-        else:
-            what = (
-                f"{shown} went from class {self.class_name(old)} ({self.prob_before[old]:.2f}) "
-                f"to class {self.class_name(new)} ({self.prob_after[new]:.2f})"
-            )
+        return (
+            f"{shown} went from class {self.class_name(old)} ({self.prob_before[old]:.2f}) "
+            f"to class {self.class_name(new)} ({self.prob_after[new]:.2f})"
+        )
+
+    @property
+    def verdict(self) -> str:
+        """The same and how much of it is explained, with a full stop."""
         if self.num_paths == 0:
-            return f"{what}; nothing that reaches it changed."
+            return f"{self.headline}; nothing that reaches it changed."
         if len(self.paths) == 0:
-            return f"{what}; none of its {self.num_paths:,} altered paths was chosen."
+            return f"{self.headline}; none of its {self.num_paths:,} altered paths was chosen."
+        return (
+            f"{self.headline}. {len(self.paths):,} of {self.num_paths:,} altered paths explain "
+            f"{100 * self.explained:.0f} % of the change."
+        )
+
+    def summary(self, limit: int = 5) -> str:
+        """A few sentences: what happened, how much of it is explained, by which paths."""
+        if self.num_paths == 0 or len(self.paths) == 0:
+            return self.verdict
+        old, new = self.class_before, self.class_after
         shift = self.contributions[:, new] - (self.contributions[:, old] if old != new else 0.0)
         toward = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
         told = [
@@ -97,10 +111,7 @@ class Explanation:
         ]
         if len(self.paths) > limit:
             told.append(f"  and {len(self.paths) - limit:,} more")
-        return (
-            f"{what}. {len(self.paths):,} of {self.num_paths:,} altered paths explain {100 * self.explained:.0f} % "
-            f"of the change (in brackets, their shares of the logit of {toward}):\n" + "\n".join(told)
-        )
+        return f"{self.verdict[:-1]} (in brackets, their shares of the logit of {toward}):\n" + "\n".join(told)
 
     def __str__(self) -> str:
         """The summary."""

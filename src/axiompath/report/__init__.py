@@ -7,6 +7,5 @@ movers.py      which edges moved the most predictions
 """
 
 from .html import build_report, save_report
-from .plots import plot_explanation
 
-__all__ = ["build_report", "plot_explanation", "save_report"]
+__all__ = ["build_report", "save_report"]

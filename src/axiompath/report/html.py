@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jinja2
 import numpy as np
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
+from rich.console import Console
 from rich.progress import track
 
 from ..attribution import Attribution
@@ -28,6 +28,7 @@ from .page import describe_changes, describe_difference, describe_movers, descri
 BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 NUM_TARGETS = 20
 FOLDER = Path(__file__).parent
+Item = TypeVar("Item")
 
 
 def build_report(
@@ -38,17 +39,17 @@ def build_report(
     method: str = "exact",
     objective: str = "sufficiency",
     title: str = "Why the predictions changed",
-    progress: bool = False,
+    progress: Console | None = None,
 ) -> str:
     """HTML text: an overview of all nodes whose prediction moved, and a page for each target.
 
     Without targets, the twenty whose distribution moved the most. A target too large for the memory budget is named
-    on the page and left out.
+    on the page and left out. Give a rich Console as `progress` to see a bar there.
     """
     changes = explainer.changes()
     wanted = list(dict.fromkeys(changes.node.head(NUM_TARGETS).tolist() if targets is None else targets))
     pages, left_out = [], []
-    for target in track(wanted, "Explaining", transient=True, disable=not progress):
+    for target in _watched(wanted, "Explaining", len(wanted), progress):
         try:
             frontier = explainer.frontier(target, _useful(explainer, target, budgets), method, objective)
         except MemoryError as error:
@@ -88,6 +89,8 @@ def render_frontier(frontier: Sequence[Explanation], title: str | None = None) -
 
 def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any] | None) -> str:
     """Fill the template."""
+    from plotly.offline import get_plotlyjs  # slow to import, and wanted only here
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -133,10 +136,14 @@ def _useful(explainer: Explainer, target: int, budgets: Sequence[int]) -> list[i
 
 
 def _attributions(
-    explainer: Explainer, targets: Sequence[int], progress: bool
+    explainer: Explainer, targets: Sequence[int], progress: Console | None
 ) -> Iterator[tuple[Attribution, np.ndarray[Any, np.dtype[np.float64]]]]:
     found = explainer.attribute_many(targets)
     logits = explainer.change.after_pass.logits
     rows = {int(node): row for row, node in enumerate(explainer.change.before.node_ids)}
-    for a in track(found, "Ranking edges", total=len(targets), transient=True, disable=not progress):
+    for a in _watched(found, "Ranking edges", len(targets), progress):
         yield a, logits[rows[a.target]]
+
+
+def _watched(items: Iterable[Item], what: str, total: int, console: Console | None) -> Iterable[Item]:
+    return items if console is None else track(items, what, total, console=console, transient=True)

@@ -57,7 +57,7 @@ def plot_explanation(explanation: Explanation, label: int | None = None) -> Figu
     weights, shown = share_of(explanation, label)
     figure = Figure(figsize=(11, 7.2), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=[1, 1.5], height_ratios=[1, 1.15])
-    figure.suptitle(_plain(explanation.summary(0).split(". ")[0]), fontsize=12, fontweight="bold")
+    figure.suptitle(_plain(explanation.headline), fontsize=12, fontweight="bold")
     plot_probabilities(figure.add_subplot(grid[0, 0]), explanation)
     plot_waterfall(figure.add_subplot(grid[0, 1]), explanation, weights, shown)
     plot_flow(figure.add_subplot(grid[1, :]), explanation, weights, shown)

@@ -1,0 +1,13 @@
+"""Files that users have -> graphs and models; nothing is ever unpickled, and no file makes code run.
+
+sizes.py    how large a file says it is, before anything of it is read into memory
+arrays.py   .npz -> arrays, without pickle
+tables.py   CSV or Parquet, an edge list and a node table -> GraphFile
+graphs.py   path -> GraphFile: a graph with the names of its nodes and classes; two of them matched
+models.py   folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> torch module
+"""
+
+from .graphs import GraphFile, match_graphs, read_graph, save_graph
+from .models import load_model, read_model, save_model
+
+__all__ = ["GraphFile", "load_model", "match_graphs", "read_graph", "read_model", "save_graph", "save_model"]
