@@ -1,0 +1,312 @@
+"""The report, opened in a real browser: it draws, it adds up, and it can be used without a mouse."""
+
+import json
+import os
+import re
+import shutil
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import axiompath
+from axiompath.demo import evolve_karate, train_karate
+from axiompath.report.html import render_frontier, to_script_json
+from axiompath.report.movers import find_movers
+from axiompath.report.page import describe_target
+from axiompath.report.plots import find_ribbons, share_of
+
+EVIL = '</script><img src=x onerror=alert(1)> & \u2028 "quoted" <b>Ann</b> {{ 7*7 }}'
+CLASSES = ["north", "south <i>", "east", "west"]
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+def find_browser():
+    return os.environ.get("AXIOMPATH_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    model, before = train_karate()
+    names = {8: EVIL, 13: "Ben", 33: "Otto"}
+    return axiompath.Explainer(model, before, evolve_karate(before), node_names=names, class_names=CLASSES)
+
+
+@pytest.fixture(scope="module")
+def report(explainer, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    axiompath.save_report(path, explainer, [8, 13, 30, 19])
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = find_browser()
+    if found is None:
+        if os.environ.get("AXIOMPATH_REQUIRE_BROWSER"):
+            pytest.fail("AXIOMPATH_REQUIRE_BROWSER is set, and no Chromium was found")
+        pytest.skip("no browser here: install chromium, or name one with AXIOMPATH_BROWSER")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=found, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser, report):
+    opened = browser.new_page(viewport={"width": 1366, "height": 768})
+    opened.set_default_timeout(60_000)
+    opened.complaints, opened.requests = [], []
+    opened.on("console", lambda message: opened.complaints.append(message.text))
+    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    opened.on("dialog", lambda dialog: (opened.complaints.append("dialog"), dialog.dismiss()))
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    opened.goto(report.as_uri())
+    yield opened
+    assert opened.complaints == []
+    assert [url for url in opened.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    opened.close()
+
+
+def open_target(page, node):
+    page.goto(re.sub("#.*", "", page.url) + f"#node={node}")
+    page.wait_for_selector("#waterfall .bars")
+
+
+def number(page, selector):
+    return float(page.get_attribute(selector, "data-value"))
+
+
+def set_budget(page, place):
+    page.evaluate(
+        "place => { const s = document.getElementById('budget'); s.value = place;"
+        " s.dispatchEvent(new Event('input')); }",
+        place,
+    )
+
+
+def test_it_opens_with_an_overview_and_asks_the_network_for_nothing(page, explainer):
+    assert page.is_visible("#overview")
+    assert page.locator("#changes tbody tr").count() == len(explainer.changes())
+    assert page.locator("#movers tbody tr").count() > 0
+    assert "added" in page.inner_text("#movers")
+
+
+def test_sums_on_the_page_are_those_of_the_explanation(page, explainer):
+    open_target(page, 8)
+    budgets = page.evaluate("JSON.parse(document.getElementById('page-0').textContent).choices.map(c => c.budget)")
+    frontier = explainer.frontier(8, budgets, "exact")
+    for place in (0, 3, len(budgets) - 1):
+        set_budget(page, place)
+        e = frontier[place]
+        shift = e.contributions[:, e.class_after] - e.contributions[:, e.class_before]
+        delta = e.logits_after - e.logits_before
+        whole = delta[e.class_after] - delta[e.class_before]
+        assert number(page, "#sum-chosen") == pytest.approx(shift.sum(), abs=1e-6)
+        assert number(page, "#sum-whole") == pytest.approx(whole, abs=1e-6)
+        assert number(page, "#sum-chosen") + number(page, "#sum-rest") == pytest.approx(whole, abs=1e-6)
+        shares = page.locator("#flow .ribbon").evaluate_all("all => all.map(r => Number(r.dataset.share))")
+        assert sum(shares) == pytest.approx(whole, abs=1e-6)
+        assert number(page, "#number-residual") == pytest.approx(e.kl_residual, abs=1e-7)
+        assert number(page, "#number-bound") == pytest.approx(e.kl_bound, abs=1e-7)
+        assert page.locator("#paths tbody tr").count() == len(e.paths)
+
+
+def test_the_slider_changes_picture_and_numbers(page):
+    open_target(page, 8)
+    set_budget(page, 2)
+    few, left = page.locator("#flow .ribbon").count(), number(page, "#number-residual")
+    page.focus("#budget")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#flow .ribbon").count() > few
+    assert number(page, "#number-residual") < left
+    assert page.inner_text("#budget-value") in page.inner_text("#sentence")
+
+
+def test_every_class_can_be_shown(page, explainer):
+    open_target(page, 8)
+    e = explainer.explain(8, 1)
+    options = page.locator("#view option").all_inner_texts()
+    assert options[0] == "south <i> against north"
+    for label, name in enumerate(CLASSES):
+        page.select_option("#view", label=f"class {name}")
+        whole = e.logits_after[label] - e.logits_before[label]
+        assert number(page, "#sum-whole") == pytest.approx(whole, abs=1e-6)
+
+
+def test_search_finds_a_node_and_opens_it(page):
+    page.fill("#find", "ben")
+    assert page.locator("#targets li:visible").all_inner_texts() == ["Ben"]
+    assert page.locator("#changes tbody tr").count() == 1
+    page.keyboard.press("Enter")
+    assert page.inner_text("#headline").startswith("Ben stayed in class")
+    page.wait_for_selector("#waterfall .bars")
+
+
+def test_the_table_of_paths_sorts_and_searches(page):
+    open_target(page, 8)
+    set_budget(page, 8)
+    shares = "[...document.querySelectorAll('#paths tbody tr')].map(r => r.cells[3].textContent.replace('−', '-'))"
+    page.click("#paths th[data-key=share] button")
+    values = [float(value) for value in page.evaluate(shares)]
+    assert values == sorted(values, reverse=True)
+    page.click("#paths th[data-key=share] button")
+    values = [float(value) for value in page.evaluate(shares)]
+    assert values == sorted(values)
+    page.fill("#search-paths", "lost")
+    kinds = page.locator("#paths tbody tr td:nth-child(3)").all_inner_texts()
+    assert set(kinds) == {"lost"}
+
+
+def test_names_are_text_never_markup(page, report):
+    open_target(page, 8)
+    assert page.evaluate("document.querySelectorAll('main img, main b b, nav img').length") == 0
+    assert EVIL.split(" & ")[0] in page.inner_text("#headline")
+    assert "</script><img" not in report.read_text()
+    assert "49" not in page.inner_text("#headline").split("{{")[1].split("}}")[0]
+
+
+def test_keyboard_reaches_every_control(page):
+    open_target(page, 8)
+    reached = set()
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("(e => e.id || (e.matches('.ribbon') ? 'ribbon' : e.textContent))(document.activeElement)")
+        )
+    assert {"to-overview", "find", "open-0", "open-3", "next", "budget", "view", "ribbon", "search-paths"} <= reached
+    page.focus("#flow .ribbon")
+    page.keyboard.press("ArrowRight")
+    assert page.is_visible("#tip")
+    told = page.inner_text("#tip")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#tip") != told
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('input, select')].filter(e => !e.labels.length && !e.ariaLabel).map(e => e.id)"
+    )
+    assert unnamed == []
+
+
+def test_it_fits_a_narrow_window_and_prints(page, tmp_path):
+    open_target(page, 8)
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    page.emulate_media(media="print")
+    assert not page.is_visible("#budget")
+    assert page.is_visible("#flow svg")
+    assert len(page.pdf(path=tmp_path / "report.pdf")) > 10_000
+
+
+def test_one_explanation_is_a_page_of_its_own(browser, explainer, tmp_path):
+    explainer.explain(8, 5).save_html(tmp_path / "one.html")
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((tmp_path / "one.html").as_uri())
+    page.wait_for_selector("#waterfall .bars", timeout=60_000)
+    assert page.is_disabled("#budget")
+    assert not page.is_visible("#side")
+    for e in (
+        explainer.explain(8, 0),
+        explainer.explain(8, 4, "gnnlrp"),
+        explainer.explain(8, 3, "exact", "necessity"),
+    ):
+        (tmp_path / "one.html").write_text(render_frontier([e]), encoding="utf-8")
+        page.goto((tmp_path / "one.html").as_uri())
+        page.wait_for_selector("#waterfall svg", timeout=60_000)
+    assert errors == []
+    page.close()
+
+
+def test_a_hundred_targets_are_small_and_open_fast(browser, data_root, tmp_path):
+    import time
+
+    import torch
+    from torch_geometric.nn import GCN
+
+    from axiompath.datasets import evolve, load
+
+    data = load("cora", data_root)
+    torch.manual_seed(0)
+    model = GCN(data.x.shape[1], 16, 2, 7)
+    explainer = axiompath.Explainer(model, data, evolve(data, added=200, removed=200))
+    path = axiompath.save_report(tmp_path / "many.html", explainer, explainer.changes().node.head(100).tolist())
+    assert path.stat().st_size < 15e6
+    page = browser.new_page()
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        page.goto(path.as_uri())
+        page.wait_for_selector("#changes tbody tr")
+        times.append(time.perf_counter() - start)
+    page.close()
+    assert min(times) < 2
+
+
+def test_json_in_a_script_block_cannot_end_it():
+    text = str(to_script_json({"name": EVIL}))
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"name": EVIL}
+
+
+def test_a_page_holds_every_number_and_no_nan(explainer):
+    unmoved = set(range(34)) - set(explainer.changes().node)
+    page = describe_target([explainer.explain(unmoved.pop(), 3)])
+    assert page["num_paths"] == 0
+    assert page["choices"][0]["fidelity_minus"] is None
+    json.dumps(page, allow_nan=False)
+    with pytest.raises(ValueError, match="Expected at least one Explanation"):
+        describe_target([])
+
+
+def test_movers_rank_edges_by_the_probability_that_comes_back(explainer):
+    from scipy.special import softmax
+
+    from axiompath.difference import find_difference
+
+    difference = find_difference(explainer.change.before, explainer.change.after)
+    found = explainer.attribute(8)
+    logits = explainer.explain(8, 1).logits_after
+    movers = find_movers(difference, [(found, logits)])
+    for edge, moved in zip(movers.edges.tolist(), movers.moved, strict=True):
+        over = [any(list(step) == edge for step in pairwise(p)) for p in found.paths.tolist()]
+        share = found.contributions[np.array(over)].sum(axis=0)
+        assert moved == pytest.approx(0.5 * np.abs(softmax(logits) - softmax(logits - share)).sum())
+    assert np.all(np.diff(movers.moved) <= 0)
+    assert movers.num_targets.max() == 1
+
+
+def test_a_target_that_is_too_large_is_named_and_left_out():
+    model, before = train_karate()
+    small = axiompath.Explainer(model, before, evolve_karate(before), memory="10KB")
+    text = axiompath.build_report(small, [8, 12], budgets=[1, 2])
+    assert "Node 8 has 108 altered paths" in text
+    assert text.count('id="page-') == 1
+
+
+def test_the_figure_sums_to_the_whole_change(explainer):
+    e = explainer.explain(8, 6)
+    for label in (None, 0, 3):
+        weights, _ = share_of(e, label)
+        total = sum(ribbon.share for ribbon in find_ribbons(e, weights))
+        assert total == pytest.approx(float((e.logits_after - e.logits_before) @ weights))
+    figure = e.plot()
+    assert len(figure.axes) == 3
+    with pytest.raises(ValueError, match="Expected a class between 0 and 3"):
+        e.plot(7)
+    for other in (explainer.explain(8, 0), explainer.explain(8, 5, "grad")):
+        assert len(other.plot().axes) == 3
+
+
+def test_a_notebook_shows_the_figure_and_escapes_names(explainer):
+    html = explainer.explain(8, 3)._repr_html_()
+    assert "data:image/png;base64," in html
+    assert "</script>" not in html
+    assert "<b>" not in html
