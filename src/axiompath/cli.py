@@ -380,7 +380,7 @@ def _changes_table(changes: Any, pair: _Pair, limit: int) -> Table:
 def main() -> None:
     """Entry point: an error is a sentence or two and an exit code; the traceback comes with --debug."""
     try:
-        app()
+        app(prog_name="axiompath")
     except KeyboardInterrupt:
         Console(stderr=True).print("Stopped.")
         sys.exit(130)

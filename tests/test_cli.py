@@ -1,0 +1,228 @@
+"""The command line, driven as a person would: what it prints, what it refuses, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from axiompath import Explanation, cli
+from axiompath.errors import InputError
+
+ESCAPE = "\x1b"
+
+
+def run(*arguments, columns=100, cwd=None, **environment):
+    """The program in a process of its own, its output piped."""
+    return subprocess.run(
+        [sys.executable, "-m", "axiompath.cli", *map(str, arguments)],
+        capture_output=True, text=True, cwd=cwd, timeout=300, check=False,
+        env={**os.environ, "COLUMNS": str(columns), "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The same within this process: exit code, stdout, stderr."""
+
+    def call(*arguments):
+        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setattr(sys, "argv", ["axiompath", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            sys.exit(cli.main())
+        shown = capsys.readouterr()
+        return left.value.code or 0, shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """What `axiompath demo` wrote, and what it said."""
+    folder = tmp_path_factory.mktemp("demo")
+    result = run("demo", "--out", folder)
+    assert result.returncode == 0, result.stderr
+    return folder, result
+
+
+@pytest.fixture(scope="module")
+def files(demo):
+    folder = demo[0]
+    return folder / "model", folder / "before.npz", folder / "after.npz"
+
+
+def test_the_demo_explains_and_writes_a_report(demo):
+    folder, result = demo
+    assert "Node member 8 went from class community 0" in result.stdout
+    assert "member 32" in result.stdout
+    assert "report.html" in result.stdout
+    assert "<!DOCTYPE html>" in (folder / "report.html").read_text()[:100]
+    assert sorted(file.name for file in folder.iterdir()) == ["after.npz", "before.npz", "model", "report.html"]
+
+
+def test_piped_output_has_no_escape_codes(demo):
+    assert ESCAPE not in demo[1].stdout
+    assert ESCAPE not in demo[1].stderr
+
+
+def test_explain_by_name_and_by_number(call, files, tmp_path):
+    code, by_name, _ = call("explain", *files, "-t", "member 13", "--budget", 3, "--out", tmp_path / "saved")
+    assert code == 0
+    assert "Node member 13 stayed in class community 1" in by_name
+    assert "member 30 → member 8 → member 13" in by_name
+    assert call("explain", *files, "-t", 13, "--budget", 3)[1] == by_name
+    assert len(Explanation.load(tmp_path / "saved" / "13.json").paths) == 3
+    code, several, _ = call("explain", *files, "-t", 8, "-t", 13, "--method", "exact", "--json")
+    assert code == 0
+    assert [e["target"] for e in json.loads(several)] == [8, 13]
+    code, unasked, _ = call("explain", *files, "--json")
+    assert json.loads(unasked)[0]["target"] == 8
+
+
+def test_diff_says_what_changed_and_what_moved(call, files):
+    model, before, after = files
+    code, text, _ = call("diff", before, after, "--model", model)
+    assert code == 0
+    assert "6 added, 4 removed, 0 reweighted" in text
+    assert "33 predictions moved, 1 of them to another class" in text
+    code, text, _ = call("diff", before, after, "--json")
+    found = json.loads(text)
+    assert found["edges_added"] == 6
+    assert {"source": "member 8", "target": "member 1", "change": "added", "before": 0.0, "after": 1.0} in found[
+        "edges"
+    ]
+    code, text, _ = call("diff", before, before, "--model", model)
+    assert "0 added, 0 removed" in text
+    assert "0 predictions moved" in text
+
+
+def test_report_writes_a_file(call, files, tmp_path):
+    out = tmp_path / "r.html"
+    code, text, _ = call("report", *files, "--out", out, "--top", 2, "--budget", 4, "--json")
+    assert code == 0
+    assert json.loads(text) == {"report": str(out), "targets": [8, 13], "bytes": out.stat().st_size}
+    assert out.read_text().count('id="page-') == 2
+    code, _, error = call("report", *files, "--out", tmp_path / "no" / "r.html")
+    assert code == 2
+    assert "Expected a file in a folder that exists after --out" in error
+
+
+def test_check_reads_a_model_or_says_it_cannot(call, files):
+    import axiompath
+
+    code, text, error = call("check", *files[:2])
+    if hasattr(axiompath, "check"):
+        assert code == 0
+        assert "GCN" in text
+    else:
+        assert code == 2
+        assert "cannot check a model" in error
+
+
+def test_tables_and_ones_own_function_work_end_to_end(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,a,b\nAnn,1,0\nBen,0,1\nZoë,1,1\n")
+    (tmp_path / "before.csv").write_text("source,target\nAnn,Ben\n")
+    (tmp_path / "after.csv").write_text("source,target\nAnn,Ben\nZoë,Ben\n")
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom torch_geometric.nn import GCN\n"
+        "def build():\n    torch.manual_seed(0)\n    return GCN(2, 4, 2, 2)\n"
+    )
+    result = run(
+        "explain",
+        "mine:build",
+        "before.csv",
+        "after.csv",
+        "--nodes",
+        "nodes.csv",
+        "-t",
+        "Ben",
+        cwd=tmp_path,
+        columns=50,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "Node Ben" in result.stdout
+    assert "Zoë" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["MODEL", "BEFORE", "nowhere.npz"], "Expected a file at nowhere.npz (found none)."),
+        (["nowhere", "BEFORE", "AFTER"], "Expected a folder with model.json"),
+        (["MODEL", "BEFORE", "AFTER", "-t", "nobody"], "Expected a node's name or number after --target"),
+        (["MODEL", "BEFORE", "AFTER", "-t", "99"], "Expected a target among the 34 nodes"),
+        (["MODEL", "BEFORE", "AFTER", "--method", "best"], "Expected a method among convex, exact"),
+        (["MODEL", "BEFORE", "AFTER", "--objective", "beauty"], "Expected an objective among"),
+        (["MODEL", "BEFORE", "AFTER", "--memory", "much"], "Expected a memory budget"),
+        (["MODEL", "BEFORE", "AFTER", "--memory", "1KB", "-t", "8"], "more than the budget"),
+        (["MODEL", "BEFORE", "AFTER", "--budget", "-1"], "--budget"),
+        (["MODEL", "BEFORE"], "Missing argument"),
+    ],
+)  # fmt: skip
+def test_a_wrong_question_is_a_sentence_and_exit_code_2(call, files, arguments, words):
+    named = dict(zip(("MODEL", "BEFORE", "AFTER"), files, strict=True))
+    code, out, error = call("explain", *(named.get(argument, argument) for argument in arguments))
+    assert code == 2
+    assert words in " ".join(error.split())
+    assert "Traceback" not in error
+    assert out == ""
+
+
+def test_a_graph_that_does_not_fit_the_model_is_the_users(call, files, tmp_path):
+    np.savez(tmp_path / "g.npz", x=np.eye(3), edge_index=np.array([[0], [1]]))
+    code, _, error = call("explain", files[0], tmp_path / "g.npz", tmp_path / "g.npz")
+    assert code == 2
+    assert "Traceback" not in error
+
+
+def test_our_own_faults_are_exit_code_1(call, files, monkeypatch):
+    from axiompath.explainer import Explainer
+
+    def fail(self):
+        raise ValueError("too many values to unpack")
+
+    monkeypatch.setattr(Explainer, "changes", fail)
+    code, _, error = call("explain", *files)
+    assert code == 1
+    assert "This is a fault of axiompath's, not yours: ValueError: too many values to unpack" in error
+    assert "Traceback" not in error
+
+
+def test_debug_shows_the_traceback(monkeypatch, files):
+    monkeypatch.setenv("AXIOMPATH_DEBUG", "")
+    monkeypatch.setattr(sys, "argv", ["axiompath", "--debug", "diff", "nowhere.npz", "nowhere.npz"])
+    with pytest.raises(InputError, match="found none"):
+        cli.main()
+
+
+@pytest.mark.parametrize("command", ["demo", "check", "diff", "explain", "report", "warmup"])
+def test_every_command_has_help_with_an_example(call, command):
+    code, text, _ = call(command, "--help")
+    assert code == 0
+    assert f"Example: axiompath {command}" in " ".join(text.split())
+
+
+def test_a_place_that_cannot_be_written_to_is_the_users(call, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, error = call("demo", "--out", tmp_path / "file" / "demo")
+    assert code == 2
+    assert "Expected a place that can be written to" in error
+
+
+def test_interrupting_stops_without_a_traceback(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "axiompath.cli", "demo", "--large", "--out", str(tmp_path / "d")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    assert "4,000 nodes" in process.stdout.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in error
