@@ -9,7 +9,7 @@ model + before + after
 
 from .attribution import Attribution
 from .explainer import Explainer
-from .readers import UnreadableModel
+from .readers import UnreadableModel, check, register_reader
 from .states import KINDS
 
-__all__ = ["KINDS", "Attribution", "Explainer", "UnreadableModel"]
+__all__ = ["KINDS", "Attribution", "Explainer", "UnreadableModel", "check", "register_reader"]
