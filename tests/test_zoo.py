@@ -206,3 +206,109 @@ def test_every_path_of_every_convolution_equals_the_literal_twin(name):
         scale = max([1.0, *(np.abs(value).max() for value in expected.values())])
         for path, value in zip(paths, found.contributions, strict=True):
             np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
+
+
+NORMS = {
+    "none": {},
+    "BatchNorm": {"norm": "batch_norm"},
+    "torch's BatchNorm": {"norm": nn.BatchNorm1d(6)},
+    "LayerNorm of nodes": {"norm": "layer_norm", "norm_kwargs": {"mode": "node"}},
+    "torch's LayerNorm": {"norm": nn.LayerNorm(6)},
+    "InstanceNorm with statistics": {
+        "norm": "instance_norm",
+        "norm_kwargs": {"track_running_stats": True, "affine": True},
+    },
+    "GraphSizeNorm": {"norm": pyg.GraphSizeNorm()},
+    "RMSNorm": {"norm": nn.RMSNorm(6, eps=1e-6)},
+}
+MODELS = {
+    "GCN": lambda layers, **settings: pyg.GCN(3, 6, layers, 3, **settings),
+    "GraphSAGE": lambda layers, **settings: pyg.GraphSAGE(3, 6, layers, 3, **settings),
+    "GIN": lambda layers, **settings: pyg.GIN(3, 6, layers, 3, **settings),
+    "GAT": lambda layers, **settings: pyg.GAT(3, 6, layers, 3, heads=2, dropout=0.3, **settings),
+    "GATv2": lambda layers, **settings: pyg.GAT(3, 6, layers, 3, v2=True, **settings),
+}
+MODEL_ACTIVATIONS = (
+    "relu", "elu", "gelu", "silu", "tanh", "leaky_relu", "PReLU", "sigmoid", "softplus", "relu6", "hardtanh", "selu",
+    "celu", "mish", "softsign", "log_sigmoid", None,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_pyg_are_read_exactly_with_every_norm(name, norm):
+    # GIN's own MLP has hidden layers of width 6 and 3, for which only norms given by name are rebuilt.
+    settings = NORMS[norm] if name != "GIN" or isinstance(NORMS[norm].get("norm", ""), str) else {"norm": "batch_norm"}
+    for layers, jk, act_first in ((1, None, False), (2, "cat", True), (3, "last", False), (2, None, True)):
+        model = randomise(MODELS[name](layers, jk=jk, act_first=act_first, **settings), layers)
+        assert_read_exactly(model, *evolution(layers, EVOLUTIONS[layers % len(EVOLUTIONS)]))
+
+
+@pytest.mark.parametrize("act", MODEL_ACTIVATIONS)
+def test_models_of_pyg_are_read_exactly_with_every_activation(act):
+    model = randomise(pyg.GraphSAGE(3, 6, 3, 3, act=act, jk="cat"))
+    if act == "PReLU":
+        model.act.weight.data.fill_(0.3)
+    assert_read_exactly(model, *evolution(2, EVOLUTIONS[3]))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_pyg_are_read_exactly_at_every_depth(name, layers):
+    explainer = assert_read_exactly(randomise(MODELS[name](layers)), *evolution(layers, EVOLUTIONS[3]))
+    assert explainer.change.network.num_hops == layers
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_attention_and_norms_are_read_in_single_precision_too(dtype):
+    before, after = evolution(0, EVOLUTIONS[3])
+    for v2 in (False, True):
+        model = randomise(pyg.GAT(3, 6, 3, 3, heads=2, v2=v2, norm=nn.LayerNorm(6))).to(dtype)
+        explainer = axiompath.Explainer(model, before, after)
+        assert max(found.residual for found in explainer.attribute_many(explainer.changes().node)) < 1e-9
+
+
+def test_the_order_of_edges_leaves_no_path_behind():
+    before, _ = evolution(0, EVOLUTIONS[0])
+    order = torch.randperm(before.num_edges)
+    after = Data(x=before.x, edge_index=before.edge_index[:, order], edge_weight=before.edge_weight[order])
+    for make, weighted in CONVOLUTIONS.values():
+        model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, nn.ReLU()))
+        assert axiompath.Explainer(model, before, after).num_paths.sum() == 0
+
+
+def layers_of(model):
+    network = axiompath.Explainer(randomise(model), *evolution(0, EVOLUTIONS[0])).change.network
+    return ["local" if layer.local else "hop" for layer in network.layers]
+
+
+def sequential(*parts):
+    return pyg.Sequential("x, edge_index", [(p, "x, edge_index -> x" if edges else "x -> x") for p, edges in parts])
+
+
+def test_what_is_affine_costs_no_layer():
+    conv = lambda a, b: (pyg.SAGEConv(a, b), True)  # noqa: E731
+    plain = lambda *modules: [(m, False) for m in modules]  # noqa: E731
+    assert layers_of(sequential(conv(3, 6), *plain(nn.BatchNorm1d(6), nn.Linear(6, 3)))) == ["hop"]
+    assert layers_of(sequential(*plain(nn.Linear(3, 6, bias=False)), conv(6, 3))) == ["hop"]
+    assert layers_of(sequential(*plain(nn.Linear(3, 6)), conv(6, 3))) == ["local", "hop"]
+    assert layers_of(sequential(conv(3, 6), *plain(nn.ReLU()), conv(6, 3))) == ["hop", "hop"]
+    assert layers_of(sequential(conv(3, 6), *plain(nn.LayerNorm(6), nn.ReLU()), conv(6, 3))) == ["hop", "local", "hop"]
+    assert layers_of(pyg.GIN(3, 6, 2, 3, norm="batch_norm")) == ["hop", "local", "hop", "local"]
+    assert layers_of(pyg.GraphSAGE(3, 6, 2, 3, jk="cat")) == ["hop", "hop", "local"]
+
+
+def test_branches_of_unequal_depth_share_their_hops():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.early, self.late = pyg.GraphConv(3, 4), pyg.GraphConv(4, 4)
+            self.encoder, self.head = nn.Linear(3, 4), nn.Linear(4, 3)
+
+        def forward(self, x, edge_index):
+            one = torch.relu(self.head(torch.relu(self.early(x, edge_index))))
+            two = self.late(torch.relu(self.encoder(x)), edge_index)
+            return one + self.head(torch.relu(two))
+
+    explainer = assert_read_exactly(randomise(Branches()), *evolution(1, EVOLUTIONS[3]))
+    assert explainer.change.network.num_hops == 1

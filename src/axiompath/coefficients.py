@@ -142,7 +142,7 @@ class TargetNorm:
         receivers, senders, _ = renew_loops(snapshot, receivers, senders, ones, np.ones(snapshot.num_nodes))
         targets = receivers if self.flow == SOURCE_TO_TARGET else senders
         dtype = np.float32 if self.single else np.float64
-        inverse = 1 / np.maximum(np.bincount(targets, minlength=snapshot.num_nodes), 1).astype(dtype)
+        inverse = np.reciprocal(np.maximum(np.bincount(targets, minlength=snapshot.num_nodes), 1).astype(dtype))
         weights = inverse[targets]
         weights[receivers == senders] += dtype(self.diag_lambda) * inverse[snapshot.present]
         return assemble(snapshot, receivers, senders, weights.astype(np.float64))

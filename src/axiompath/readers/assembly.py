@@ -25,6 +25,7 @@ from .recording import (
     UnreadableModel,
     X,
     record_inner,
+    refs_in,
 )
 from .refusals import REASONS
 
@@ -60,6 +61,7 @@ class Assembler:
         self.bases = bases
         self.values: dict[Ref, Value] = {X: x}
         self.final: dict[Ref, Ref] = {}  # a dropped softmax -> the logits it was given
+        self.edges = {EDGE_INDEX, EDGE_WEIGHT}  # and what was made of them alone
         self.notes = notes
         self.inner = inner  # the values of an inner network's recording are of no meaning
 
@@ -85,6 +87,9 @@ class Assembler:
         """Find out what kind of step it is."""
         operation = step.operation
         function = operation if operation.startswith("__") else operation.rstrip("_")
+        if refs_in((step.args, step.kwargs)) <= self.edges:
+            self.edges.update(step.outputs)  # refused where features meet them
+            return
         if step.module is not None:
             self.values[step.outputs[0]] = self.read_module(step, step.module)
             return

@@ -87,6 +87,7 @@ SHAPE_QUERIES = {
 }
 # New tensors that take nothing but their shape from a value.
 FILLED = {"new_zeros", "new_ones", "new_full", "new_tensor", "zeros_like", "ones_like", "full_like"}
+SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to"}  # their second argument, by shape or dtype alone
 DECISIONS = {
     "__bool__",
     "__int__",
@@ -114,6 +115,7 @@ class Recorder(TorchFunctionMode):
         self.places: list[str] = []
         self.paused = False
         self.num_refs = NUM_INPUTS
+        self.edges = {EDGE_INDEX, EDGE_WEIGHT}  # and what was made of them alone
 
     def watch(self, value: torch.Tensor, ref: Ref) -> None:
         """Follow a tensor from here on as the value `ref`."""
@@ -135,15 +137,9 @@ class Recorder(TorchFunctionMode):
         """Make the call, unwatched inside, and write it down if it touches a watched value."""
         where = self.places[-1] if self.places else ""
         seen_args, seen_kwargs = self.replace_watched(tuple(args)), self.replace_watched(kwargs)
-        touched = bool(refs_in((seen_args, seen_kwargs)))
+        touched = refs_in((seen_args, seen_kwargs))
         if touched and operation in DECISIONS:
-            error = UnreadableModel(
-                f"{where or 'forward'} ({operation}): the forward pass looks at the values of its features or edges "
-                f"(`{operation}`) and may decide otherwise on another graph; "
-                "make the decision outside the model, or from shapes and settings alone."
-            )
-            error.where = where
-            raise error
+            raise self.refuse_decision(operation, where, touched)
         self.paused = True
         try:
             result = call(*args, **kwargs)
@@ -151,16 +147,35 @@ class Recorder(TorchFunctionMode):
             self.paused = False
         tensors = result if isinstance(result, (tuple, list)) else (result,)
         tensors = tuple(value for value in tensors if isinstance(value, torch.Tensor))
-        if not touched or operation in FILLED or (operation in SHAPE_QUERIES and not tensors):
+        filled = operation in FILLED or (operation in SHAPED_LIKE and not refs_in(seen_args[:1]))
+        if not touched or filled or (operation in SHAPE_QUERIES and not tensors):
             return result
         outputs = tuple(Ref(self.num_refs + i) for i in range(len(tensors)))
         self.num_refs += len(outputs)
+        if touched <= self.edges:
+            self.edges.update(outputs)
         self.steps.append(Step(operation, where, module, seen_args, seen_kwargs, outputs))
         for value, output in zip(tensors, outputs, strict=True):
             # A copy, because a later in-place function may overwrite the tensor.
             self.values[output.index] = value.detach().clone()
             self.watch(value, output)
         return result
+
+    def refuse_decision(self, operation: str, where: str, touched: set[Ref]) -> UnreadableModel:
+        """Why a look at values ends the reading."""
+        if touched <= self.edges:
+            reason = (
+                f"the forward pass looks at its edges (`{operation}`), to add, drop or weigh them itself or to decide "
+                "something; change the edges in the data before, and decide from shapes and settings alone."
+            )
+        else:
+            reason = (
+                f"the forward pass looks at the values of its features (`{operation}`) and may decide otherwise on "
+                "another graph; make the decision outside the model, or from shapes and settings alone."
+            )
+        error = UnreadableModel(f"{where or 'forward'} ({operation}): {reason}")
+        error.where = where
+        return error
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Called by torch in place of every torch function."""
