@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 from ..network import Network
 from . import attention, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
-from .calls import READERS, Call
+from .calls import READERS, Call, Reader
 from .forms import Form
 from .functions import ACTIVATIONS, AFFINE, FINAL, Place, Unsupported, Value, check_dropout, check_final
 from .layout import lay_out
@@ -40,6 +41,14 @@ class Note:
     num_hops: int = 0
 
 
+# What AFFINE does is folded into neighbours, with these exceptions.
+NOTES = {
+    "layer_norm": "centred, then a coefficient of each node",
+    "rms_norm": "a coefficient of each node",
+    "stack": "layers to be added up",
+} | dict.fromkeys(("contiguous", "clone", "detach", "to", "float", "double", "data"), "nothing")
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """The Network, and the recorded value that its logits must equal."""
@@ -61,6 +70,7 @@ class Assembler:
         self.bases = bases
         self.values: dict[Ref, Value] = {X: x}
         self.final: dict[Ref, Ref] = {}  # a dropped softmax -> the logits it was given
+        self.uses = Counter(ref for step in recording.steps for ref in refs_in((step.args, step.kwargs)))
         self.edges = {EDGE_INDEX, EDGE_WEIGHT}  # and what was made of them alone
         self.notes = notes
         self.inner = inner  # the values of an inner network's recording are of no meaning
@@ -91,7 +101,7 @@ class Assembler:
             self.edges.update(step.outputs)  # refused where features meet them
             return
         if step.module is not None:
-            self.values[step.outputs[0]] = self.read_module(step, step.module)
+            self.keep(step.outputs[0], self.read_module(step, step.module))
             return
         args, kwargs = self.resolve(step.args, step), self.resolve(step.kwargs, step)
         if "dropout" in function:
@@ -113,7 +123,8 @@ class Assembler:
                 inspect.signature(AFFINE[function]).bind(None, *args, **kwargs)
             except TypeError as error:
                 raise Unsupported(f"was called in a way that cannot be read ({error}).") from None
-            self.write(step, AFFINE[function](self.place(step), *args, **kwargs), "affine, folded into its neighbours")
+            how = NOTES.get(function, "affine, folded into what comes before or after")
+            self.write(step, AFFINE[function](self.place(step), *args, **kwargs), how)
         else:
             raise Unsupported(
                 f"the function `{operation}` on node features or edges cannot be read; supported are convolutions of "
@@ -126,8 +137,15 @@ class Assembler:
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(step.outputs):
             raise Unsupported(f"expected {len(results)} results (got {len(step.outputs)}).")
-        self.values.update(zip(step.outputs, results, strict=True))
+        for output, value in zip(step.outputs, results, strict=True):
+            self.keep(output, value)
         self.notes.append(Note(step.where, step.operation, how))
+
+    def keep(self, output: Ref, value: Value) -> None:
+        """Remember a value; one that several steps use is made a base, rather than carrying its sources on to each."""
+        if isinstance(value, Form) and self.uses[output] > 1 and not self.bases.is_light(value):
+            value = self.bases.hold(value, None if self.inner else output.index)
+        self.values[output] = value
 
     def place(self, step: Step) -> Place:
         """What a function may need to know besides its arguments."""
@@ -179,11 +197,23 @@ class Assembler:
             form = self.bases.hold(form)  # what is aggregated and what skips the aggregation are the same value then
         hops = self.bases.num_hops(form)
         call = Call(form, arguments.get("edge_weight") is not None, step.name, self.bases, self.read_inner(step))
-        result = replace(reader(module, call), name=step.name)
+        result = replace(self.call_reader(reader, module, call), name=step.name)
         if len(step.outputs) != 1:
             raise Unsupported("returns its attention as well; call it without return_attention_weights.")
-        kind = "convolution" if isinstance(module, MessagePassing) else "norm"
+        kind = "convolution" if isinstance(module, MessagePassing) else "read as a whole"
         self.notes.append(Note(step.where, step.operation, kind, self.bases.num_hops(result) - hops))
+        return result
+
+    def call_reader(self, reader: Reader, module: nn.Module, call: Call) -> Form:
+        """A registered reader may be anyone's, so what goes wrong in it is named."""
+        try:
+            result: object = reader(module, call)
+        except (UnreadableModel, Unsupported):
+            raise
+        except Exception as error:
+            raise Unsupported(f"its reader failed: {type(error).__name__}: {error}") from error
+        if not isinstance(result, Form):
+            raise Unsupported(f"its reader returned {type(result).__name__}, expected a Form.")
         return result
 
     def check_arguments(self, arguments: dict[str, Any], module: nn.Module) -> None:

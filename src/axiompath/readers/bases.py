@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..activations import Activation
 from ..coefficients import Coefficients
-from .forms import Form, aggregated, base_form
+from .forms import Form, Term, aggregated, base_form
 
 INPUT = 0
 
@@ -41,16 +41,17 @@ class Bases:
 
     def add(self, form: Form, activation: Activation | None, recorded: int | None = None) -> Form:
         """Make the (activated) form a base; an activation's constant is added back."""
+        form = self._settle(form)
         self.all.append(Base(form, activation, form.width, self.num_hops(form), recorded))
         base = base_form(len(self.all) - 1, form.width, form.name)
         return base + activation.constant if activation is not None and activation.constant else base
 
-    def hold(self, form: Form) -> Form:
+    def hold(self, form: Form, recorded: int | None = None) -> Form:
         """The form as a base, made once however often it is needed."""
         if form.is_base:
             return form
         if id(form) not in self.held:
-            self.held[id(form)] = (form, self.add(form, None))
+            self.held[id(form)] = (form, self.add(form, None, recorded))
         return self.held[id(form)][1]
 
     def latest(self, form: Form) -> Form:
@@ -67,8 +68,38 @@ class Bases:
 
     def num_hops(self, form: Form) -> int:
         """Aggregations on the longest way from the node features to the form."""
-        below = max((self.all[base].num_hops for base in bases_of(form)), default=0)
-        return below + any(not term.coefficients.local for term in form.terms)
+        return max((self._hops_of(term) for term in form.terms), default=0)
+
+    def is_light(self, form: Form) -> bool:
+        """Whether keeping what a form is made of costs no more than keeping the form itself."""
+        return form.is_pure and sum(self.all[base].width for base in bases_of(form)) <= form.width
+
+    def _hops_of(self, term: Term) -> int:
+        below = max(self.all[base].num_hops for base in (term.base, term.reads) if base is not None)
+        return below + (not term.coefficients.local)
+
+    def _settle(self, form: Form) -> Form:
+        """Give aggregations that happen in an earlier hop than the form itself a base there.
+
+        They could wait, their inputs passed on until then, but a message belongs to the hop in which the model sends
+        it, and a form that needs a value of the last hop as it is would else take one hop more.
+        """
+        top = self.num_hops(form)
+        beside = any(term.coefficients.local and self._hops_of(term) == top for term in form.terms)
+        early: dict[int, list[Term]] = {}
+        terms = []
+        for term in form.terms:
+            hops = self._hops_of(term)
+            if not term.coefficients.local and (beside or hops < top):
+                early.setdefault(hops, []).append(term)
+            else:
+                terms.append(term)
+        for group in early.values():
+            start = min(term.start for term in group)
+            width = max(term.start + term.width for term in group) - start
+            part = Form(tuple(replace(t, start=t.start - start) for t in group), None, width, form.name)
+            terms.append(replace(self.add(part, None).terms[0], start=start))
+        return replace(form, terms=tuple(terms))
 
 
 def bases_of(form: Form) -> set[int]:

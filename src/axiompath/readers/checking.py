@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +23,9 @@ class Row:
 
     module: str  # dotted name
     type: str
-    reading: str  # how it was read, or why it could not be
     num_hops: int
     num_parameters: int
+    reading: str  # how it was read, or why it could not be
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,20 @@ class ModelCheck:
         return self.problem is None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a module: module, type, reading, hops, parameters."""
-        values = [(r.module, r.type, r.reading, r.num_hops, r.num_parameters) for r in self.rows]
-        return pd.DataFrame(values, columns=["module", "type", "reading", "hops", "parameters"])
+        """One row a module: module, type, hops, parameters, reading."""
+        values = [(r.module, r.type, r.num_hops, r.num_parameters, r.reading) for r in self.rows]
+        return pd.DataFrame(values, columns=["module", "type", "hops", "parameters", "reading"])
 
     def __str__(self) -> str:
         """The table, then the verdict."""
-        with pd.option_context("display.max_colwidth", 60):
-            table = self.to_frame().to_string(index=False, justify="left") if self.rows else "(no modules)"
-        return f"{table}\n\n{self.verdict}"
+        lines = [("module", "type", "hops", "parameters", "reading")]
+        lines += [(r.module, r.type, str(r.num_hops or ""), f"{r.num_parameters or ''}", r.reading) for r in self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(4)]
+        table = [
+            f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}  {reading}"
+            for a, b, c, d, reading in lines
+        ]
+        return "\n".join([*table, "", self.verdict])
 
     def _repr_html_(self) -> str:
         return f"{self.to_frame().to_html(index=False)}<p>{_escape(self.verdict)}</p>"
@@ -97,24 +103,33 @@ def check(model: nn.Module, data: Any) -> ModelCheck:
 
 
 def _rows(model: nn.Module, notes: list[Note], where: str | None, problem: str | None) -> tuple[Row, ...]:
-    """Modules that hold no others, modules read as a whole, and functions called by name; in the model's order."""
+    """Modules read as a whole or by the functions they call, in the model's order; others if they have parameters."""
+    modules = dict(model.named_modules())
+    found: dict[str, list[Note]] = {name: [note for note in notes if note.where == name] for name in modules}
+    if problem is not None and where in found:
+        # The problem's own words: without the name that opens them.
+        reason = problem.split("): ", 1)[-1]
+        found[where].append(Note(where, type(modules[where]).__name__, f"cannot be read: {reason}"))
+    for name, module in modules.items():
+        holds = any(True for _ in module.parameters(recurse=False)) or isinstance(module, leaves())
+        inside = any(found[other] for other in found if other.startswith(f"{name}."))
+        covered = any(name.startswith(f"{other}.") and type(modules[other]) in leaves() for other in found)
+        if not found[name] and name and holds and not inside and not covered:
+            found[name] = [Note(name, "", "not reached" if problem is not None else "not used")]
+    sizes = {name: 0 for name, noted in found.items() if noted}
+    for name, parameter in model.named_parameters():
+        # A parameter counts for the innermost module that has a row.
+        owners = [owner for owner in sizes if not owner or name.startswith(f"{owner}.")]
+        if owners and not nn.parameter.is_lazy(parameter):
+            sizes[max(owners, key=len)] += parameter.numel()
     rows = []
-    kinds = dict(model.named_modules())
-    whole = {name for name, module in kinds.items() if isinstance(module, leaves()) or not list(module.children())}
-    for name, module in kinds.items():
-        inside = [note for note in notes if note.where == name]
-        if name == where and problem is not None:
-            inside.append(Note(name, type(module).__name__, f"not read: {problem}"))
-        elif name in whole and not inside:
-            covered = any(name.startswith(f"{other}.") for other in whole)
-            if covered or isinstance(module, (nn.ModuleList, nn.Identity)):
-                continue
-            inside = [Note(name, "", "not reached" if problem is not None else "not used")]
-        for note in inside:
-            kind = type(module).__name__ if name in whole else note.operation
+    for name, noted in found.items():
+        single = not list(modules[name].children()) or isinstance(modules[name], leaves())
+        for note, times in Counter(noted).items():
+            kind = type(modules[name]).__name__ if single else note.operation
             how = note.how + (f" of {note.num_hops} hop{'s' * (note.num_hops != 1)}" if note.num_hops else "")
-            size = sum(p.numel() for p in module.parameters() if not nn.parameter.is_lazy(p)) if name in whole else 0
-            rows.append(Row(name or "forward", kind, how, note.num_hops, size))
+            how += f" ({times} times)" if times > 1 else ""
+            rows.append(Row(name or "forward", kind, times * note.num_hops, sizes.pop(name, 0), how))
     return tuple(rows)
 
 
