@@ -14,6 +14,7 @@ ORDER = [
     "attention",
     "network",
     "readers.recording",
+    "readers.running",
     "readers.forms",
     "readers.bases",
     "readers.calls",

@@ -5,11 +5,14 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import axiompath
+from evolutions import graph_pairs
 from references import LiteralAttribution
 
 # What happens between the two snapshots, in turn.
@@ -238,9 +241,9 @@ MODEL_ACTIVATIONS = (
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_pyg_are_read_exactly_with_every_norm(name, norm):
     # GIN's own MLP has hidden layers of width 6 and 3, for which only norms given by name are rebuilt.
-    settings = NORMS[norm] if name != "GIN" or isinstance(NORMS[norm].get("norm", ""), str) else {"norm": "batch_norm"}
+    options = NORMS[norm] if name != "GIN" or isinstance(NORMS[norm].get("norm", ""), str) else {"norm": "batch_norm"}
     for layers, jk, act_first in ((1, None, False), (2, "cat", True), (3, "last", False), (2, None, True)):
-        model = randomise(MODELS[name](layers, jk=jk, act_first=act_first, **settings), layers)
+        model = randomise(MODELS[name](layers, jk=jk, act_first=act_first, **options), layers)
         assert_read_exactly(model, *evolution(layers, EVOLUTIONS[layers % len(EVOLUTIONS)]))
 
 
@@ -266,6 +269,32 @@ def test_attention_and_norms_are_read_in_single_precision_too(dtype):
         model = randomise(pyg.GAT(3, 6, 3, 3, heads=2, v2=v2, norm=nn.LayerNorm(6))).to(dtype)
         explainer = axiompath.Explainer(model, before, after)
         assert max(found.residual for found in explainer.attribute_many(explainer.changes().node)) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["GCN", "SAGE", "GIN", "GAT heads", "GATv2", "APPNP", "TAG"])
+def test_sparse_features_give_the_same_as_dense_ones(name):
+    make, weighted = CONVOLUTIONS[name]
+    model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, nn.ELU()))
+    before, after = evolution(0, EVOLUTIONS[3])
+    dense = axiompath.Explainer(model, before, after)
+    for data in (before, after):
+        data.x = data.x.to_sparse_csr()
+    found = axiompath.Explainer(model, before, after)
+    np.testing.assert_allclose(found.change.after_pass.logits, dense.change.after_pass.logits, atol=1e-12)
+    for node in dense.changes().node:
+        one, other = dense.attribute(node), found.attribute(node)
+        np.testing.assert_array_equal(one.paths, other.paths)
+        np.testing.assert_allclose(one.contributions, other.contributions, atol=1e-11)
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(st.sampled_from(sorted(CONVOLUTIONS)), st.integers(0, 5), graph_pairs(weighted=True))
+def test_graphs_without_edges_with_one_node_or_unchanged_are_no_exception(name, seed, graphs):
+    make, weighted = CONVOLUTIONS[name]
+    model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, ACTIVATIONS[seed]), seed)
+    for data in graphs:
+        data.x = data.x.to_dense()
+    assert_read_exactly(model, *graphs)
 
 
 def test_the_order_of_edges_leaves_no_path_behind():

@@ -1,6 +1,7 @@
 """torch module + snapshots -> Network.
 
-recording.py     runs a copy of the model once on real data and writes down every step: Recording
+recording.py     every torch call on the features as a step: Recorder, Recording
+running.py       runs a copy of the model once on real data, recorded
 forms.py         an affine expression in values already computed: Form
 bases.py         the values that the Network will hold, as they are found
 calls.py         what a reader of a module is given; the table of readers, and register_reader

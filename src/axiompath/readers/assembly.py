@@ -25,10 +25,10 @@ from .recording import (
     Step,
     UnreadableModel,
     X,
-    record_inner,
     refs_in,
 )
 from .refusals import REASONS
+from .running import record_inner
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from ..network import Network, run_network
 from ..snapshot import read_snapshot
 from .assembly import Note, assemble_network, leaves
 from .reading import check_values
-from .recording import UnreadableModel, copy_model, record_model
+from .recording import UnreadableModel
+from .running import copy_model, record_model
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from ..activations import IntArray
 from ..network import ForwardPass, Network, run_network
 from ..snapshot import Snapshot
 from .assembly import assemble_network, leaves
-from .recording import Recording, UnreadableModel, copy_model, record_model
+from .recording import Recording, UnreadableModel
+from .running import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
