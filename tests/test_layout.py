@@ -22,6 +22,7 @@ ORDER = [
     "readers.propagation",
     "readers.attention",
     "readers.norms",
+    "readers.elementwise",
     "readers.functions",
     "readers.refusals",
     "readers.layout",

@@ -113,6 +113,18 @@ def mlp(a, b):
     return nn.Sequential(nn.Linear(a, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, b))
 
 
+class Mapped(nn.Module):
+    """A Linear map, then a convolution that has none of its own."""
+
+    def __init__(self, conv, a, b, twice=False):
+        super().__init__()
+        self.lin, self.conv, self.twice = nn.Linear(a, b), conv, twice
+
+    def forward(self, x, edge_index, edge_weight):
+        x = self.lin(x)
+        return self.conv(x, x.tanh(), edge_index, edge_weight) if self.twice else self.conv(x, edge_index, edge_weight)
+
+
 def appnp(**settings):
     return lambda a, b: pyg.Sequential(
         "x, edge_index, edge_weight",
@@ -165,6 +177,14 @@ CONVOLUTIONS = {
     "APPNP": (appnp(K=2, alpha=0.2, dropout=0.5), True),
     "APPNP without loops": (appnp(K=2, alpha=0.1, **LOOPS), True),
     "APPNP not normalised": (appnp(K=1, alpha=0.3, normalize=False), True),
+    "SSG": (lambda a, b: pyg.SSGConv(a, b, alpha=0.3, K=2), True),
+    "SSG without loops": (lambda a, b: pyg.SSGConv(a, b, alpha=0.3, **LOOPS), True),
+    "LG": (lambda a, b: Mapped(pyg.LGConv(), a, b), True),
+    "LG not normalised": (lambda a, b: Mapped(pyg.LGConv(normalize=False, **FLOW), a, b), True),
+    "GCN2": (lambda a, b: Mapped(pyg.GCN2Conv(b, 0.2), a, b, True), True),
+    "GCN2 shared": (lambda a, b: Mapped(pyg.GCN2Conv(b, 0.2, 0.5, 2, shared_weights=False), a, b, True), True),
+    "GCN2 plain": (lambda a, b: Mapped(pyg.GCN2Conv(b, 0.2, normalize=False), a, b, True), True),
+    "GAT of pairs": (lambda a, b: pyg.GATConv((a, a), b), False),
     "LE": (lambda a, b: pyg.LEConv(a, b), True),
     "LE unweighted": (lambda a, b: pyg.LEConv(a, b, bias=False, **FLOW), False),
     "ClusterGCN": (lambda a, b: pyg.ClusterGCNConv(a, b), False),
@@ -178,7 +198,7 @@ ACTIVATIONS = (nn.ReLU(), nn.ELU(), nn.Sigmoid(), nn.Tanh(), nn.LeakyReLU(0.1), 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_every_convolution_is_read_exactly(name, depth):
     make, weighted = CONVOLUTIONS[name]
-    several = name.startswith(("SG ", "TAG", "APPNP"))
+    several = name.startswith(("SG ", "SSG", "TAG", "APPNP"))
     if several and depth > 2:
         pytest.skip("two layers of it have four hops")
     widths = [3] + [6] * (depth - 1) + [3]
@@ -325,6 +345,11 @@ def test_what_is_affine_costs_no_layer():
     assert layers_of(sequential(conv(3, 6), *plain(nn.LayerNorm(6), nn.ReLU()), conv(6, 3))) == ["hop", "local", "hop"]
     assert layers_of(pyg.GIN(3, 6, 2, 3, norm="batch_norm")) == ["hop", "local", "hop", "local"]
     assert layers_of(pyg.GraphSAGE(3, 6, 2, 3, jk="cat")) == ["hop", "hop", "local"]
+
+
+def test_layers_for_later_are_carried_at_the_width_of_what_becomes_of_them():
+    explainer = assert_read_exactly(randomise(pyg.GraphSAGE(3, 6, 3, 2, jk="cat")), *evolution(0, EVOLUTIONS[0]))
+    assert [layer.width for layer in explainer.change.network.layers] == [6, 6 + 2, 6 + 2 + 2, 2]
 
 
 def test_branches_of_unequal_depth_share_their_hops():

@@ -9,7 +9,8 @@ convolutions.py  one small function a convolution of one hop
 propagation.py   the same for convolutions of several hops
 attention.py     the same for attention
 norms.py         normalisation, as a module or a function
-functions.py     one small function a torch function; tables by name
+elementwise.py   activations and dropout, by the function's name
+functions.py     one small function a torch function that is affine; a table by name
 refusals.py      modules that cannot be read, and why
 layout.py        bases -> layers
 assembly.py      Recording -> forms -> bases -> Network

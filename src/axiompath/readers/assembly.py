@@ -14,8 +14,9 @@ from ..network import Network
 from . import attention, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
+from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
-from .functions import ACTIVATIONS, AFFINE, FINAL, Place, Unsupported, Value, check_dropout, check_final
+from .functions import AFFINE, Place, Value, form_of
 from .layout import lay_out
 from .recording import (
     EDGE_INDEX,
@@ -40,6 +41,13 @@ class Note:
     how: str
     num_hops: int = 0
 
+
+EDGE_NAMES = ("edge_attr", "edge_features")
+EDGE_FEATURES = (
+    "was called with edge features, which are not a part of a path of nodes; "
+    "train without them, or put weights into edge_weight of a convolution that takes it."
+)
+UNREAD = "its reader does not know; leave it out."
 
 # What AFFINE does is folded into neighbours, with these exceptions.
 NOTES = {
@@ -103,19 +111,20 @@ class Assembler:
         if step.module is not None:
             self.keep(step.outputs[0], self.read_module(step, step.module))
             return
-        args, kwargs = self.resolve(step.args, step), self.resolve(step.kwargs, step)
+        args, kwargs = self.resolve(step.args), self.resolve(step.kwargs)
+        if not args and "input" in kwargs:
+            args = (kwargs.pop("input"),)
         if "dropout" in function:
             check_dropout(*args, **kwargs)
             self.write(step, AFFINE["clone"](self.place(step), args[0]), "nothing at evaluation")
         elif function in ACTIVATIONS:
-            form = args[0] if args else kwargs.pop("input")
-            activation = ACTIVATIONS[function](form, *args[1:], **kwargs)
+            activation = ACTIVATIONS[function](*args, **kwargs)
             recorded = None if self.inner else step.outputs[0].index
-            self.write(step, self.bases.add(self.form_of(form, step), activation, recorded), f"activation {function}")
+            self.write(step, self.bases.add(form_of(args[0]), activation, recorded), f"activation {function}")
         elif function in FINAL:
             check_final(*args, **kwargs)
             given = step.args[0] if step.args else step.kwargs["input"]
-            self.form_of(self.resolve(given, step), step)
+            form_of(self.resolve(given))
             self.final[step.outputs[0]] = given
             self.notes.append(Note(step.where, operation, "dropped: explanations speak of logits"))
         elif function in AFFINE:
@@ -152,13 +161,13 @@ class Assembler:
         shape = self.recording.values[step.outputs[0].index].shape if step.outputs else ()
         return Place(self.bases, self.recording.num_nodes, tuple(shape))
 
-    def resolve(self, argument: Any, step: Step) -> Any:
+    def resolve(self, argument: Any) -> Any:
         """The argument with every Ref in it replaced by what it stands for."""
         if isinstance(argument, (tuple, list)):
-            parts = [self.resolve(part, step) for part in argument]
+            parts = [self.resolve(part) for part in argument]
             return parts if isinstance(argument, list) else tuple(parts)
         if isinstance(argument, dict):
-            return {key: self.resolve(part, step) for key, part in argument.items()}
+            return {key: self.resolve(part) for key, part in argument.items()}
         if not isinstance(argument, Ref):
             return argument
         if argument in self.final:
@@ -171,12 +180,6 @@ class Assembler:
         value = self.values[argument]
         return self.bases.latest(value) if isinstance(value, Form) else value
 
-    def form_of(self, value: Any, step: Step) -> Form:
-        """A step's argument, if it is features."""
-        if isinstance(value, Form):
-            return value
-        raise Unsupported(f"expected features of shape [num_nodes, width] (got {type(value).__name__}).")
-
     def read_module(self, step: Step, module: nn.Module) -> Form:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
@@ -188,18 +191,25 @@ class Assembler:
                 "Use one of those, or add a reader with axiompath.register_reader."
             )
         arguments = inspect.signature(type(module).forward).bind(module, *step.args, **step.kwargs).arguments
-        features = list(arguments.items())[1][1]
+        (_, features), *rest = list(arguments.items())[1:]
+        others = dict(rest)
         if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
             features = features[0]
-        self.check_arguments(dict(list(arguments.items())[2:]), module)
-        form = self.form_of(self.resolve(features, step), step)
-        if isinstance(module, MessagePassing) and not form.is_pure:
-            form = self.bases.hold(form)  # what is aggregated and what skips the aggregation are the same value then
+        form = form_of(self.resolve(features))
+        if isinstance(module, MessagePassing):
+            self.check_edges(others)
+            # What is aggregated and what skips the aggregation are the same value then.
+            form = form if form.is_pure else self.bases.hold(form)
+        weighted = others.pop("edge_weight", None) is not None
+        others = {name: value for name, value in others.items() if value is not EDGE_INDEX}
         hops = self.bases.num_hops(form)
-        call = Call(form, arguments.get("edge_weight") is not None, step.name, self.bases, self.read_inner(step))
+        given = {name: self.resolve_or_keep(value) for name, value in others.items() if value is not None}
+        call = Call(form, weighted, step.name, given, self.bases, self.read_inner(step))
         result = replace(self.call_reader(reader, module, call), name=step.name)
+        for name in given.keys() - call.taken:
+            raise Unsupported(EDGE_FEATURES if name in EDGE_NAMES else f"was called with `{name}`, which {UNREAD}")
         if len(step.outputs) != 1:
-            raise Unsupported("returns its attention as well; call it without return_attention_weights.")
+            raise Unsupported("returns more than its features; call it so that it returns them alone.")
         kind = "convolution" if isinstance(module, MessagePassing) else "read as a whole"
         self.notes.append(Note(step.where, step.operation, kind, self.bases.num_hops(result) - hops))
         return result
@@ -216,23 +226,21 @@ class Assembler:
             raise Unsupported(f"its reader returned {type(result).__name__}, expected a Form.")
         return result
 
-    def check_arguments(self, arguments: dict[str, Any], module: nn.Module) -> None:
-        """Edges must be those that the model was given; whatever else a module may take must be left out."""
-        if isinstance(module, MessagePassing) and arguments.get("edge_index") != EDGE_INDEX:
+    def check_edges(self, arguments: dict[str, Any]) -> None:
+        """Edges and their weights must be those that the model was given."""
+        named = {"edge_index": arguments["edge_index"]} if "edge_index" in arguments else arguments
+        if not any(value is EDGE_INDEX for value in named.values()):
             raise Unsupported(
                 "expected the edge_index that the model was given (got another one); "
                 "edges that the model adds or drops itself cannot be read, so change them in the data before."
             )
-        for name, value in arguments.items():
-            if name == "edge_weight" and value is not None and value != EDGE_WEIGHT:
-                raise Unsupported("expected the edge_weight that the model was given, or none (got another one).")
-            if name in ("edge_attr", "edge_features") and value is not None:
-                raise Unsupported(
-                    "was called with edge features, which are not a part of a path of nodes; "
-                    "train without them, or put weights into edge_weight of a convolution that takes it."
-                )
-            if name not in ("edge_index", "edge_weight") and value is not None:
-                raise Unsupported(f"was called with `{name}`, which cannot be read; leave it out.")
+        weight = arguments.get("edge_weight")
+        if weight is not None and weight is not EDGE_WEIGHT:
+            raise Unsupported("expected the edge_weight that the model was given, or none (got another one).")
+
+    def resolve_or_keep(self, argument: Any) -> Any:
+        """A further argument of a module: features as a form, whatever else as it came."""
+        return self.resolve(argument) if isinstance(argument, Ref) and argument in self.values else argument
 
     def read_inner(self, step: Step) -> Any:
         """How a reader has a network inside its module read."""
@@ -241,7 +249,7 @@ class Assembler:
             dotted = f"{step.where}.{name}" if step.where else name
             recording = record_inner(inner, form.width, self.recording.dtype, leaves(), dotted)
             inside = Assembler(recording, self.bases, form, self.notes, inner=True)
-            return inside.form_of(inside.values[inside.read_all()], step)
+            return form_of(inside.values[inside.read_all()])
 
         return read
 

@@ -18,18 +18,21 @@ from .forms import Form, concatenate
 def read_gat_conv(conv: GATConv, call: Call) -> Form:
     """For each head:  attention(X W . att_src, X W . att_dst) X W;  then heads side by side or averaged, + b."""
     require_sum(conv, call)
-    if conv.lin is None:
-        call.refuse("built for two kinds of node (in_channels is a pair); pass a single number of in_channels.")
+    if conv.lin_edge is None:
+        call.argument("edge_attr")  # taken, and not looked at, as in PyG
     x = call.hold(call.x)
-    weight = transposed(conv.lin.weight)
+    sender, receiver = (transposed((conv.lin or other).weight) for other in (conv.lin_src, conv.lin_dst))
     source, target = array(conv.att_src)[0], array(conv.att_dst)[0]
     heads = []
     for head, columns in _heads(conv):
-        value = weight[:, columns]
         rule = AdditiveAttention(
-            value @ source[head], value @ target[head], conv.negative_slope, conv.add_self_loops, conv.flow
+            sender[:, columns] @ source[head],
+            receiver[:, columns] @ target[head],
+            conv.negative_slope,
+            conv.add_self_loops,
+            conv.flow,
         )
-        heads.append(call.aggregate(x @ value, rule, reads=x))
+        heads.append(call.aggregate(x @ sender[:, columns], rule, reads=x))
     return _finish(conv, call, x, heads)
 
 

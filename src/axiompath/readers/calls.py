@@ -12,7 +12,7 @@ A subclass may compute anything, so it is not read as its parent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -33,8 +33,15 @@ class Call:
     x: Form
     weighted: bool  # whether edge weights came along
     name: str  # dotted name and type, for messages
+    others: dict[str, Any]  # further arguments that were given
     bases: Bases
     read_inner: Callable[[Any, Form, str], Form]
+    taken: set[str] = field(default_factory=set)  # further arguments that the reader has asked for
+
+    def argument(self, name: str) -> Any:
+        """A further argument of the module by its name: a Form if it is features, None if it was not given."""
+        self.taken.add(name)
+        return self.others.get(name)
 
     def aggregate(self, form: Form, rule: Coefficients, reads: Form | None = None) -> Form:
         """sum over U of rule[V, U] * form[U]; a rule that reads features is shown `reads`, or the form itself."""

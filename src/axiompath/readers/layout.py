@@ -7,27 +7,25 @@ passed through the layers between on columns of its own, by the identity.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..attention import ReadColumns
 from ..coefficients import Coefficients, Identity
 from ..network import Block, Channel, Layer
 from .bases import INPUT, Base, bases_of
-from .forms import Term
+from .forms import Form, Term
 
 
 def lay_out(bases: list[Base]) -> tuple[Layer, ...]:
     """Layers up to the last base, which is the model's output; bases that it does not need are left out."""
     levels = _find_levels(bases)
-    last_use = {len(bases) - 1: levels[len(bases) - 1]}
-    for i in sorted(levels, key=lambda i: -levels[i]):
-        form = bases[i].form
-        for below in bases_of(form) if form is not None and i in last_use else ():
-            last_use[below] = max(last_use.get(below, 0), levels[i])
-    used = sorted({levels[i] for i in last_use} - {0})
+    bases, levels = _narrow(bases, levels)
+    last_use = _find_last_use(bases, levels)
     layers: list[Layer] = []
     columns = {INPUT: slice(0, bases[INPUT].width)}
-    for level in used:
+    for level in range(1, max(levels.values()) + 1):
         held = [i for i in sorted(last_use) if levels[i] == level or levels[i] < level < last_use[i]]
         ends = np.cumsum([bases[i].width for i in held])
         places = {i: slice(int(end) - bases[i].width, int(end)) for i, end in zip(held, ends, strict=True)}
@@ -38,9 +36,15 @@ def lay_out(bases: list[Base]) -> tuple[Layer, ...]:
 
 
 def _find_levels(bases: list[Base]) -> dict[int, int]:
-    """Level of each base, counted from 0 for the node features."""
+    """Level of each base that the output needs, counted from 0 for the node features."""
+    needed = {len(bases) - 1}
+    for i in range(len(bases) - 1, 0, -1):  # a base is made of earlier ones
+        form = bases[i].form
+        if i in needed and form is not None:
+            needed |= bases_of(form)
     steps = {INPUT: (0, 0)}  # hops below, then local layers since the last hop
-    for i, base in enumerate(bases[1:], start=1):
+    for i in sorted(needed - {INPUT}):
+        base = bases[i]
         assert base.form is not None
         since_hop = 0
         if base.local:
@@ -49,6 +53,42 @@ def _find_levels(bases: list[Base]) -> dict[int, int]:
         steps[i] = (base.num_hops, since_hop)
     order = {step: level for level, step in enumerate(sorted(set(steps.values())))}
     return {i: order[step] for i, step in steps.items()}
+
+
+def _find_last_use(bases: list[Base], levels: dict[int, int]) -> dict[int, int]:
+    """The highest level that needs each base; the output is needed where it is."""
+    output = max(levels, key=lambda i: levels[i])
+    last_use = {output: levels[output]}
+    for i, level in levels.items():
+        form = bases[i].form
+        for below in bases_of(form) if form is not None else ():
+            last_use[below] = max(last_use.get(below, 0), level)
+    return last_use
+
+
+def _narrow(bases: list[Base], levels: dict[int, int]) -> tuple[list[Base], dict[int, int]]:
+    """Map a wide value on the first step of its way to later layers, if they need fewer columns than it has.
+
+    Concatenated layers in front of a Linear layer, or wide features beside hidden ones, are then carried at the width
+    of what becomes of them.
+    """
+    bases, levels = list(bases), dict(levels)
+    for i in sorted(levels):
+        forms = {j: form for j in levels if (form := bases[j].form) is not None and levels[j] > levels[i] + 1}
+        far = [(j, term) for j, form in forms.items() for term in form.terms if i in (term.base, term.reads)]
+        needed = any(term.weight is None or term.reads == i for _, term in far)  # by someone, as it is
+        if not far or needed or sum(term.width for _, term in far) >= bases[i].width:
+            continue
+        for j, term in far:
+            carried = Form((Term(i, Identity(), term.weight, term.width),), None, term.width, forms[j].name)
+            bases.append(Base(carried, None, term.width, bases[i].num_hops, None))
+            levels[len(bases) - 1] = levels[i] + 1
+            form = bases[j].form
+            assert form is not None
+            moved = replace(term, base=len(bases) - 1, weight=None)
+            terms = tuple(moved if other is term else other for other in form.terms)
+            bases[j] = replace(bases[j], form=replace(form, terms=terms))
+    return bases, levels
 
 
 def _make_layer(bases: list[Base], fresh: set[int], places: dict[int, slice], columns: dict[int, slice]) -> Layer:

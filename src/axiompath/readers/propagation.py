@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from torch_geometric.nn import APPNP, MessagePassing, SGConv, TAGConv
+import numpy as np
+from torch_geometric.nn import APPNP, GCN2Conv, LGConv, MessagePassing, SGConv, SSGConv, TAGConv
 
 from ..coefficients import Coefficients, Sum, SymmetricNorm
-from .calls import Call, register_reader, vector
+from .calls import Call, array, register_reader, vector
 from .convolutions import require_sum
 from .forms import Form
 
@@ -43,6 +44,39 @@ def read_appnp(conv: APPNP, call: Call) -> Form:
     for _ in range(conv.K):
         out = (1.0 - conv.alpha) * call.aggregate(out, rule) + conv.alpha * start
     return out
+
+
+@register_reader(LGConv)
+def read_lg_conv(conv: LGConv, call: Call) -> Form:
+    """D^-1/2 A D^-1/2 X."""
+    return call.aggregate(call.x, _rule(conv, call, conv.normalize, False))
+
+
+@register_reader(SSGConv)
+def read_ssg_conv(conv: SSGConv, call: Call) -> Form:
+    """(alpha X + (1 - alpha) / K times the sum over k = 1..K of (D^-1/2 (A + I) D^-1/2)^k X) W + b."""
+    rule = _rule(conv, call, True, conv.add_self_loops)
+    hop = call.x
+    out = conv.alpha * hop
+    for k in range(1, conv.K + 1):
+        hop = call.aggregate(hop, rule)
+        if k < conv.K:
+            hop = call.hold(hop)
+        out = out + (1.0 - conv.alpha) / conv.K * hop
+    return call.linear(conv.lin, out)
+
+
+@register_reader(GCN2Conv)
+def read_gcn2_conv(conv: GCN2Conv, call: Call) -> Form:
+    """((1 - alpha) P X) M_1 + (alpha X_0) M_2,  M = (1 - beta) I + beta W,  P as in GCN."""
+    rule = _rule(conv, call, conv.normalize, conv.add_self_loops)
+    around: Form = (1.0 - conv.alpha) * call.aggregate(call.x, rule)
+    initial: Form = conv.alpha * call.argument("x_0")
+    first, second = (
+        (1.0 - conv.beta) * np.eye(conv.channels) + conv.beta * array(weight)
+        for weight in (conv.weight1, conv.weight1 if conv.weight2 is None else conv.weight2)
+    )
+    return around @ first + initial @ second
 
 
 def _rule(conv: MessagePassing, call: Call, normalize: bool, self_loops: bool) -> Coefficients:

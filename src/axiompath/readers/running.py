@@ -16,6 +16,7 @@ from torch_geometric.nn import MessagePassing
 from ..snapshot import to_torch_csr
 from .recording import EDGE_INDEX, EDGE_WEIGHT, Recorder, Recording, Ref, UnreadableModel, X, refs_in
 
+PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 NAMES = {X: "x", EDGE_INDEX: "edge_index", EDGE_WEIGHT: "edge_weight"}
 
 
@@ -57,7 +58,7 @@ def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> 
     parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
     dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
     parameters = inspect.signature(duplicate.forward).parameters
-    takes_data = list(parameters)[:1] == ["data"]
+    takes_data = list(parameters)[:1] == ["data"] or [p.kind for p in parameters.values()] == [PLAIN]
     inputs = {X: _features_for_model(data.x, dtype)}
     inputs[EDGE_INDEX] = torch.as_tensor(data.edge_index).detach().cpu().long()
     if data.get("edge_weight") is not None and (takes_data or "edge_weight" in parameters):
@@ -154,7 +155,7 @@ def _finish(recorder: Recorder, result: Any, num_nodes: int, dtype: torch.dtype,
 
 
 def _check_parameters(parameters: Mapping[str, inspect.Parameter], called: Collection[str]) -> None:
-    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    plain = (PLAIN, inspect.Parameter.KEYWORD_ONLY)
     for name, parameter in list(parameters.items())[2:]:
         if parameter.kind in plain and parameter.default is inspect.Parameter.empty and name not in called:
             edges = name in ("edge_attr", "edge_features", "edge_feat")
