@@ -11,7 +11,7 @@ SAME = {
     "relu": (activations.relu(), F.relu),
     "leaky_relu": (activations.leaky_relu(0.3), lambda z: F.leaky_relu(z, 0.3)),
     "elu": (activations.elu(1.4), lambda z: F.elu(z, 1.4)),
-    "celu": (activations.celu(0.6), lambda z: F.celu(z, 0.6)),
+    "celu": (activations.celu(0.5), lambda z: F.celu(z, 0.5)),
     "selu": (activations.selu(), F.selu),
     "gelu": (activations.gelu(), F.gelu),
     "gelu tanh": (activations.gelu("tanh"), lambda z: F.gelu(z, approximate="tanh")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch_geometric.nn import APPNP, GCN2Conv, LGConv, MessagePassing, SGConv, SSGConv, TAGConv
 
+from ..activations import FloatArray
 from ..coefficients import Coefficients, Sum, SymmetricNorm
 from .calls import Call, array, register_reader, vector
 from .convolutions import require_sum
@@ -72,10 +73,10 @@ def read_gcn2_conv(conv: GCN2Conv, call: Call) -> Form:
     rule = _rule(conv, call, conv.normalize, conv.add_self_loops)
     around: Form = (1.0 - conv.alpha) * call.aggregate(call.x, rule)
     initial: Form = conv.alpha * call.argument("x_0")
-    first, second = (
-        (1.0 - conv.beta) * np.eye(conv.channels) + conv.beta * array(weight)
-        for weight in (conv.weight1, conv.weight1 if conv.weight2 is None else conv.weight2)
-    )
+    first: FloatArray = (1.0 - conv.beta) * np.eye(conv.channels) + conv.beta * array(conv.weight1)
+    second = first
+    if conv.weight2 is not None:
+        second = (1.0 - conv.beta) * np.eye(conv.channels) + conv.beta * array(conv.weight2)
     return around @ first + initial @ second
 
 
