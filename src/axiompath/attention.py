@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +20,9 @@ from scipy import sparse
 from .activations import FloatArray, IntArray
 from .coefficients import SOURCE_TO_TARGET, Coefficients, assemble, diagonal, edges_of, renew_loops
 from .snapshot import Features, Snapshot
+
+# Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
+_ORDERED: WeakKeyDictionary[Snapshot, dict[tuple[bool, str], tuple[IntArray, IntArray]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +121,14 @@ class ReadColumns:
 
 def _attended_edges(snapshot: Snapshot, self_loops: bool, flow: str) -> tuple[IntArray, IntArray]:
     """Receivers and senders in one order whatever the user's, so that a sum over them always rounds alike."""
-    receivers, senders, ones = edges_of(snapshot, False, flow)
-    if self_loops:
-        receivers, senders, _ = renew_loops(snapshot, receivers, senders, ones, np.ones(snapshot.num_nodes))
-    order = np.lexsort((senders, receivers))
-    return receivers[order], senders[order]
+    known = _ORDERED.setdefault(snapshot, {})
+    if (self_loops, flow) not in known:
+        receivers, senders, ones = edges_of(snapshot, False, flow)
+        if self_loops:
+            receivers, senders, _ = renew_loops(snapshot, receivers, senders, ones, np.ones(snapshot.num_nodes))
+        order = np.lexsort((senders, receivers))
+        known[self_loops, flow] = receivers[order], senders[order]
+    return known[self_loops, flow]
 
 
 def _leaky_relu(values: FloatArray, negative_slope: float) -> FloatArray:

@@ -114,7 +114,10 @@ def div(place: Place, x: Any, y: Any, *, rounding_mode: str | None = None) -> Va
 def matmul(place: Place, x: Any, weight: Any) -> Form:
     """x @ weight."""
     if not isinstance(weight, torch.Tensor) or weight.dim() != 2:
-        raise Unsupported("expected features times a matrix of the model (got another product).")
+        raise Unsupported(
+            "expected features times a matrix of the model (got another product); a matrix on the left of the features "
+            "mixes nodes, which only a convolution may."
+        )
     return form_of(x) @ array(weight)
 
 
@@ -150,6 +153,8 @@ def total(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype
         return sum(x.forms[1:], x.forms[0])
     if isinstance(x, Form) and dims in ((1,), (-1,)) and keepdim:
         return x @ np.ones((x.width, 1))
+    if isinstance(x, Form) and dims in ((1,), (-1,)):
+        raise Unsupported("drops a dimension; pass keepdim=True, or leave the sum over features to a Linear layer.")
     raise Unsupported(
         "adds up over nodes, so every node would have a path to every other and a model of whole graphs is not a "
         "model of nodes; leave pooling out, and explain the predictions of nodes."
@@ -260,7 +265,22 @@ def _refuse(reason: str) -> Callable[..., Form]:
     return refuse
 
 
-_same = ("contiguous", "clone", "detach", "to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu", "data")
+_same = (
+    "contiguous",
+    "clone",
+    "detach",
+    "to",
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "type",
+    "type_as",
+    "cpu",
+    "data",
+    "requires_grad",
+    "retain_grad",
+)
 _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
 _extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
 _scatters = ("scatter", "scatter_add", "scatter_reduce", "index_add", "index_reduce", "segment_reduce")

@@ -79,5 +79,6 @@ def check_values(
                 raise UnreadableModel(
                     f"{block.name} is the first layer that was read wrongly: on `{name}` its output differs from the "
                     f"model's own by {error:.1e} relative (allowed {tolerance:.0e}), so no explanation would be true; "
-                    "please report the layer and its settings."
+                    "a model that keeps a cache of its own or looks at the graph's size does that, and so does a wrong "
+                    "reader; if it is neither, please report the layer and its settings."
                 )

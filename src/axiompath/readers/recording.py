@@ -74,6 +74,8 @@ SHAPE_QUERIES = {
     "element_size",
     "type",
     "__len__",
+    "__repr__",
+    "__format__",
     "is_floating_point",
     "is_complex",
     "get_device",
