@@ -48,6 +48,7 @@ ORDER = [
     "choice",
     "edges",
     "explainer",
+    "pyg",
     "datasets",
     "experiments.models",
     "experiments.training",

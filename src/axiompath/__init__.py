@@ -12,6 +12,7 @@ model + before + after
 from .attribution import Attribution
 from .explainer import Explainer
 from .explanation import Explanation
+from .pyg import PyGAlgorithm
 from .readers import UnreadableModel
 from .selection import Selection, select
 from .states import KINDS
@@ -21,6 +22,7 @@ __all__ = [
     "Attribution",
     "Explainer",
     "Explanation",
+    "PyGAlgorithm",
     "Selection",
     "UnreadableModel",
     "select",
