@@ -27,6 +27,7 @@ benchmark: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/axiompath warmup
 	touch $(READY)
 
 clean:

@@ -170,7 +170,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the smallest and the largest case alone")
     quick = parser.parse_args().quick
     console = Console(width=200)
-    cases = [(n, h, d, z) for n in ("cora", "amazon_photo") for d in (2, 3) for h in (16, 64) for z in (False, True)]
+    # Three normalised layers alter 359 million paths of Amazon-Photo: minutes, and nothing new.
+    cases = [
+        (n, h, d, z)
+        for n in ("cora", "amazon_photo") for d in (2, 3) for h in (16, 64) for z in (False, True)
+        if not (n == "amazon_photo" and d == 3 and z)
+    ]  # fmt: skip
     if quick:
         cases = [cases[0], cases[-2]]
     rows = []

@@ -222,3 +222,78 @@ def literal_lrp(adjacency, weights, x, path):
             relevance = below
         relevances[j] = relevance.sum()
     return relevances
+
+
+class LiteralReplay:
+    """The whole unrolled tree of a target, evaluated by recursion, with some paths undone (or added)."""
+
+    def __init__(self, attribution, target, chosen, add):
+        self.network, self.attribution = attribution.network, attribution
+        self.lowest = next(t for t, layer in enumerate(self.network.layers) if not layer.local)
+        self.altered = set(attribution(target))
+        self.target, self.chosen, self.add = target, chosen, add
+        self.base, self.other = (BEFORE, AFTER) if add else (AFTER, BEFORE)
+
+    def logits(self):
+        return self.value(len(self.network.layers), self.target, (self.target,), "shared", 1.0)
+
+    def stored(self, nodes):
+        return (-1,) * (self.network.num_hops + 1 - len(nodes)) + nodes
+
+    def value(self, t, v, nodes, mode, rho):
+        """z at layer t (1-based) of the tree node reached by `nodes` (v first, root last)."""
+        layer = self.network.layers[t - 1]
+        z = np.zeros(layer.width)
+        if layer.bias is not None:
+            z += self.source_factor(self.stored(nodes), mode, 1.0, rho) * layer.bias
+        for k, channel in enumerate(layer.channels):
+            for u in self.attribution.neighbours[t - 1].get(v, ()):
+                pair = {s: self.attribution.passes[s].coefficients[t - 1][k].get((v, u), 0.0) for s in (BEFORE, AFTER)}
+                kept = literal_split(pair[BEFORE], pair[AFTER])[0]
+                base, other = pair[self.base], pair[self.other]
+                longer = nodes if layer.local else (u, *nodes)
+                children = []
+                if mode == "shared" and kept:
+                    children.append(("shared", base, rho * other / base))
+                else:
+                    if base and mode in ("shared", "base"):
+                        children.append(("base", base, 1.0))
+                    if other and mode in ("shared", "grown"):
+                        children.append(("grown", rho * other, 1.0))
+                for child_mode, coefficient, child_rho in children:
+                    if t - 1 == self.lowest:
+                        message = self.leaf(t, u, self.stored(longer), child_mode, coefficient, child_rho, rho * other)
+                    else:
+                        below = self.value(t - 1, u, longer, child_mode, child_rho)
+                        message = coefficient * self.activated(t - 1, below)
+                    message = message[channel.inputs]
+                    z[channel.outputs] += message if channel.weight is None else message @ channel.weight
+        return z
+
+    def activated(self, t, z):
+        h = z.copy()
+        for block in self.network.layers[t - 1].blocks:
+            if block.activation is not None:
+                h[block.outputs] = block.activation.value(z[None, block.outputs])[0]
+        return h
+
+    def leaf(self, t, u, path, mode, coefficient, rho, as_other):
+        """coefficient * leaf value, or what undoing makes of it."""
+        h_base, h_other = (self.attribution.passes[side].h[t - 1][u] for side in (self.base, self.other))
+        if path not in self.chosen:
+            return 0.0 * h_other if mode == "grown" else coefficient * h_base
+        if mode == "base":
+            return 0.0 * h_base
+        if mode == "shared" and path not in self.altered:
+            return coefficient * h_base if self.add else 0.0 * h_base
+        return as_other * h_other
+
+    def source_factor(self, path, mode, present, rho):
+        """Factor of a bias in the tree."""
+        if path not in self.chosen:
+            return 0.0 if mode == "grown" else present
+        if mode == "base":
+            return 0.0
+        if mode == "shared" and path not in self.altered:
+            return present if self.add else 0.0
+        return rho

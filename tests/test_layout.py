@@ -36,12 +36,38 @@ ORDER = [
     "change",
     "paths",
     "attribution",
+    "rivals.gnnlrp",
+    "rivals.gradient",
+    "rivals",
+    "replay",
+    "selection.objective",
+    "selection.ranking",
+    "selection.interior",
+    "selection.basic",
+    "selection.convex",
+    "selection.enumeration",
+    "selection.exact",
+    "selection.linear",
+    "selection.topk",
+    "selection.deeplift",
+    "selection.batch",
+    "selection.problem",
+    "selection.selection",
+    "selection",
+    "metrics",
+    "explanation",
+    "choice",
+    "edges",
     "explainer",
+    "pyg",
     "datasets",
     "experiments.models",
+    "experiments.training",
+    "experiments.fidelity",
     "experiments.preservation",
     "experiments",
     "demo",
+    "warmup",
     "cli",
     "",
 ]
@@ -59,8 +85,9 @@ def imported(path):
     """Modules of the package that a file imports, as names relative to it."""
     package = list(path.relative_to(SOURCE).parent.parts)
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+        if isinstance(node, ast.ImportFrom) and (node.level or node.module.split(".")[0] == "axiompath"):
+            module = node.module.split(".") if node.module else []
+            base = package[: len(package) - node.level + 1] + module if node.level else module[1:]
             for alias in node.names:
                 longer = ".".join([*base, alias.name])
                 yield longer if longer in FILES else ".".join(base)

@@ -244,7 +244,7 @@ BEFORE, AFTER = pair()
 X, EDGES = BEFORE.x, BEFORE.edge_index
 BAD_INPUT = {
     "width of one snapshot": ({"x": torch.rand(12, 5)}, ValueError, r"same width \(got 4 in `before` and 5"),
-    "edge out of range": ({"edge_index": EDGES + 5}, ValueError, r"name nodes 0 to 11.*got 1[2-6]"),
+    "edge out of range": ({"edge_index": EDGES + 5}, ValueError, r"to name nodes 0 to 11.*got 1[2-6]"),
     "negative edge": ({"edge_index": EDGES - 12}, ValueError, r"to name nodes 0 to 11, the rows of x \(got -"),
     "edges not integer": ({"edge_index": EDGES.float()}, TypeError, r"to hold integers \(got float32\)"),
     "edges not a pair": ({"edge_index": EDGES[0]}, ValueError, r"shape \[2, num_edges\] \(got \(40,\)\)"),

@@ -37,6 +37,12 @@ class LayerChange:
     marks: NDArray[np.uint8]  # [num_entries]: KEPT | GAINED | LOST | AFTER | BEFORE
     local: bool
 
+    @cached_property
+    def keys(self) -> IntArray:
+        """V * num_nodes + U of every entry, ascending, to find entries by."""
+        num_nodes = len(self.indptr) - 1
+        return np.repeat(np.arange(num_nodes), np.diff(self.indptr)) * num_nodes + self.indices
+
 
 @dataclass(frozen=True, eq=False)
 class Descents:
@@ -118,6 +124,13 @@ def find_change(
         descents.append(_find_descents(known[key], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
     return Change(network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents))
+
+
+def rows_of(indptr: IntArray, nodes: IntArray) -> IntArray:
+    """Entries of these rows, one row after the other."""
+    counts = indptr[nodes + 1] - indptr[nodes]
+    offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.repeat(indptr[nodes], counts) + offset)
 
 
 def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:

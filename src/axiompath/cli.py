@@ -37,6 +37,17 @@ def demo() -> None:
     run_demo(Console())
 
 
+@app.command()
+def warmup() -> None:
+    """Compile the numerical kernels now rather than on first use. Example: axiompath warmup"""
+    from .warmup import warm_up
+
+    console = Console()
+    with console.status("Compiling the numerical kernels, about a minute the first time"):
+        warm_up()
+    console.print("The kernels are compiled.")
+
+
 @reproduce.command()
 def preservation(
     datasets: Annotated[list[str] | None, typer.Option(help="Data sets; repeat the option for several.")] = None,

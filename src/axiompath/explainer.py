@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
+from rich.progress import track
 
 from .activations import FloatArray, IntArray
 from .attribution import Attribution, attribute_paths, estimate_bytes, split_by_target
 from .change import find_change
+from .choice import Choice, Question, choose_batch, choose_budgets
+from .edges import replay_edges
+from .explanation import Explanation, with_names
+from .metrics import kl_divergence
 from .paths import count_paths, walk_paths
 from .readers import read_network
+from .replay import replay_paths
 from .snapshot import align_snapshots, read_snapshot
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -31,12 +36,28 @@ class Explainer:
     Nodes are named by their row, or by `n_id` where both graphs carry it. The model is copied, never altered.
     """
 
-    def __init__(self, model: Any, before: Any, after: Any, *, memory: str | float = "2GB") -> None:
+    def __init__(
+        self,
+        model: Any,
+        before: Any,
+        after: Any,
+        *,
+        memory: str | float = "2GB",
+        node_names: Mapping[int, str] | Sequence[str] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time."""
         self.memory = parse_memory(memory)
         snapshots = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
         network, *passes = read_network(model, *snapshots, before, after)
         self.change = find_change(network, *snapshots, *passes)
+        self.node_names = dict(enumerate(node_names)) if isinstance(node_names, Sequence) else dict(node_names or {})
+        self.class_names = tuple(class_names or ())
+        if self.class_names and len(self.class_names) != network.num_classes:
+            raise ValueError(
+                f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
+            )
+        self._model, self._before, self._after = model, before, after
 
     @cached_property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
@@ -54,15 +75,13 @@ class Explainer:
         """
         change = self.change
         nodes = np.flatnonzero((self.num_paths > 0) & change.before.present & change.after.present)
-        log_before = special.log_softmax(change.before_pass.logits[nodes], axis=1)
-        log_after = special.log_softmax(change.after_pass.logits[nodes], axis=1)
-        kl = np.maximum((np.exp(log_after) * (log_after - log_before)).sum(axis=1), 0.0)
+        before, after = change.before_pass.logits[nodes], change.after_pass.logits[nodes]
         frame = pd.DataFrame(
             {
                 "node": change.before.node_ids[nodes],
-                "class_before": log_before.argmax(axis=1),
-                "class_after": log_after.argmax(axis=1),
-                "kl": kl,
+                "class_before": before.argmax(axis=1),
+                "class_after": after.argmax(axis=1),
+                "kl": kl_divergence(after, before),
                 "num_paths": self.num_paths[nodes],
             }
         )
@@ -74,6 +93,97 @@ class Explainer:
 
     def attribute_many(self, targets: Iterable[int]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
+        rows = self._walkable(targets)
+
+        def attribute() -> Iterator[Attribution]:
+            for batch in self._batches(rows):
+                found = walk_paths(self.change, batch)
+                contributions = attribute_paths(self.change, found)
+                yield from split_by_target(self.change, found, contributions)
+                del found, contributions  # before the next batch is walked
+
+        return attribute()
+
+    def explain(
+        self,
+        target: int,
+        budget: int = 10,
+        method: str = "convex",
+        objective: str = "sufficiency",
+        *,
+        at_most: bool = False,
+    ) -> Explanation:
+        """The `budget` paths that explain the change of one node best, and how well they do.
+
+        Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
+        to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
+        """
+        question = Question(budget, method, objective, at_most)
+        return next(self._explain_batches(self._walkable([target]), question))
+
+    def explain_many(
+        self,
+        targets: Iterable[int],
+        budget: int = 10,
+        method: str = "convex",
+        objective: str = "sufficiency",
+        *,
+        at_most: bool = False,
+        progress: bool = True,
+    ) -> Iterator[Explanation]:
+        """The same for many nodes, in order and lazily, with a progress bar."""
+        question = Question(budget, method, objective, at_most)
+        rows = self._walkable(targets)
+        explanations = self._explain_batches(rows, question)
+        if not progress:
+            return explanations
+        return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
+
+    def frontier(
+        self,
+        target: int,
+        budgets: Sequence[int],
+        method: str = "convex",
+        objective: str = "sufficiency",
+        *,
+        at_most: bool = False,
+    ) -> list[Explanation]:
+        """One Explanation a budget, each solved from where the one before it ended."""
+        questions = [Question(budget, method, objective, at_most) for budget in budgets]
+        batch = self._walkable([target])
+        found = walk_paths(self.change, batch)
+        contributions = attribute_paths(self.change, found)
+        return self._named(choose_budgets(self.change, found, contributions, questions))
+
+    def replay(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+        """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
+        (row,) = self._rows_of([target])
+        chosen = self._path_rows(paths, int(row))
+        job = np.zeros(len(chosen), dtype=np.int64)
+        logits = replay_paths(self.change, np.array([row]), job, chosen, add=add)
+        return np.asarray(logits[0])
+
+    def replay_edges(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+        """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
+        these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
+        self._rows_of([target])
+        steps = np.asarray(paths, dtype=np.int64).reshape(-1, self.change.network.num_hops + 1)
+        base, other = (self._before, self._after) if add else (self._after, self._before)
+        return replay_edges(self._model, base, other, target, steps)
+
+    def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
+        for batch in self._batches(rows):
+            found = walk_paths(self.change, batch)
+            contributions = attribute_paths(self.change, found)
+            yield from self._named(choose_batch(self.change, found, contributions, question))
+            del found, contributions
+
+    def _named(self, choices: list[Choice]) -> list[Explanation]:
+        explanations = [choice.to_explanation(self.change, self._after) for choice in choices]
+        return [with_names(explanation, self.node_names, self.class_names) for explanation in explanations]
+
+    def _walkable(self, targets: Iterable[int]) -> IntArray:
+        """Rows of these targets, each checked to fit into the memory budget on its own."""
         rows = self._rows_of(targets)
         for i in np.flatnonzero(self._bytes[rows] > self.memory)[:1]:
             needed = self._bytes[rows[i]] / 1e9
@@ -82,12 +192,7 @@ class Explainer:
                 f"{needed:.1f} GB to walk, more than the budget of {self.memory / 1e9:.1f} GB; "
                 f'pass `memory="{np.ceil(needed):.0f}GB"` to Explainer, or explain a node with fewer paths.'
             )
-        return self._attribute_batches(rows)
-
-    def _attribute_batches(self, rows: IntArray) -> Iterator[Attribution]:
-        for batch in self._batches(rows):
-            found = walk_paths(self.change, batch)
-            yield from split_by_target(self.change, found, attribute_paths(self.change, found))
+        return rows
 
     def _batches(self, rows: IntArray) -> Iterator[IntArray]:
         """Consecutive targets that together fit into the budget; at least one a batch."""
@@ -98,6 +203,29 @@ class Explainer:
             stop = max(start + 1, int(np.searchsorted(total, total[start] + limit, side="right")) - 1)
             yield rows[start:stop]
             start = stop
+
+    def _path_rows(self, paths: Any, row: int) -> IntArray:
+        """Paths as the user writes them -> rows of the aligned snapshots, checked."""
+        num_positions = self.change.network.num_hops + 1
+        given = np.asarray(paths)
+        if given.size == 0:
+            return np.zeros((0, num_positions), dtype=np.int64)
+        if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
+            raise ValueError(
+                f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
+                f"(got {given.dtype} of shape {given.shape})."
+            )
+        ids = self.change.before.node_ids
+        order = np.argsort(ids, kind="stable")
+        rows = order[np.minimum(np.searchsorted(ids, given, sorter=order), len(ids) - 1)]
+        known = (ids[rows] == given) | (given == -1)
+        chosen = np.where(given == -1, -1, rows)
+        wrong = ~known.all(axis=1) | (chosen[:, -1] != row)
+        if wrong.any():
+            raise ValueError(
+                f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
+            )
+        return np.unique(chosen, axis=0)
 
     def _rows_of(self, targets: Iterable[int]) -> IntArray:
         """Rows of the aligned snapshots that these nodes have."""

@@ -70,6 +70,14 @@ class Layer:
                 h[:, block.outputs] = block.activation.value(z[:, block.outputs])
         return h
 
+    def derivatives(self, z: FloatArray) -> FloatArray:
+        """phi'(z), [rows, width]."""
+        slopes = np.ones_like(z)
+        for block in self.blocks:
+            if block.activation is not None:
+                slopes[:, block.outputs] = block.activation.derivative(z[:, block.outputs])
+        return slopes
+
     def rates(self, before: FloatArray, after: FloatArray) -> FloatArray | None:
         """Slopes of the secants of phi between two arrays of z, [rows, width]; None where phi is the identity."""
         if all(block.activation is None for block in self.blocks):

@@ -88,7 +88,8 @@ def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
 
 def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
     """A scipy matrix as torch sparse CSR."""
-    rows = sparse.csr_array(matrix)
+    rows = sparse.csr_array(matrix, copy=True)
+    rows.sum_duplicates()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(

@@ -55,19 +55,14 @@ def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> 
 
     Modules whose exact type is in `leaves`, and every MessagePassing module, become one step each.
     """
-    parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
-    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    parameters = inspect.signature(duplicate.forward).parameters
-    takes_data = list(parameters)[:1] == ["data"] or [p.kind for p in parameters.values()] == [PLAIN]
-    inputs = {X: _features_for_model(data.x, dtype)}
-    inputs[EDGE_INDEX] = torch.as_tensor(data.edge_index).detach().cpu().long()
-    if data.get("edge_weight") is not None and (takes_data or "edge_weight" in parameters):
-        inputs[EDGE_WEIGHT] = torch.as_tensor(data.edge_weight).detach().cpu().to(dtype)
+    inputs, takes_data = _model_inputs(duplicate, data)
     called = ["data"] if takes_data else [NAMES[ref] for ref in inputs]
     if not takes_data:
-        _check_parameters(parameters, called)
+        _check_parameters(inspect.signature(duplicate.forward).parameters, called)
     try:
-        result, recorder = _run_on_graph(duplicate, inputs, takes_data, leaves)
+        result, recorder = _try_sparse_first(
+            lambda given, args, keywords: _run(duplicate, args, keywords, given, leaves, ""), inputs, takes_data
+        )
     except (UnreadableModel, MemoryError):
         raise
     except Exception as error:
@@ -80,24 +75,51 @@ def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> 
             f"(got {type(result).__name__}); wrap it in a module that returns the logits alone."
         )
     untraced = "The model's output could not be traced back to its node features."
-    return _finish(recorder, result, inputs[X].shape[0], dtype, untraced)
+    return _finish(recorder, result, inputs[X].shape[0], inputs[X].dtype, untraced)
 
 
-def _run_on_graph(
-    duplicate: nn.Module, inputs: dict[Ref, torch.Tensor], takes_data: bool, leaves: tuple[type, ...]
-) -> tuple[Any, Recorder]:
-    """Call the model with its features sparse if they are, since some models want them so; else dense."""
-    try:
-        if takes_data:
-            return _run(duplicate, (Data(**{NAMES[ref]: inputs[ref] for ref in inputs}),), {}, inputs, leaves, "")
+def run_model(duplicate: nn.Module, data: Data) -> torch.Tensor:
+    """The output of a copy of the model (as `copy_model` makes it) on one graph."""
+    inputs, takes_data = _model_inputs(duplicate, data)
+    with torch.no_grad():
+        result: torch.Tensor = _try_sparse_first(
+            lambda _, args, keywords: duplicate(*args, **keywords), inputs, takes_data
+        )
+    return result
+
+
+def _model_inputs(duplicate: nn.Module, data: Data) -> tuple[dict[Ref, torch.Tensor], bool]:
+    """What the model is given, on the CPU: edge weights if the graph has them and the model takes them.
+
+    Also whether it wants all of it in one Data object.
+    """
+    parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    parameters = inspect.signature(duplicate.forward).parameters
+    takes_data = list(parameters)[:1] == ["data"] or [p.kind for p in parameters.values()] == [PLAIN]
+    inputs = {X: _features_for_model(data.x, dtype)}
+    inputs[EDGE_INDEX] = torch.as_tensor(data.edge_index).detach().cpu().long()
+    if data.get("edge_weight") is not None and (takes_data or "edge_weight" in parameters):
+        inputs[EDGE_WEIGHT] = torch.as_tensor(data.edge_weight).detach().cpu().to(dtype)
+    return inputs, takes_data
+
+
+def _try_sparse_first(run: Callable[..., Any], inputs: dict[Ref, torch.Tensor], takes_data: bool) -> Any:
+    """Call run(inputs, args, keywords) with features sparse if they are, since some models want them so; else dense."""
+    if takes_data:
+        args: tuple[Any, ...] = (Data(**{NAMES[ref]: inputs[ref] for ref in inputs}),)
+        keywords = {}
+    else:
+        args = (inputs[X], inputs[EDGE_INDEX])
         keywords = {NAMES[ref]: inputs[ref] for ref in inputs if ref == EDGE_WEIGHT}
-        return _run(duplicate, (inputs[X], inputs[EDGE_INDEX]), keywords, inputs, leaves, "")
+    try:
+        return run(inputs, args, keywords)
     except (UnreadableModel, MemoryError):
         raise
     except Exception:
         if inputs[X].layout == torch.strided:
             raise
-        return _run_on_graph(duplicate, inputs | {X: inputs[X].to_dense()}, takes_data, leaves)
+        return _try_sparse_first(run, inputs | {X: inputs[X].to_dense()}, takes_data)
 
 
 def record_inner(inner: Any, width: int, dtype: torch.dtype, leaves: tuple[type, ...], name: str) -> Recording:

@@ -1,0 +1,224 @@
+"""PathSet + contributions + Question -> Choice: the paths of each target that a method picks, and what they achieve.
+
+Methods that rank altered paths (convex, exact, linear, topk, deeplift) see the contributions alone; the rivals gnnlrp
+and grad rank all paths of `after`, and what they pick may not be altered at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+from torch_geometric.data import Data
+
+from .activations import FloatArray, IntArray
+from .change import Change
+from .explanation import Explanation
+from .metrics import fidelity_minus, fidelity_plus, kl_divergence
+from .paths import PathSet
+from .replay import replay_paths
+from .rivals import best_by_gradient, best_by_relevance
+from .selection import METHODS, Selection, select_budgets, select_many
+from .states import KINDS
+
+RIVALS = {"gnnlrp": best_by_relevance, "grad": best_by_gradient}
+OBJECTIVES = ("sufficiency", "necessity")
+
+
+@dataclass(frozen=True)
+class Question:
+    """How many paths, chosen how, to what end."""
+
+    budget: int
+    method: str = "convex"
+    objective: str = "sufficiency"
+    at_most: bool = False
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        if isinstance(self.budget, bool) or not isinstance(self.budget, (int, np.integer)) or self.budget < 0:
+            raise ValueError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
+        if self.method not in (*METHODS, *RIVALS):
+            raise ValueError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
+        if self.at_most and self.method not in ("convex", "exact"):
+            raise ValueError(f"Expected at_most with the methods convex and exact alone (got {self.method!r}).")
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One target's chosen paths (as rows of the aligned snapshots) and the numbers that judge them."""
+
+    question: Question
+    row: int
+    num_paths: int
+    paths: IntArray  # [n, num_hops + 1]
+    contributions: FloatArray  # [n, num_classes]
+    weights: FloatArray  # [n]
+    kinds: tuple[str, ...]
+    causes: dict[str, FloatArray]
+    completeness: float
+    kl_residual: float
+    kl_bound: float
+    status: str
+    logits_undone: FloatArray | None = None
+    logits_added: FloatArray | None = None
+
+    def to_explanation(self, change: Change, graph: Data) -> Explanation:
+        """The public record, in the user's node numbers."""
+        ids = change.before.node_ids
+        before, after = change.before_pass.logits[self.row], change.after_pass.logits[self.row]
+        assert self.logits_undone is not None
+        assert self.logits_added is not None
+        return Explanation(
+            target=int(ids[self.row]),
+            method=self.question.method,
+            objective=self.question.objective,
+            budget=int(self.question.budget),
+            class_before=int(before.argmax()),
+            class_after=int(after.argmax()),
+            prob_before=special.softmax(before),
+            prob_after=special.softmax(after),
+            logits_before=before,
+            logits_after=after,
+            kl=float(kl_divergence(after, before)),
+            num_paths=self.num_paths,
+            paths=np.where(self.paths >= 0, ids[self.paths], -1),
+            contributions=self.contributions,
+            weights=self.weights,
+            kinds=self.kinds,
+            causes=self.causes,
+            kl_residual=self.kl_residual,
+            kl_bound=self.kl_bound,
+            gap=self.kl_residual - self.kl_bound,
+            fidelity_minus=float(fidelity_minus(self.logits_undone, before, after)),
+            fidelity_plus=float(fidelity_plus(self.logits_added, before, after)),
+            completeness=self.completeness,
+            status=self.status,
+            graph=graph,
+        )
+
+
+def choose_batch(change: Change, found: PathSet, contributions: FloatArray, question: Question) -> list[Choice]:
+    """One Choice for each target of the batch, in order."""
+    if question.method in RIVALS:
+        choices = [_choose_rival(change, found, contributions, i, question) for i in range(len(found.targets))]
+        return _replay(change, choices)
+    selections = select_many(
+        contributions,
+        change.before_pass.logits[found.targets],
+        change.after_pass.logits[found.targets],
+        question.budget,
+        method=question.method,
+        objective=question.objective,
+        at_most=question.at_most,
+        offsets=found.indptr,
+    )
+    choices = [_from_selection(change, found, contributions, i, question, s) for i, s in enumerate(selections)]
+    return _replay(change, choices)
+
+
+def choose_budgets(
+    change: Change, found: PathSet, contributions: FloatArray, questions: Sequence[Question]
+) -> list[Choice]:
+    """One Choice for each question about the one target of `found`; they differ in their budgets alone."""
+    if not questions:
+        return []
+    first = questions[0]
+    if first.method in RIVALS:
+        return _replay(change, [_choose_rival(change, found, contributions, 0, question) for question in questions])
+    (target,) = found.targets
+    selections = select_budgets(
+        contributions,
+        change.before_pass.logits[target],
+        change.after_pass.logits[target],
+        [question.budget for question in questions],
+        method=first.method,
+        objective=first.objective,
+        at_most=first.at_most,
+    )
+    choices = [
+        _from_selection(change, found, contributions, 0, question, selection)
+        for question, selection in zip(questions, selections, strict=True)
+    ]
+    return _replay(change, choices)
+
+
+def _from_selection(
+    change: Change, found: PathSet, contributions: FloatArray, i: int, question: Question, selection: Selection
+) -> Choice:
+    rows = found.indptr[i] + selection.chosen
+    return Choice(
+        question,
+        paths=found.paths[rows],
+        contributions=contributions[rows],
+        weights=selection.weights[selection.chosen],
+        kinds=tuple(KINDS[kind] for kind in found.kinds[rows]),
+        kl_residual=selection.kl_residual,
+        kl_bound=selection.kl_bound,
+        status=selection.status,
+        **_whole(change, found, contributions, i),
+    )
+
+
+def _choose_rival(change: Change, found: PathSet, contributions: FloatArray, i: int, question: Question) -> Choice:
+    row = int(found.targets[i])
+    before, after = change.before_pass.logits[row], change.after_pass.logits[row]
+    paths, _ = RIVALS[question.method](change, row, int(question.budget), int(after.argmax()))
+    place = _find_rows(found.paths[found.indptr[i] : found.indptr[i + 1]], paths)
+    altered = place >= 0
+    shares = np.where(altered[:, None], contributions[found.indptr[i] + place], 0.0)
+    total = shares.sum(axis=0)
+    ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
+    kinds = found.kinds[found.indptr[i] + place]
+    return Choice(
+        question,
+        paths=paths,
+        contributions=shares,
+        weights=np.ones(len(paths)),
+        kinds=tuple(KINDS[kind] if known else "unchanged" for kind, known in zip(kinds, altered, strict=True)),
+        kl_residual=float(kl_divergence(*ends)),
+        kl_bound=0.0,
+        status="ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change.",
+        **_whole(change, found, contributions, i),
+    )
+
+
+def _whole(change: Change, found: PathSet, contributions: FloatArray, i: int) -> dict[str, Any]:
+    """What a Choice says of all altered paths of its target."""
+    row = int(found.targets[i])
+    rows = slice(found.indptr[i], found.indptr[i + 1])
+    shares, kinds = contributions[rows], found.kinds[rows]
+    change_of_logits = change.after_pass.logits[row] - change.before_pass.logits[row]
+    return {
+        "row": row,
+        "num_paths": len(shares),
+        "causes": {name: shares[kinds == kind].sum(axis=0) for kind, name in enumerate(KINDS)},
+        "completeness": float(np.abs(shares.sum(axis=0) - change_of_logits).max()),
+    }
+
+
+def _find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
+    """Row of each wanted path, -1 where it is not there."""
+    place = np.full(len(wanted), -1)
+    candidates = np.flatnonzero(np.isin(paths[:, 0], wanted[:, 0]))
+    known = {tuple(path): row for path, row in zip(paths[candidates].tolist(), candidates.tolist(), strict=True)}
+    for i, path in enumerate(wanted.tolist()):
+        place[i] = known.get(tuple(path), -1)
+    return place
+
+
+def _replay(change: Change, choices: list[Choice]) -> list[Choice]:
+    """Both replays of all choices at once."""
+    if not choices:
+        return []
+    targets = np.array([choice.row for choice in choices])
+    job = np.repeat(np.arange(len(choices)), [len(choice.paths) for choice in choices])
+    paths = np.concatenate([choice.paths for choice in choices])
+    undone = replay_paths(change, targets, job, paths)
+    added = replay_paths(change, targets, job, paths, add=True)
+    return [replace(choice, logits_undone=undone[i], logits_added=added[i]) for i, choice in enumerate(choices)]

@@ -1,0 +1,232 @@
+"""Explanation: the frozen record of why one prediction changed; JSON in and out; no drawing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation as PyGExplanation
+
+from .activations import FloatArray, IntArray
+from .metrics import kl_divergence
+from .states import KINDS
+
+FORMAT = "axiompath.explanation"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why the prediction of one node changed: the chosen paths, how well they do, and what they were chosen from."""
+
+    target: int
+    method: str
+    objective: str
+    budget: int
+    class_before: int
+    class_after: int
+    prob_before: FloatArray  # [num_classes]
+    prob_after: FloatArray  # [num_classes]
+    logits_before: FloatArray  # [num_classes]
+    logits_after: FloatArray  # [num_classes]
+    kl: float  # KL(P_after || P_before)
+    num_paths: int  # altered paths in all
+    paths: IntArray  # [n, num_hops + 1], leaf first, -1 before a bias source; most important first
+    contributions: FloatArray  # [n, num_classes]
+    weights: FloatArray  # [n]: of the relaxation, or 1
+    kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
+    causes: dict[str, FloatArray]  # kind -> [num_classes], over all altered paths
+    kl_residual: float  # what the chosen paths leave: KL(P_after || P_n), or the mirror image for necessity
+    kl_bound: float  # no choice of this size leaves less
+    gap: float  # kl_residual - kl_bound
+    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl
+    fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after)
+    completeness: float  # largest difference between the sum of all contributions and the change of a logit
+    status: str
+    node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
+    class_names: tuple[str, ...] = ()
+    graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
+
+    @property
+    def explained(self) -> float:
+        """Share of the change of the distribution that the chosen paths account for: 1 - kl_residual / its whole."""
+        ends = (self.logits_after, self.logits_before)
+        whole = float(kl_divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
+        return 1.0 - self.kl_residual / whole if whole > 0 else 1.0
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number; `bias` for -1."""
+        return "bias" if node < 0 else self.node_names.get(int(node), str(int(node)))
+
+    def class_name(self, label: int) -> str:
+        """The user's name of a class, else its number."""
+        return self.class_names[label] if label < len(self.class_names) else str(label)
+
+    def summary(self, limit: int = 5) -> str:
+        """A few sentences: what happened, how much of it is explained, by which paths."""
+        old, new = self.class_before, self.class_after
+        shown = f"Node {self.name_of(self.target)}"
+        if old == new:
+            what = (
+                f"{shown} stayed in class {self.class_name(new)} "
+                f"({self.prob_before[new]:.2f} before, {self.prob_after[new]:.2f} after)"
+            )
+        else:
+            what = (
+                f"{shown} went from class {self.class_name(old)} ({self.prob_before[old]:.2f}) "
+                f"to class {self.class_name(new)} ({self.prob_after[new]:.2f})"
+            )
+        if self.num_paths == 0:
+            return f"{what}; nothing that reaches it changed."
+        if len(self.paths) == 0:
+            return f"{what}; none of its {self.num_paths:,} altered paths was chosen."
+        shift = self.contributions[:, new] - (self.contributions[:, old] if old != new else 0.0)
+        toward = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
+        told = [
+            f"  {' → '.join(self.name_of(node) for node in path)}  ({kind}, {value:+.3f})"
+            for path, kind, value in zip(self.paths[:limit], self.kinds, shift, strict=False)
+        ]
+        if len(self.paths) > limit:
+            told.append(f"  and {len(self.paths) - limit:,} more")
+        return (
+            f"{what}. {len(self.paths):,} of {self.num_paths:,} altered paths explain {100 * self.explained:.0f} % "
+            f"of the change (in brackets, their shares of the logit of {toward}):\n" + "\n".join(told)
+        )
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, with the format's name and version."""
+        values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        for item in fields(self):
+            if item.name != "graph":
+                values[item.name] = _plain(getattr(self, item.name))
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Explanation:
+        """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise ValueError(f"Expected a saved explanation (format {FORMAT!r}); got something else.")
+        if values.get("version") != VERSION:
+            raise ValueError(
+                f"Expected version {VERSION} of the format (got {values.get('version')!r}); "
+                "use the release of axiompath that wrote it, or save it again."
+            )
+        known = {item.name for item in fields(cls)} - {"graph"}
+        missing, strange = known - set(values), set(values) - known - {"format", "version"}
+        if missing or strange:
+            raise ValueError(
+                f"Expected the fields of an explanation (missing: {', '.join(sorted(missing)) or 'none'}; "
+                f"unknown: {', '.join(sorted(strange)) or 'none'})."
+            )
+        try:
+            return _rebuild(cls, values)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"Expected a whole explanation; one of its fields has another form: {error}.") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON; a file that is there is replaced only once the new one is whole."""
+        target = Path(path)
+        draft = target.with_name(target.name + ".part")
+        draft.write_text(json.dumps(self.to_dict(), indent=1, allow_nan=True), encoding="utf-8")
+        draft.replace(target)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Explanation:
+        """Read what `save` wrote."""
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise ValueError(f"Expected JSON in {path} (could not read it: {error}).") from error
+        return cls.from_dict(values)
+
+    def to_pyg(self, graph: Data | None = None) -> PyGExplanation:
+        """A torch_geometric Explanation of `after`: edge_mask sums what the chosen paths over it add to the new class.
+
+        An explanation read from a file has no graph; pass `after` then.
+        """
+        data = graph if graph is not None else self.graph
+        if data is None:
+            raise ValueError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
+        num_nodes = int(data.num_nodes or 0)
+        ids = np.arange(num_nodes) if data.get("n_id") is None else np.asarray(data.n_id)
+        u, v = ids[np.asarray(data.edge_index)]
+        shares: dict[tuple[int, int], float] = {}
+        for path, share in zip(self.paths.tolist(), self.contributions[:, self.class_after], strict=True):
+            for step in pairwise(path):
+                shares[step] = shares.get(step, 0.0) + float(share)
+        mask = torch.tensor([shares.get(step, 0.0) for step in zip(u.tolist(), v.tolist(), strict=True)])
+        target = int(np.flatnonzero(ids == self.target)[0])
+        return PyGExplanation(
+            x=data.x,
+            edge_index=data.edge_index,
+            edge_mask=mask,
+            target=torch.tensor([self.class_after]),
+            index=torch.tensor([target]),
+            prediction=torch.from_numpy(self.logits_after)[None],
+        )
+
+
+def with_names(explanation: Explanation, node_names: dict[int, str], class_names: tuple[str, ...]) -> Explanation:
+    """The same record with the names of the nodes that it mentions."""
+    mentioned = {explanation.target, *explanation.paths.ravel().tolist()}
+    names = {node: node_names[node] for node in sorted(mentioned) if node in node_names}
+    return replace(explanation, node_names=names, class_names=class_names)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
+    num_classes = len(values["logits_before"])
+    vectors = {
+        name: _array(values[name], np.float64, (num_classes,), name)
+        for name in ("prob_before", "prob_after", "logits_before", "logits_after")
+    }
+    paths = np.asarray(values["paths"], dtype=np.int64)
+    paths = paths.reshape(0, 0) if paths.size == 0 else paths
+    n = len(paths)
+    if paths.ndim != 2 or len(values["kinds"]) != n or set(values["kinds"]) - {*KINDS, "unchanged"}:
+        raise ValueError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
+    numbers = {
+        name: float(values[name])
+        for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
+    }
+    whole = {name: int(values[name]) for name in ("target", "budget", "class_before", "class_after", "num_paths")}
+    if not all(0 <= whole[name] < num_classes for name in ("class_before", "class_after")):
+        raise ValueError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
+    known: dict[str, Any] = {**whole, **vectors, **numbers}
+    return cls(
+        **known,
+        paths=paths,
+        contributions=_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
+        weights=_array(values["weights"], np.float64, (n,), "weights"),
+        kinds=tuple(values["kinds"]),
+        causes={kind: _array(part, np.float64, (num_classes,), "causes") for kind, part in values["causes"].items()},
+        method=str(values["method"]), objective=str(values["objective"]), status=str(values["status"]),
+        node_names={int(node): str(name) for node, name in values["node_names"].items()},
+        class_names=tuple(str(name) for name in values["class_names"]),
+    )  # fmt: skip
+
+
+def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
+    array: Any = np.asarray(value, dtype=dtype)
+    if array.size == 0 and 0 in shape:
+        return array.reshape(shape)
+    if array.shape != shape:
+        raise ValueError(f"Expected `{name}` of shape {shape} (got {array.shape}).")
+    return array

@@ -1,0 +1,10 @@
+"""Rankings that look at `after` alone: what explainers of static predictions would choose.
+
+They rank all paths of `after`, old and new, of which there can be billions; both find the best n exactly without
+holding the others.
+"""
+
+from .gnnlrp import best_by_relevance
+from .gradient import best_by_gradient
+
+__all__ = ["best_by_gradient", "best_by_relevance"]

@@ -1,0 +1,154 @@
+"""Change + target -> the n paths of `after` with the largest GNN-LRP relevance (gamma = 0) for one class.
+
+The relevance of a path is its share of the logit itself: the product of `after`'s rates and coefficients along it. The
+tree is walked depth first in blocks of bounded size. Below a partial path with multiplier q at node V no leaf can reach
+
+    sum over d of |q_d| * max over U of |a[V, U] y_U|_d,
+
+so partial paths whose bound does not beat the n-th best relevance so far are not opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..activations import FloatArray, IntArray
+from ..change import Change, rows_of
+from ..kernels import bound_leaves, offer_leaves
+from ..paths import bias_layers
+from ..states import AFTER
+
+BLOCK_BYTES = 64e6  # of multipliers in one block
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Partial paths at the output of one layer."""
+
+    layer: int
+    node: IntArray  # [num_suffixes]
+    multiplier: FloatArray  # [num_suffixes, width]
+    trail: IntArray  # [num_suffixes, num_hops + 1], -1 below
+    position: int  # of `node` in the trail
+    bias: FloatArray  # [num_suffixes]: relevance of the biases met at `node` so far, which belong to one path
+
+
+class Best:
+    """The n largest scores offered so far, earlier offers first among equals."""
+
+    def __init__(self, size: int, num_positions: int) -> None:
+        self.scores = np.full(size, -np.inf)
+        self.paths = np.full((size, num_positions), -1, dtype=np.int64)
+
+    def offer(self, scores: FloatArray, paths: IntArray) -> None:
+        """Keep the best of what is held and what is offered."""
+        scores = np.concatenate([self.scores, scores])
+        paths = np.concatenate([self.paths, paths])
+        order = np.argsort(-scores, kind="stable")[: len(self.scores)]
+        self.scores, self.paths = scores[order], paths[order]
+
+    @property
+    def threshold(self) -> float:
+        """What a new score must exceed."""
+        return float(self.scores[-1]) if len(self.scores) else np.inf
+
+    def found(self) -> tuple[IntArray, FloatArray]:
+        """Paths and scores, best first; fewer than n where there are fewer paths."""
+        held = np.isfinite(self.scores)
+        return self.paths[held], self.scores[held]
+
+
+def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
+    """Paths [n, num_hops + 1] of `after` with the largest relevance for the logit `label`, and their relevances."""
+    network = change.network
+    best = Best(num_paths, network.num_hops + 1)
+    root = np.zeros((1, network.num_classes))
+    root[0, label] = 1.0
+    trail = np.full((1, network.num_hops + 1), -1, dtype=np.int64)
+    trail[0, -1] = target
+    blocks = [Block(len(change.layers) - 1, np.array([target]), root, trail, network.num_hops, np.zeros(1))]
+    counted = bias_layers(change)
+    bounds = _leaf_bounds(change)
+    while blocks:
+        block = blocks.pop()
+        layer = network.layers[block.layer]
+        rates = change.rates[block.layer]
+        q = block.multiplier if rates is None else block.multiplier * rates[1, block.node]
+        if layer.bias is not None:
+            block.bias[:] += q @ layer.bias
+            if counted[block.layer]:
+                best.offer(block.bias, block.trail)
+        if block.layer == change.lowest_hop:
+            _offer_leaves(change, best, block, q, bounds)
+        else:
+            blocks += _open(change, block, q)
+    return best.found()
+
+
+def _open(change: Change, block: Block, q: FloatArray) -> list[Block]:
+    """The partial paths one layer below, cut into blocks of bounded size, first to be opened last in the list."""
+    t = block.layer
+    layer, entries = change.network.layers[t], change.layers[t]
+    entry = rows_of(entries.indptr, block.node)
+    parent = np.repeat(np.arange(len(block.node)), entries.indptr[block.node + 1] - entries.indptr[block.node])
+    there = (entries.marks[entry] & AFTER) != 0
+    parent, entry = parent[there], entry[there]
+    products = [
+        (channel, q[:, channel.outputs] if channel.weight is None else q[:, channel.outputs] @ channel.weight.T)
+        for channel in layer.channels
+    ]
+    position = block.position - (not entries.local)
+    width = change.network.layers[t - 1].width
+    size = max(1, int(BLOCK_BYTES / (8 * width)))
+    pieces = []
+    for start in range(0, len(parent), size):
+        p, e = parent[start : start + size], entry[start : start + size]
+        multiplier = np.zeros((len(p), width))
+        for channel, product in products:
+            coefficient = entries.after[e, layer.rules.index(channel.coefficients)]
+            multiplier[:, channel.inputs] += coefficient[:, None] * product[p]
+        trail = block.trail[p]
+        node = entries.indices[e].astype(np.int64)
+        trail[:, position] = node
+        bias = block.bias[p] if entries.local else np.zeros(len(p))
+        pieces.append(Block(t - 1, node, multiplier, trail, position, bias))
+    return pieces[::-1]
+
+
+def _leaf_channels(change: Change) -> IntArray:
+    """[num_channels, 4]: first column of the messages, first column of z, width, rule."""
+    layer = change.network.layers[change.lowest_hop]
+    rows, column = [], 0
+    for channel in layer.channels:
+        size = channel.outputs.stop - channel.outputs.start
+        rows.append([column, channel.outputs.start, size, layer.rules.index(channel.coefficients)])
+        column += size
+    return np.array(rows)
+
+
+def _leaf_bounds(change: Change) -> FloatArray:
+    """max over U of |sum over channels of a[V, U] y_U|, [num_nodes, width]."""
+    t = change.lowest_hop
+    entries = change.layers[t]
+    bounds = np.zeros((change.num_nodes, change.network.layers[t].width))
+    bound_leaves(entries.indptr, entries.indices, entries.after, _leaf_channels(change), change.messages[1], bounds)
+    return bounds
+
+
+def _offer_leaves(change: Change, best: Best, block: Block, q: FloatArray, bounds: FloatArray) -> None:
+    entries = change.layers[change.lowest_hop]
+    size = len(best.scores)
+    scores = np.full(size, -np.inf)
+    suffix: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
+    leaf: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
+    offer_leaves(
+        entries.indptr, entries.indices, entries.marks, entries.after, _leaf_channels(change), change.messages[1],
+        block.node, q, bounds, best.threshold, scores, suffix, leaf,
+    )  # fmt: skip
+    held = np.isfinite(scores)
+    paths = block.trail[suffix[held]]
+    paths[:, 0] = leaf[held]
+    best.offer(scores[held], paths)

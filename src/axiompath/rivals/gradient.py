@@ -1,0 +1,98 @@
+"""Change + target -> the n paths of `after` whose edges have the largest absolute gradients in sum, for one class.
+
+    score of edge (V, U) = | d logit / d mask |      mask multiplies the edge's coefficient in every layer, at mask = 1
+    score of a path      = sum of the scores of its edges
+
+Coefficients themselves (degrees, attention) are held fixed. The score is a sum over edges, so the n best paths follow
+from the n best continuations of every node, level by level, without listing paths. Paths that start at a bias have no
+first edge and are not ranked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..activations import FloatArray, IntArray
+from ..change import Change, rows_of
+from ..kernels import best_continuations, edge_gradients
+from ..network import project
+from ..states import AFTER
+
+
+def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
+    """Paths [n, num_hops + 1] of `after` with the largest sums of absolute edge gradients, and these sums."""
+    keys, scores = edge_scores(change, target, label)
+    hops = [t for t in range(change.lowest_hop, len(change.layers)) if not change.layers[t].local]
+    reached = [np.array([target])]  # nodes at each position, root first
+    for t in reversed(hops):
+        reached.append(_senders(change, t, reached[-1]))
+    reached.reverse()
+    best = np.zeros((len(reached[0]), 1))
+    choices = []
+    for position, t in enumerate(hops, start=1):
+        layer = change.layers[t]
+        here, below = reached[position], reached[position - 1]
+        entry_scores = np.zeros(len(layer.indices))
+        if len(keys):
+            found_at = np.minimum(np.searchsorted(keys, layer.keys), len(keys) - 1)
+            entry_scores = np.where(keys[found_at] == layer.keys, scores[found_at], 0.0)
+        where = np.full(change.num_nodes, -1)
+        where[below] = np.arange(len(below))
+        found = np.full((len(here), num_paths), -np.inf)
+        child = np.zeros((len(here), num_paths), dtype=np.int64)
+        rank = np.zeros((len(here), num_paths), dtype=np.int64)
+        best_continuations(
+            layer.indptr, layer.indices, layer.marks, entry_scores, here, where, best, found, child, rank
+        )
+        choices.append((child, rank))
+        best = found
+    held = np.flatnonzero(np.isfinite(best[0]))
+    paths = np.empty((len(held), len(hops) + 1), dtype=np.int64)
+    paths[:, -1] = target
+    row, place = np.zeros(len(held), dtype=np.int64), held
+    for position in range(len(hops), 0, -1):
+        child, rank = choices[position - 1]
+        row, place = child[row, place], rank[row, place]
+        paths[:, position - 1] = reached[position - 1][row]
+    return paths, best[0, held]
+
+
+def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, FloatArray]:
+    """Absolute gradient of every edge of the target's computation graph: (V * num_nodes + U ascending, scores)."""
+    network, forward = change.network, change.after_pass
+    active = np.array([target])
+    gradient = np.zeros((1, network.num_classes))
+    gradient[0, label] = 1.0
+    keys, values = [], []
+    for t in range(len(network.layers) - 1, change.lowest_hop - 1, -1):
+        layer, entries = network.layers[t], change.layers[t]
+        gradient = gradient * layer.derivatives(forward.z[t][active])
+        if not entries.local:
+            total = np.zeros(int((entries.indptr[active + 1] - entries.indptr[active]).sum()))
+            for channel in layer.channels:
+                coefficient = np.ascontiguousarray(entries.after[:, layer.rules.index(channel.coefficients)])
+                part = np.ascontiguousarray(gradient[:, channel.outputs])
+                message = project(forward.inputs[t], channel)
+                edge_gradients(entries.indptr, entries.indices, coefficient, active, part, message, total)
+            keys.append(entries.keys[rows_of(entries.indptr, active)])
+            values.append(total)
+        if t > change.lowest_hop:
+            below = _senders(change, t, active)
+            next_gradient = np.zeros((len(below), network.layers[t - 1].width))
+            for rule, matrix in zip(layer.rules, forward.coefficients[t], strict=True):
+                flow = matrix[active][:, below].T
+                for channel in layer.channels:
+                    if channel.coefficients == rule:
+                        part = gradient[:, channel.outputs]
+                        part = part if channel.weight is None else part @ channel.weight.T
+                        next_gradient[:, channel.inputs] += flow @ part
+            active, gradient = below, next_gradient
+    every_key, where = np.unique(np.concatenate(keys), return_inverse=True)
+    return every_key, np.abs(np.bincount(where, weights=np.concatenate(values), minlength=len(every_key)))
+
+
+def _senders(change: Change, t: int, nodes: IntArray) -> IntArray:
+    """Nodes from which these receive in layer t of `after`, ascending."""
+    layer = change.layers[t]
+    entry = rows_of(layer.indptr, nodes)
+    return np.unique(layer.indices[entry[(layer.marks[entry] & AFTER) != 0]]).astype(np.int64)

@@ -1,0 +1,22 @@
+"""Contributions -> DeepLIFT's order: the largest contribution to the log-odds of the two predicted classes.
+
+    C[:, class after] - C[:, class before]
+
+If the prediction did not change, every key is 0 and the lowest indices are chosen.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from axiompath.selection.objective import Floats
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def deeplift_keys(contributions: Floats, before: Floats, after: Floats, keys: Floats) -> None:
+    """Write one key a path, smallest first."""
+    class_before = np.argmax(before)
+    class_after = np.argmax(after)
+    for i in range(contributions.shape[0]):
+        keys[i] = contributions[i, class_before] - contributions[i, class_after]

@@ -1,0 +1,390 @@
+"""Normal form -> an optimal x of the relaxation, and a dual point p that proves it.
+
+    minimise over x in [0,1]^m, sum x + w = n:   logsumexp(a + B'x)        (w = 0, or w >= 0 for "at most n")
+
+A primal-dual interior-point method. Optimality, with multipliers nu for the sum and l, u for the box:
+
+    B p - nu - l + u = 0,    -nu - l_w = 0,    log p = a + B'x - theta,    sum p = 1,
+    l x = mu,  u (1 - x) = mu,  l_w w = mu,    mu -> 0
+
+The last class probabilities p are kept as a variable of their own, and each Newton step linearises log p, not
+the softmax: with logits of 1e4 the softmax is a step function, whose linearisation says nothing, while log p
+is linear. Eliminating all but p leaves a c by c system, so an iteration costs about c/2 passes over B.
+The method stops on a certificate, not on residuals: x gives an upper and p a lower bound on the same optimum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from axiompath.selection.objective import Floats, copy_into, entropy_term, log_softmax, log_sum_exp
+from axiompath.selection.ranking import kth_smallest
+
+# Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
+# alone, never by what else is being solved: the same problem gives the same bits.
+_VECTOR = {"reassoc", "contract"}
+# Ordinary problems take 10 to 25 iterations. One that takes more gets shorter and more central steps.
+_PATIENCE = 30
+_ITERATIONS = 150
+_MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _factor(matrix: Floats) -> None:
+    """Cholesky in place, lower triangle."""
+    c = matrix.shape[0]
+    for j in range(c):
+        pivot = matrix[j, j]
+        for k in range(j):
+            pivot -= matrix[j, k] * matrix[j, k]
+        pivot = np.sqrt(max(pivot, 1e-30))
+        matrix[j, j] = pivot
+        for i in range(j + 1, c):
+            value = matrix[i, j]
+            for k in range(j):
+                value -= matrix[i, k] * matrix[j, k]
+            matrix[i, j] = value / pivot
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve(factor: Floats, b: Floats) -> None:
+    """Overwrite b with the solution of (L L') v = b."""
+    c = b.size
+    for i in range(c):
+        value = b[i]
+        for k in range(i):
+            value -= factor[i, k] * b[k]
+        b[i] = value / factor[i, i]
+    for i in range(c - 1, -1, -1):
+        value = b[i]
+        for k in range(i + 1, c):
+            value -= factor[k, i] * b[k]
+        b[i] = value / factor[i, i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pair_ratio(value: float, change: float, ratio: float) -> float:
+    """The larger of `ratio` and -change / value: a step of at most its inverse keeps the value positive."""
+    return max(ratio, -change / value)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+def _primal_ratio(dx: Floats, inv_x: Floats, inv_room: Floats) -> float:
+    """The largest relative fall of x or 1 - x in a full step, at least 1."""
+    ratio = 1.0
+    for i in range(dx.size):
+        ratio = max(ratio, max(-dx[i] * inv_x[i], dx[i] * inv_room[i]))
+    return ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+def _dual_ratio(low: Floats, d_low: Floats, high: Floats, d_high: Floats) -> float:
+    """The largest relative fall of a multiplier in a full step, at least 1."""
+    ratio = 1.0
+    for i in range(low.size):
+        ratio = max(ratio, max(-d_low[i] / low[i], -d_high[i] / high[i]))
+    return ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+def _weigh(columns: Floats, x: Floats, offset: Floats, u: Floats) -> None:
+    """u = offset + B'x."""
+    for j in range(u.size):
+        total = 0.0
+        for i in range(x.size):
+            total += columns[j, i] * x[i]
+        u[j] = offset[j] + total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+def _price(columns: Floats, p: Floats, prices: Floats) -> None:
+    """prices = B p."""
+    for i in range(prices.size):
+        prices[i] = columns[0, i] * p[0]
+    for j in range(1, p.size):
+        for i in range(prices.size):
+            prices[i] += columns[j, i] * p[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+def _normal_matrix(
+    columns: Floats,
+    inv_d: Floats,
+    slack: float,
+    centre: Floats,
+    centred: Floats,
+    scaled: Floats,
+    matrix: Floats,
+) -> float:
+    """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
+
+    Centring eliminates the sum constraint without subtracting large numbers afterwards.
+    """
+    c, m = columns.shape
+    weight = slack
+    for i in range(m):
+        weight += inv_d[i]
+    for j in range(c):
+        total = 0.0
+        for i in range(m):
+            total += inv_d[i] * columns[j, i]
+        centre[j] = total / weight
+        for i in range(m):
+            centred[j, i] = columns[j, i] - centre[j]
+    for j in range(c):
+        for i in range(m):
+            scaled[i] = inv_d[i] * centred[j, i]
+        for k in range(j + 1):
+            total = slack * centre[j] * centre[k]
+            for i in range(m):
+                total += scaled[i] * centred[k, i]
+            matrix[j, k] = total
+    return weight
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+def solve_relaxation(
+    rows: Floats,
+    offset: Floats,
+    n: int,
+    at_most: bool,
+    x: Floats,
+    log_p: Floats,
+    tolerance: float,
+    warm: bool,
+) -> tuple[float, float, float, int]:
+    """Fill x [m] and log_p [c]; return the threshold nu, the value, the bound and the iterations.
+
+    Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
+    """
+    m, c = rows.shape
+    share = n / m
+    if at_most:
+        share *= 0.5
+    if warm:
+        total = 0.0
+        for i in range(m):
+            total += x[i]
+        fill = share * m / max(total, 1e-300)
+        for i in range(m):
+            x[i] = 0.5 * share + 0.5 * min(1.0, x[i] * fill)
+        # Clipping at 1 loses weight; give it back evenly so that the sum is right from the start.
+        total = 0.0
+        for i in range(m):
+            total += x[i]
+        for i in range(m):
+            x[i] += (1.0 - x[i]) * (share * m - total) / (m - total)
+    else:
+        x[:] = share
+    w = n - share * m if at_most else 0.0
+
+    columns = np.empty((c, m))
+    for i in range(m):
+        for j in range(c):
+            columns[j, i] = rows[i, j]
+    centred = np.empty((c, m))
+    room = 1.0 - x
+    prices = np.empty(m)
+    low = np.empty(m)
+    high = np.empty(m)
+    inv_d = np.empty(m)
+    inv_x = np.empty(m)
+    inv_room = np.empty(m)
+    b = np.empty(m)
+    dx = np.empty(m)
+    step = np.empty(m)
+    d_low = np.empty(m)
+    d_high = np.empty(m)
+    u = np.empty(c)
+    p = np.empty(c)
+    centre = np.empty(c)
+    matrix = np.empty((c, c))
+    root_p = np.empty(c)
+    ones = np.empty(c)
+    dp = np.empty(c)
+    residual = np.empty(c)
+    growth = np.empty(c)
+    zeros = np.zeros(c)
+    ahead_u = np.empty(c)
+    best_log_p = np.empty(c)
+    best_x = x.copy()
+
+    _weigh(columns, x, offset, u)
+    log_softmax(u, log_p)
+    for j in range(c):
+        p[j] = np.exp(log_p[j])
+    _price(columns, p, prices)
+    copy_into(b, prices)
+    nu = kth_smallest(b, n - 1)
+    if n < m:
+        nu = 0.5 * (nu + kth_smallest(b, n))
+    spread = 0.0
+    for i in range(m):
+        spread += abs(prices[i] - nu)
+    spread = max(spread / m, 1e-12)
+    if at_most:
+        nu = min(nu, -0.1 * spread)
+    mu = spread * share * (1.0 - share)
+    for i in range(m):
+        low[i] = max(prices[i] - nu, 0.0) + mu / x[i]
+        high[i] = max(nu - prices[i], 0.0) + mu / room[i]
+    low_w = max(-nu, mu / w) if at_most else 0.0
+    pairs = 2 * m + (1 if at_most else 0)
+
+    best_value = np.inf
+    best_bound = -np.inf
+    best_nu = nu
+    iteration = 0
+    while True:
+        # Certificate at the current point; the best of each side is kept.
+        _weigh(columns, x, offset, u)
+        value = log_sum_exp(u)
+        _price(columns, p, prices)
+        cut = min(nu, 0.0) if at_most else nu
+        bound = entropy_term(log_p, offset) + n * cut
+        total = w
+        mu = low_w * w
+        for i in range(m):
+            bound += min(prices[i] - cut, 0.0)
+            total += x[i]
+            mu += low[i] * x[i] + high[i] * room[i]
+        mu /= pairs
+        if not np.isfinite(value + bound):
+            break
+        if bound > best_bound:
+            best_bound = bound
+            best_nu = cut
+            copy_into(best_log_p, log_p)
+        if value < best_value:
+            best_value = value
+            copy_into(best_x, x)
+        if best_value - max(best_bound, 0.0) <= tolerance * max(1.0, best_value) or iteration == _ITERATIONS:
+            break
+        iteration += 1
+
+        for i in range(m):
+            inv_x[i] = 1.0 / x[i]
+            inv_room[i] = 1.0 / room[i]
+            inv_d[i] = 1.0 / (low[i] * inv_x[i] + high[i] * inv_room[i])
+        slack = w / low_w if at_most else 0.0
+        weight = _normal_matrix(columns, inv_d, slack, centre, centred, step, matrix)
+        theta = 0.0
+        for j in range(c):
+            root_p[j] = np.sqrt(p[j])
+            theta += p[j] * (u[j] - log_p[j])
+        for j in range(c):
+            for k in range(j + 1):
+                matrix[j, k] *= root_p[j] * root_p[k]
+            matrix[j, j] += 1.0
+            residual[j] = u[j] - log_p[j] - theta
+        _factor(matrix)
+        copy_into(ones, root_p)
+        _solve(matrix, ones)
+        ones_norm = 0.0
+        for j in range(c):
+            ones_norm += root_p[j] * ones[j]
+
+        # Predictor (mu -> 0), then corrector with Mehrotra's second-order term and centring.
+        target = 0.0
+        dw = 0.0
+        d_low_w = 0.0
+        d_nu = 0.0
+        primal = 1.0
+        dual = 1.0
+        for phase in range(2):
+            if phase == 0:
+                for i in range(m):
+                    b[i] = nu - prices[i]
+                    step[i] = inv_d[i] * b[i]
+            else:
+                for i in range(m):
+                    d_low[i] = target - dx[i] * d_low[i]
+                    d_high[i] = target + dx[i] * d_high[i]
+                    b[i] = nu - prices[i] + d_low[i] * inv_x[i] - d_high[i] * inv_room[i]
+                    step[i] = inv_d[i] * b[i]
+            b_w = nu + (target - dw * d_low_w) / w if at_most else 0.0
+            pull = slack * b_w
+            for i in range(m):
+                pull += step[i]
+            _weigh(centred, step, residual, dp)
+            for j in range(c):
+                dp[j] = root_p[j] * (dp[j] - centre[j] * (slack * b_w + total - n))
+            _solve(matrix, dp)
+            d_theta = 0.0
+            for j in range(c):
+                d_theta += root_p[j] * dp[j]
+            d_theta /= ones_norm
+            lift = -(total - n + pull) / weight
+            d_nu = lift
+            for j in range(c):
+                dp[j] = root_p[j] * (dp[j] - d_theta * ones[j])
+                d_nu += centre[j] * dp[j]
+            _price(centred, dp, step)
+            for i in range(m):
+                step[i] = inv_d[i] * (b[i] + lift - step[i])
+            if phase == 0:
+                for i in range(m):
+                    d_low[i] = -low[i] - low[i] * step[i] * inv_x[i]
+                    d_high[i] = -high[i] + high[i] * step[i] * inv_room[i]
+            else:
+                for i in range(m):
+                    d_low[i] = (d_low[i] - low[i] * step[i]) * inv_x[i] - low[i]
+                    d_high[i] = (d_high[i] + high[i] * step[i]) * inv_room[i] - high[i]
+            copy_into(dx, step)
+            primal = _primal_ratio(dx, inv_x, inv_room)
+            dual = _dual_ratio(low, d_low, high, d_high)
+            if at_most:
+                change = slack * (b_w + d_nu)
+                d_low_w = (target - dw * d_low_w - low_w * change) / w - low_w
+                dw = change
+                primal = _pair_ratio(w, dw, primal)
+                dual = _pair_ratio(low_w, d_low_w, dual)
+            primal = 1.0 / primal
+            dual = 1.0 / dual
+            if phase == 0:
+                ahead = (low_w + dual * d_low_w) * (w + primal * dw)
+                for i in range(m):
+                    ahead += (low[i] + dual * d_low[i]) * (x[i] + primal * dx[i])
+                    ahead += (high[i] + dual * d_high[i]) * (room[i] - primal * dx[i])
+                ratio = max(ahead, 0.0) / (pairs * mu)
+                # mu must not outrun the divergence itself: a class of small probability loses one unit of
+                # log p a step, however small mu is, and with mu -> 0 early the system would turn singular.
+                floor = (value - max(bound, 0.0)) / pairs
+                target = max(mu * ratio * ratio * ratio, min(0.01 * floor, mu))
+                # Stuck at a bound with mu far below the gap: centre again, and keep away from the bounds.
+                if iteration > _PATIENCE:
+                    target = max(target, 0.3 * floor)
+        keep = max(0.99, 1.0 - mu) if iteration <= _PATIENCE else 0.9
+        alpha = min(1.0, keep * min(primal, dual))
+        _weigh(columns, dx, zeros, growth)
+        # A class of no probability has no curvature, and the step may run far into its reign. Centring may
+        # raise the objective by no more than the complementarity gap; a longer step is cut back.
+        for _ in range(20):
+            for j in range(c):
+                ahead_u[j] = u[j] + alpha * growth[j]
+            if log_sum_exp(ahead_u) <= value + pairs * mu:
+                break
+            alpha *= 0.6
+        for i in range(m):
+            x[i] += alpha * dx[i]
+            room[i] -= alpha * dx[i]
+            low[i] += alpha * d_low[i]
+            high[i] += alpha * d_high[i]
+        w += alpha * dw
+        low_w += alpha * d_low_w
+        nu += alpha * d_nu
+        # growth = dp / p. Falling classes fall in log p; rising ones rise in p, once they are of any size.
+        for j in range(c):
+            t = alpha * (growth[j] + residual[j] - d_theta)
+            if t <= 0.0:
+                log_p[j] += t
+            else:
+                log_p[j] = max(log_p[j] + np.log1p(t), min(log_p[j] + t, -3.0))
+        norm = log_sum_exp(log_p)
+        for j in range(c):
+            log_p[j] -= norm
+            p[j] = np.exp(log_p[j])
+    copy_into(x, best_x)
+    copy_into(log_p, best_log_p)
+    return best_nu, best_value, best_bound, iteration

@@ -1,0 +1,114 @@
+"""What the caller gave -> arrays the solvers can trust, or an error that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from axiompath.selection.objective import Floats, Ints
+
+
+def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> Floats:
+    """A contiguous float64 array with the given number of dimensions."""
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"expected {name} to be an array of numbers, got {type(value).__name__}; give a numpy array"
+        ) from error
+    if np.ndim(value) != dimensions:
+        shape = "[m, c]" if dimensions == 2 else "[c]"
+        raise ValueError(
+            f"expected {name} of shape {shape}, got shape {np.shape(value)}; rows are paths and columns are classes"
+        )
+    return array
+
+
+def check_finite(name: str, array: Floats) -> None:
+    """Raise if an entry is NaN, infinite or beyond 1e100, naming the first one."""
+    # The extremes of an array with a NaN are NaN, which fails every comparison. (A dot product is a pass
+    # fewer, but it starts BLAS threads, which on a busy machine take milliseconds.)
+    if not (array.max(initial=0.0) <= 1e100 and array.min(initial=0.0) >= -1e100):
+        where = np.argwhere(~(np.abs(array) <= 1e100))[0].tolist()
+        raise ValueError(
+            f"expected finite {name} below 1e100, got {array[tuple(where)]} at {where}; "
+            "look for a division by zero or an overflow in the model's activations"
+        )
+
+
+def checked_problem(
+    contributions: npt.ArrayLike, logits_before: npt.ArrayLike, logits_after: npt.ArrayLike
+) -> tuple[Floats, Floats, Floats]:
+    """Contributions [m, c] and both logits [c], of fitting shapes and finite."""
+    rows = checked_floats(contributions, "contributions", 2)
+    before = checked_floats(logits_before, "logits_before", 1)
+    after = checked_floats(logits_after, "logits_after", 1)
+    c = rows.shape[1]
+    if c == 0 or before.shape != (c,) or after.shape != (c,):
+        raise ValueError(
+            f"expected contributions [m, c] with c >= 1 and logits [c], got {rows.shape}, {before.shape} and "
+            f"{after.shape}; the columns of the contributions are the classes of the logits"
+        )
+    for name, array in (("contributions", rows), ("logits_before", before), ("logits_after", after)):
+        check_finite(name, array)
+    return rows, before, after
+
+
+def checked_budget(budget: int) -> int:
+    """A whole number of at least 0."""
+    if isinstance(budget, bool | np.bool_) or not isinstance(budget, int | np.integer):
+        raise TypeError(f"expected a whole number as budget, got {budget!r}; give an int of at least 0")
+    if budget < 0:
+        raise ValueError(f"expected a budget of at least 0, got {budget}; it is the number of paths to choose")
+    return int(budget)
+
+
+def checked_problems(
+    contributions: Any,
+    logits_before: npt.ArrayLike,
+    logits_after: npt.ArrayLike,
+    budgets: Sequence[int] | int,
+    offsets: npt.ArrayLike | None,
+) -> tuple[Floats, Ints, Ints, Floats, Floats, list[int]]:
+    """Packed contributions [M, c]; where a problem's rows start and stop [t]; logits [t, c]; budgets [t]."""
+    before = checked_floats(logits_before, "logits_before", 2)
+    t, c = before.shape
+    after = checked_floats(logits_after, "logits_after", 2)
+    if after.shape != before.shape:
+        raise ValueError(
+            f"expected logits_after of the shape of logits_before, {before.shape}, got {after.shape}; "
+            "give one row of logits for each problem in both"
+        )
+    if offsets is None:
+        parts = [checked_floats(part, f"contributions[{i}]", 2) for i, part in enumerate(contributions)]
+        if len(parts) != t or any(part.shape[1] != c for part in parts):
+            shapes = sorted({part.shape[1] for part in parts})
+            raise ValueError(
+                f"expected {t} arrays of contributions with {c} columns (as logits_before has), got "
+                f"{len(parts)} arrays with {shapes} columns; give one array [m, c] for each row of logits"
+            )
+        packed = np.concatenate(parts) if parts else np.empty((0, c))
+        ends = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
+    else:
+        packed = checked_floats(contributions, "contributions", 2)
+        ends = np.asarray(offsets, dtype=np.int64)
+        if ends.shape != (t + 1,) or ends[0] < 0 or ends[-1] > len(packed) or np.any(np.diff(ends) < 0):
+            raise ValueError(
+                f"expected offsets [{t + 1}] rising from 0 to at most {len(packed)}, got "
+                f"{ends.tolist()[:4]}... of shape {ends.shape}; offsets[i] is where problem i's rows begin"
+            )
+        if packed.shape[1] != c:
+            raise ValueError(
+                f"expected contributions [M, {c}], got {packed.shape}; their columns are the logits' classes"
+            )
+    if isinstance(budgets, int | np.integer):
+        budgets = [int(budgets)] * t
+    sizes = [checked_budget(budget) for budget in budgets]
+    if len(sizes) != t:
+        raise ValueError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
+    for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
+        check_finite(name, array)
+    return packed, ends[:-1], ends[1:], before, after, sizes

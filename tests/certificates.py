@@ -1,0 +1,88 @@
+"""What makes a choice of paths right, in formulas that know no solver.
+
+Each function takes the problem as the user states it, (C, z0, z1, n), and an answer, and returns numbers.
+Everything is plain numpy, written for reading, and shares no code with the package.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+
+def softmax(z):
+    e = np.exp(z - z.max())
+    return e / e.sum()
+
+
+def log_softmax(z):
+    return z - z.max() - np.log(np.exp(z - z.max()).sum())
+
+
+def kl(z_target, z_other):
+    """KL(softmax(z_target) || softmax(z_other))."""
+    return float(softmax(z_target) @ (log_softmax(z_target) - log_softmax(z_other)))
+
+
+def problem(C, z0, z1, objective):
+    """(rows, start, target): add weighted rows to start and come close to target."""
+    return (C, z0, z1) if objective == "sufficiency" else (-C, z1, z0)
+
+
+def value(C, z0, z1, x, objective="sufficiency"):
+    """The divergence that the weights x leave."""
+    rows, start, target = problem(C, z0, z1, objective)
+    return kl(target, start + rows.T @ x)
+
+
+def infeasibility(x, n, at_most=False):
+    """How far x is from 0 <= x <= 1, sum x = n (or <= n)."""
+    over = x.sum() - n
+    box = max(0.0, *(-x), *(x - 1.0)) if len(x) else 0.0
+    return max(box, over if at_most else abs(over))
+
+
+def num_fractional(x):
+    return int(((x > 0) & (x < 1)).sum())
+
+
+def dual_value(C, z0, z1, n, p, objective="sufficiency", at_most=False):
+    """A lower bound on every choice's divergence, from any distribution p.
+
+    The divergence is  constant - q.y + logsumexp(s + y)  and  logsumexp(v) = max over p of p.v + entropy(p):
+
+        KL >= sum_j q_j log q_j - q.s  + p.s + entropy(p) + min over x of (p - q).C'x,
+
+    the last being the sum of the n smallest entries of C (p - q) (of the negative ones for "at most").
+    """
+    rows, s, target = problem(C, z0, z1, objective)
+    log_q = log_softmax(target)
+    q = np.exp(log_q)
+    prices = np.sort(rows @ (p - q))[:n]
+    if at_most:
+        prices = prices[prices < 0]
+    log_p = np.log(np.maximum(p, 1e-300))
+    # Both logit vectors are shifted by the same constant, which changes nothing but the rounding.
+    s = s - s.max()
+    return float(q @ log_q - p @ log_p + (p - q) @ s + prices.sum())
+
+
+def duality_gap(C, z0, z1, n, x, objective="sufficiency", at_most=False):
+    """Divergence of x minus the bound at x's own distribution: zero exactly at a minimiser."""
+    rows, start, _ = problem(C, z0, z1, objective)
+    p = softmax(start + rows.T @ x)
+    return value(C, z0, z1, x, objective) - dual_value(C, z0, z1, n, p, objective, at_most)
+
+
+def brute_force(C, z0, z1, n, objective="sufficiency", at_most=False):
+    """The least divergence over all choices of n paths (or at most n)."""
+    rows, start, target = problem(C, z0, z1, objective)
+    m = len(C)
+    best = np.inf
+    for size in range(0 if at_most else min(n, m), min(n, m) + 1):
+        sets = np.array(list(combinations(range(m), size)), dtype=np.int64)
+        logits = start + rows[sets].sum(axis=1)
+        logits = logits - logits.max(axis=1, keepdims=True)
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        q = softmax(target)
+        best = min(best, float((q @ log_softmax(target) - logs @ q).min()))
+    return best

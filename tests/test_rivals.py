@@ -1,0 +1,94 @@
+"""GNN-LRP and Grad: the best n of all paths of `after`, equal to ranking every path by its definition."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import axiompath
+from axiompath.rivals import best_by_gradient, best_by_relevance, gnnlrp
+from axiompath.rivals.gradient import edge_scores
+from evolutions import aligned, any_networks, graph_pairs
+from references import LiteralAttribution
+from test_attribution import SumGNN, find, random_pair
+from test_replay import all_paths_of
+
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, max_examples=150)
+
+
+class EverythingGained(LiteralAttribution):
+    """GNN-LRP by Theorem 1: the attribution from a graph without edges, whose every path is gained."""
+
+    def __init__(self, network, after):
+        super().__init__(network, after, after)
+
+    def __call__(self, target):
+        assert super().__call__(target) == {}  # nothing differs from itself
+        self.descend(len(self.network.layers), target, "after", [], [target])
+        hops = self.network.num_hops
+        return {(-1,) * (hops + 1 - len(nodes)) + nodes: value for nodes, value in self.found.items()}
+
+
+@settings(relaxed)
+@given(any_networks(), graph_pairs(max_nodes=5), st.integers(1, 12), st.booleans())
+def test_relevance_ranks_all_paths_of_after(network, graphs, budget, small_blocks):
+    before, after = aligned(*graphs)
+    change = find(network, before, after)
+    twin = EverythingGained(network, after)
+    with pytest.MonkeyPatch.context() as patch:
+        if small_blocks:
+            patch.setattr(gnnlrp, "BLOCK_BYTES", 100)
+        for target in np.flatnonzero(after.present)[:3]:
+            expected = twin(target)
+            for label in range(network.num_classes):
+                paths, scores = best_by_relevance(change, target, budget, label)
+                every = np.sort([value[label] for value in expected.values()])[::-1]
+                scale = max(1, np.abs(every).max(initial=0))
+                assert len(paths) == min(budget, len(every))
+                np.testing.assert_allclose(scores, every[:budget], atol=1e-10 * scale)
+                for path, score in zip(paths.tolist(), scores, strict=True):
+                    assert expected[tuple(path)][label] == pytest.approx(score, abs=1e-10 * scale)
+                assert len({tuple(path) for path in paths.tolist()}) == len(paths)
+
+
+@settings(relaxed)
+@given(any_networks(), graph_pairs(max_nodes=5), st.integers(1, 12))
+def test_gradient_ranks_all_paths_of_after(network, graphs, budget):
+    before, after = aligned(*graphs)
+    change = find(network, before, after)
+    reference = LiteralAttribution(network, before, after)
+    for target in np.flatnonzero(after.present)[:3]:
+        keys, values = edge_scores(change, target, 0)
+        score_of = dict(zip(keys.tolist(), values, strict=True))
+        n = change.num_nodes
+        paths, scores = best_by_gradient(change, target, budget, 0)
+        whole = [path for path in all_paths_of(reference, target, "after") if path[0] >= 0]
+        every = np.sort([sum(score_of[v * n + u] for u, v in pairwise(p)) for p in whole])[::-1]
+        assert len(paths) == min(budget, len(every))
+        np.testing.assert_allclose(scores, every[:budget], atol=1e-10)
+        assert {tuple(path) for path in paths.tolist()} <= set(whole)
+        assert len({tuple(path) for path in paths.tolist()}) == len(paths)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_edge_gradients_equal_autograd(depth):
+    torch.manual_seed(depth)
+    before, after = random_pair(20, 60)
+    model = SumGNN(*([5] + [6] * (depth - 1) + [3])).double()
+    change = axiompath.Explainer(model, before, after).change
+    mask = torch.ones(after.num_edges, dtype=torch.float64, requires_grad=True)
+    x = after.x
+    for conv in model.convs:
+        x = conv(x if conv is model.convs[0] else torch.relu(x), after.edge_index, mask)
+    for target in (3, 7):
+        (gradient,) = torch.autograd.grad(x[target, 1], mask, retain_graph=True)
+        keys, scores = edge_scores(change, target, 1)
+        u, v = after.edge_index.numpy()
+        by_edge = np.zeros((20, 20))
+        np.add.at(by_edge, (v, u), gradient.numpy())  # parallel edges are one entry
+        np.testing.assert_allclose(scores, np.abs(by_edge.reshape(-1)[keys]), atol=1e-12)
+        rest = np.delete(by_edge.reshape(-1), keys)
+        np.testing.assert_allclose(rest, 0, atol=1e-12)
