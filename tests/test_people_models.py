@@ -384,6 +384,19 @@ REFUSED = {
         module(conv, GINConv(nn.Sequential(nn.Linear(3, 3), GraphNorm(3)))),
         r"parts\.0\.nn\.1 \(GraphNorm\): .*all nodes of the graph",
     ),
+    "softmax inside GIN": (
+        module(conv, GINConv(nn.Sequential(nn.Linear(3, 3), nn.Softmax(dim=-1)))),
+        r"parts\.0\.nn\.1 \(softmax\): a softmax inside a convolution",
+    ),
+    "rounding": (module(lambda p, x, e, w: p[0](x.to(torch.long).to(x.dtype), e)), r"forward \(to\): rounds features"),
+    "an unforeseen call": (
+        module(lambda p, x, e, w: torch.add(p[0](x, e), x, out=torch.empty_like(x))),
+        r"forward \((add|empty_like)\): ",
+    ),
+    "a matrix on the left": (
+        module(lambda p, x, e, w: torch.eye(len(x), dtype=x.dtype) @ p[0](x, e)),
+        r"forward \(matmul\): .*mixes nodes, which only a convolution may",
+    ),
     "a tuple": (module(lambda p, x, e, w: (p[0](x, e), x)), r"return one tensor of logits .*got tuple.*wrap it"),
     "attention returned": (
         module(lambda p, x, e, w: p[0](x, e, return_attention_weights=True)[0], GATConv(3, 3)),

@@ -366,3 +366,67 @@ def test_branches_of_unequal_depth_share_their_hops():
 
     explainer = assert_read_exactly(randomise(Branches()), *evolution(1, EVOLUTIONS[3]))
     assert explainer.change.network.num_hops == 1
+
+
+class RandomGraphOfLayers(nn.Module):
+    """Values made of earlier values at random: every way to combine them that can be read."""
+
+    def __init__(self, seed, num_steps=7, width=6):
+        super().__init__()
+        rng = np.random.default_rng(seed)
+        self.plan = []
+        self.parts = nn.ModuleList()
+        kinds = ("conv", "conv", "linear", "act", "norm", "add", "cat", "scale", "columns")
+        for _ in range(num_steps):
+            kind = str(rng.choice(kinds))
+            part = {
+                "conv": lambda: CONVOLUTIONS[rng.choice(("GCN", "SAGE", "GAT", "GATv2 without loops", "LE"))],
+                "linear": lambda: nn.Linear(width, width, bias=bool(rng.integers(2))),
+                "act": lambda: (nn.ReLU(), nn.Sigmoid(), nn.ELU())[rng.integers(3)],
+                "norm": lambda: (nn.LayerNorm(width), nn.BatchNorm1d(width))[rng.integers(2)],
+                "cat": lambda: nn.Linear(2 * width, width),
+            }.get(kind, nn.Identity)()
+            weighted = False
+            if kind == "conv":
+                make, weighted = part
+                part = make(width, width)
+            self.parts.append(part)
+            # Mostly the latest values, now and then one from far below.
+            picks = [int(-1 - min(rng.geometric(0.5) - 1, 20)) for _ in range(2)]
+            self.plan.append((kind, weighted, picks, float(rng.normal())))
+        self.first, self.last = nn.Linear(3, width), pyg.GraphConv(width, 3)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        values = [self.first(x)]
+        for (kind, weighted, picks, number), part in zip(self.plan, self.parts, strict=True):
+            a, b = (values[max(pick, -len(values))] for pick in picks)
+            if kind == "conv":
+                values.append(part(a, edge_index, edge_weight) if weighted else part(a, edge_index))
+            elif kind in ("linear", "act", "norm"):
+                values.append(part(a))
+            elif kind == "add":
+                values.append(a - number * b)
+            elif kind == "cat":
+                values.append(part(torch.cat([a, b], dim=-1)))
+            elif kind == "scale":
+                values.append((a + number) / 2)
+            else:
+                values.append(torch.cat([a[:, 2:], b[:, :2]], dim=1))
+        return self.last(values[-1] + values[len(values) // 2], edge_index)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_way_to_combine_layers_is_read_exactly(seed):
+    model = randomise(RandomGraphOfLayers(seed), seed)
+    before, after = evolution(seed, EVOLUTIONS[seed % 4], num_nodes=5)
+    explainer = assert_read_exactly(model, before, after)
+    change = explainer.change
+    if change.network.num_hops <= 3:
+        reference = LiteralAttribution(change.network, change.before, change.after)
+        target = int(np.flatnonzero(change.before.present & change.after.present)[0])
+        found = explainer.attribute(int(change.before.node_ids[target]))
+        expected = reference(target)
+        assert len(found.paths) == len(expected)
+        np.testing.assert_allclose(
+            np.sort(found.contributions.sum(axis=1)), np.sort([v.sum() for v in expected.values()]), atol=1e-9
+        )

@@ -93,13 +93,17 @@ class Assembler:
         """Add the values of one step; a refusal says in which module."""
         try:
             self.read_step(step)
-        except Unsupported as reason:
-            error = UnreadableModel(f"{step.name}: {reason}")
-            error.where = step.where
-            raise error from None
-        except UnreadableModel as error:
-            error.where = step.where if error.where is None else error.where
+        except UnreadableModel as refusal:
+            refusal.where = step.where if refusal.where is None else refusal.where
             raise
+        except MemoryError:
+            raise
+        except Exception as error:
+            # A call that our tables do not foresee must not look like a fault of the user's.
+            reason = str(error) if isinstance(error, Unsupported) else f"cannot be read as it was called ({error})."
+            named = UnreadableModel(f"{step.name}: {reason}")
+            named.where = step.where
+            raise named from error
 
     def read_step(self, step: Step) -> None:
         """Find out what kind of step it is."""
@@ -122,16 +126,14 @@ class Assembler:
             recorded = None if self.inner else step.outputs[0].index
             self.write(step, self.bases.add(form_of(args[0]), activation, recorded), f"activation {function}")
         elif function in FINAL:
+            if self.inner:
+                raise Unsupported("a softmax inside a convolution is no affine map and no activation; leave it out.")
             check_final(*args, **kwargs)
             given = step.args[0] if step.args else step.kwargs["input"]
             form_of(self.resolve(given))
             self.final[step.outputs[0]] = given
             self.notes.append(Note(step.where, operation, "dropped: explanations speak of logits"))
         elif function in AFFINE:
-            try:
-                inspect.signature(AFFINE[function]).bind(None, *args, **kwargs)
-            except TypeError as error:
-                raise Unsupported(f"was called in a way that cannot be read ({error}).") from None
             how = NOTES.get(function, "affine, folded into what comes before or after")
             self.write(step, AFFINE[function](self.place(step), *args, **kwargs), how)
         else:

@@ -253,8 +253,11 @@ def _scale_stack(layers: Stack, factor: Any) -> Stack:
     )
 
 
-def unchanged(place: Place, x: Any, *_: Any, **__: Any) -> Form:
+def unchanged(place: Place, x: Any, *args: Any, **kwargs: Any) -> Form:
     """Functions that leave their first argument as it is."""
+    for setting in (*args, *kwargs.values()):
+        if isinstance(setting, torch.dtype) and not setting.is_floating_point:
+            raise Unsupported(f"rounds features to {setting}; keep them floating-point numbers.")
     return form_of(x)
 
 
