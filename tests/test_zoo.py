@@ -15,6 +15,7 @@ import axiompath
 from evolutions import graph_pairs
 from references import LiteralAttribution
 
+HOMOGENEOUS = {"relu", "leaky_relu", "prelu", "abs"}
 # What happens between the two snapshots, in turn.
 EVOLUTIONS = (
     {"add", "remove", "reweight"},
@@ -85,7 +86,22 @@ def assert_read_exactly(model, before, after):
         np.testing.assert_allclose(ours.logits[rows], theirs, rtol=0, atol=1e-9 * np.abs(theirs).max())
     found = list(explainer.attribute_many(explainer.changes().node))
     assert max((one.residual for one in found), default=0.0) < 1e-9 * scale
+    assert_undone(explainer, found, scale)
     return explainer
+
+
+def assert_undone(explainer, found, scale):
+    """Undoing all altered paths gives `before` where phi(s z) = s phi(z) for s > 0, or nothing shared was reweighted."""
+    change = explainer.change
+    blocks = [block for layer in change.network.layers[change.lowest_hop :] for block in layer.blocks]
+    homogeneous = all(block.activation is None or block.activation.name in HOMOGENEOUS for block in blocks)
+    reweighted = any(((layer.kept != 0) & (layer.before != layer.after)).any() for layer in change.layers)
+    if homogeneous or not reweighted:
+        for one in found[:3]:
+            undone = explainer.replay(one.target, one.paths)
+            np.testing.assert_allclose(undone, one.logits_before, rtol=0, atol=1e-8 * scale)
+            added = explainer.replay(one.target, one.paths, add=True)
+            np.testing.assert_allclose(added, one.logits_after, rtol=0, atol=1e-8 * scale)
 
 
 def call(model, data):
