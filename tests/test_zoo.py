@@ -91,7 +91,7 @@ def assert_read_exactly(model, before, after):
 
 
 def assert_undone(explainer, found, scale):
-    """Undoing all altered paths gives `before` where phi(s z) = s phi(z) for s > 0, or nothing shared was reweighted."""
+    """Undoing all altered paths gives `before` where phi(s z) = s phi(z), s > 0, or nothing shared was reweighted."""
     change = explainer.change
     blocks = [block for layer in change.network.layers[change.lowest_hop :] for block in layer.blocks]
     homogeneous = all(block.activation is None or block.activation.name in HOMOGENEOUS for block in blocks)
