@@ -20,11 +20,9 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch import nn
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCN
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-import itertools
 
 import axiompath
 from axiompath import datasets
@@ -33,21 +31,10 @@ from axiompath.paths import walk_paths
 from references import LiteralAttribution
 
 
-class SumGNN(nn.Module):
-    """The paper's network: element-wise sum, ReLU, no bias; or GCN's normalisation."""
-
-    def __init__(self, widths: list[int], normalize: bool) -> None:
-        """One GCNConv between each two widths."""
-        super().__init__()
-        self.convs = nn.ModuleList(
-            GCNConv(a, b, normalize=normalize, bias=False) for a, b in itertools.pairwise(widths)
-        )
-
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-        """Logits."""
-        for conv in self.convs[:-1]:
-            x = torch.relu(conv(x, edge_index))
-        return self.convs[-1](x, edge_index)
+def network(widths: list[int], normalize: bool) -> GCN:
+    """The paper's network (element-wise sum, ReLU, no bias), or the same with GCN's normalisation; random weights."""
+    torch.manual_seed(0)
+    return GCN(widths[0], widths[1], len(widths) - 1, widths[-1], bias=False, normalize=normalize).double()
 
 
 def best_of(call, repeats: int) -> float:  # noqa: ANN001
@@ -100,11 +87,10 @@ def literal_seconds_per_path(explainer: axiompath.Explainer, seconds: float) -> 
 
 def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float) -> dict[str, float | str | int]:
     """One row of the table."""
-    torch.manual_seed(0)
     before = datasets.load(name)
     after = datasets.evolve(before, added=200, seed=0)
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
-    explainer = axiompath.Explainer(SumGNN(widths, normalize).double(), before, after)
+    explainer = axiompath.Explainer(network(widths, normalize), before, after)
     targets = explainer.changes().node.to_numpy()
     batches = list(explainer._batches(targets))
     num_paths = 0
@@ -150,7 +136,7 @@ def show_memory(console: Console) -> None:
         title="Peak memory, Amazon-Photo, 3 layers",
     )
     for memory in ("16MB", "64MB"):
-        explainer = axiompath.Explainer(SumGNN(widths, False).double(), before, after, memory=memory)
+        explainer = axiompath.Explainer(network(widths, False), before, after, memory=memory)
         nodes = explainer.changes().node.to_numpy()
         fits = nodes[explainer._bytes[nodes] <= explainer.memory]
         for share in (0.01, 0.1, 1.0):
@@ -170,7 +156,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the smallest and the largest case alone")
     quick = parser.parse_args().quick
     console = Console(width=200)
-    cases = [(n, h, d, z) for n in ("cora", "amazon_photo") for d in (2, 3) for h in (16, 64) for z in (False, True)]
+    # Three normalised layers alter 359 million paths of Amazon-Photo: minutes, and nothing new.
+    cases = [
+        (n, h, d, z)
+        for n in ("cora", "amazon_photo") for d in (2, 3) for h in (16, 64) for z in (False, True)
+        if not (n == "amazon_photo" and d == 3 and z)
+    ]  # fmt: skip
     if quick:
         cases = [cases[0], cases[-2]]
     rows = []

@@ -61,11 +61,23 @@ def any_activation(rng, name, width):
         "gelu_tanh": lambda: activations.gelu("tanh"),
         "silu": activations.silu,
         "tanh": activations.tanh,
+        "sigmoid": activations.sigmoid,
+        "softplus": lambda: activations.softplus(1.5, 4.0),
+        "log_sigmoid": activations.log_sigmoid,
+        "clamp": lambda: activations.clamp(-0.5, 1.5),
+        "selu": activations.selu,
+        "celu": lambda: activations.celu(0.7),
+        "mish": activations.mish,
+        "softsign": activations.softsign,
+        "abs": lambda: activations.two_slopes("abs", -1.0),
         "identity": lambda: None,
     }[name]()
 
 
-ACTIVATION_NAMES = ("relu", "leaky_relu", "prelu", "elu", "gelu", "gelu_tanh", "silu", "tanh", "identity")
+ACTIVATION_NAMES = (
+    "relu", "leaky_relu", "prelu", "elu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "softplus", "log_sigmoid",
+    "clamp", "selu", "celu", "mish", "softsign", "abs", "identity",
+)  # fmt: skip
 
 
 @st.composite

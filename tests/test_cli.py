@@ -10,7 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from axiompath import Explanation, cli
+from torch_geometric.nn import SAGEConv
+
+from axiompath import Explanation, cli, save_model
 from axiompath.errors import InputError
 
 ESCAPE = "\x1b"
@@ -111,16 +113,17 @@ def test_report_writes_a_file(call, files, tmp_path):
     assert "Expected a file in a folder that exists after --out" in error
 
 
-def test_check_reads_a_model_or_says_it_cannot(call, files):
-    import axiompath
-
-    code, text, error = call("check", *files[:2])
-    if hasattr(axiompath, "check"):
-        assert code == 0
-        assert "GCN" in text
-    else:
-        assert code == 2
-        assert "cannot check a model" in error
+def test_check_reads_a_model_or_says_it_cannot(call, files, tmp_path):
+    code, text, _ = call("check", *files[:2])
+    assert code == 0
+    assert "GCN" in text
+    assert "Read exactly" in text
+    code, text, _ = call("check", *files[:2], "--json")
+    assert json.loads(text)["readable"] is True
+    arguments = {"in_channels": 34, "out_channels": 4, "aggr": "max"}
+    code, text, _ = call("check", save_model(SAGEConv(**arguments), tmp_path / "max", arguments), files[1])
+    assert code == 2
+    assert "Cannot be read" in text
 
 
 def test_tables_and_ones_own_function_work_end_to_end(tmp_path):

@@ -15,7 +15,8 @@ from .errors import InputError
 from .explainer import Explainer
 from .explanation import Explanation
 from .files import load_model, match_graphs, read_graph, save_graph, save_model
-from .readers import UnreadableModel
+from .pyg import PyGAlgorithm
+from .readers import UnreadableModel, check, register_reader
 from .report import build_report, save_report
 from .selection import Selection, select
 from .states import KINDS
@@ -26,12 +27,15 @@ __all__ = [
     "Explainer",
     "Explanation",
     "InputError",
+    "PyGAlgorithm",
     "Selection",
     "UnreadableModel",
     "build_report",
+    "check",
     "load_model",
     "match_graphs",
     "read_graph",
+    "register_reader",
     "save_graph",
     "save_model",
     "save_report",

@@ -34,7 +34,8 @@ class Activation:
     name: str
     value: Callable[[FloatArray], FloatArray]
     derivative: Callable[[FloatArray], FloatArray]
-    piecewise_linear: bool = False
+    piecewise_linear: bool = False  # two lines that meet at 0
+    kinked: bool = False  # not smooth somewhere other than at 0
     constant: float = 0.0
 
     def rate(self, before: FloatArray, after: FloatArray) -> FloatArray:
@@ -46,6 +47,9 @@ class Activation:
         if self.piecewise_linear:
             # On one side of the kink the slope is a constant, exactly; across it nothing cancels.
             return np.where(apart & ~same_side, quotient, self.derivative(after))
+        if self.kinked:
+            # Quadrature would be wrong across a kink; the quotient's error, times the gap, is still of rounding size.
+            return np.where(apart, quotient, self.derivative(after))
         # Across 0 the two values have opposite signs and nothing cancels, so only short steps on one side need care.
         short = (np.abs(gap) < SHORT) & (same_side | ~apart)
         if not short.any():
@@ -123,3 +127,80 @@ def silu() -> Activation:
 def tanh() -> Activation:
     """Hyperbolic tangent."""
     return Activation("tanh", value=np.tanh, derivative=lambda z: 1 - np.tanh(z) ** 2)
+
+
+def sigmoid() -> Activation:
+    """1 / (1 + exp(-z)), which is 1/2 at 0."""
+    return Activation(
+        "sigmoid",
+        value=lambda z: 0.5 * np.tanh(0.5 * z),
+        derivative=lambda z: special.expit(z) * special.expit(-z),
+        constant=0.5,
+    )
+
+
+def softplus(beta: float = 1.0, threshold: float = 20.0) -> Activation:
+    """log(1 + exp(beta z)) / beta, and z itself beyond the threshold, as torch has it; log(2) / beta at 0."""
+    constant = np.log(2.0) / beta
+    return Activation(
+        "softplus",
+        value=lambda z: np.where(beta * z > threshold, z, np.logaddexp(0.0, beta * z) / beta) - constant,
+        derivative=lambda z: np.where(beta * z > threshold, 1.0, special.expit(beta * z)),
+        constant=constant,
+    )
+
+
+def log_sigmoid() -> Activation:
+    """log of the sigmoid, which is -log(2) at 0."""
+    return Activation(
+        "log_sigmoid",
+        value=lambda z: np.log(2.0) - np.logaddexp(0.0, -z),
+        derivative=lambda z: special.expit(-z),
+        constant=-np.log(2.0),
+    )
+
+
+def clamp(low: float = -np.inf, high: float = np.inf) -> Activation:
+    """Z held between two bounds: ReLU6, Hardtanh, torch.clamp."""
+    constant = float(np.clip(0.0, low, high))
+    return Activation(
+        "clamp",
+        value=lambda z: np.clip(z, low, high) - constant,
+        derivative=lambda z: ((z > low) & (z < high)).astype(np.float64),
+        kinked=True,
+        constant=constant,
+    )
+
+
+def selu() -> Activation:
+    """ELU with the two constants that keep mean and variance."""
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    return Activation(
+        "selu",
+        value=lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
+        derivative=lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
+    )
+
+
+def celu(alpha: float = 1.0) -> Activation:
+    """Z above 0, alpha * (exp(z / alpha) - 1) below."""
+    return Activation(
+        "celu",
+        value=lambda z: np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0) / alpha)),
+        derivative=lambda z: np.where(z > 0, 1.0, np.exp(np.minimum(z, 0.0) / alpha)),
+    )
+
+
+def mish() -> Activation:
+    """Z times tanh of its softplus."""
+
+    def slope(z: FloatArray) -> FloatArray:
+        gate = np.tanh(np.logaddexp(0.0, z))
+        return np.asarray(gate + z * (1 - gate**2) * special.expit(z))
+
+    return Activation("mish", value=lambda z: z * np.tanh(np.logaddexp(0.0, z)), derivative=slope)
+
+
+def softsign() -> Activation:
+    """Z / (1 + |z|)."""
+    return Activation("softsign", value=lambda z: z / (1 + np.abs(z)), derivative=lambda z: 1 / (1 + np.abs(z)) ** 2)

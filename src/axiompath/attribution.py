@@ -92,19 +92,17 @@ def attribute_paths(change: Change, found: PathSet) -> FloatArray:
 
 
 def split_by_target(change: Change, found: PathSet, contributions: FloatArray) -> Iterator[Attribution]:
-    """One Attribution a target, in the batch's order; they share the batch's arrays."""
+    """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
     ids = change.before.node_ids
-    if not np.array_equal(ids, np.arange(len(ids))):
-        found_paths = np.where(found.paths >= 0, ids[found.paths], -1)
-    else:
-        found_paths = found.paths
+    renamed = not np.array_equal(ids, np.arange(len(ids)))
     for i, target in enumerate(found.targets):
         rows = slice(found.indptr[i], found.indptr[i + 1])
+        paths = found.paths[rows]
         yield Attribution(
             int(ids[target]),
-            found_paths[rows],
-            contributions[rows],
-            found.kinds[rows],
+            np.where(paths >= 0, ids[paths], -1) if renamed else paths.copy(),
+            contributions[rows].copy(),
+            found.kinds[rows].copy(),
             change.before_pass.logits[target],
             change.after_pass.logits[target],
         )
@@ -114,8 +112,8 @@ def estimate_bytes(change: Change) -> FloatArray:
     """Upper bound on the memory that walking and attributing each node takes, [num_nodes]."""
     num_classes, num_hops = change.network.num_classes, change.network.num_hops
     layers = change.network.layers
-    # Contributions, paths, kinds and entries; the paths are copied once where nodes have numbers of their own.
-    total = count_paths(change).astype(np.float64) * (8 * num_classes + 16 * (num_hops + 1) + 9)
+    # Contributions, paths and kinds, twice because each target gets its own; entries.
+    total = count_paths(change).astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 8)
     product_above, peak = np.zeros(change.num_nodes), np.zeros(change.num_nodes)
     for t in range(len(layers) - 1, change.lowest_hop - 1, -1):
         suffixes, states = count_suffixes(change, t)

@@ -71,21 +71,17 @@ def demo(
 @app.command()
 def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = None, json: Json = False) -> None:
     """Can this model be read, module by module? Example: axiompath check demo/model demo/before.npz"""
-    import axiompath
-
     from .files import read_graph, read_model
+    from .readers import check as check_model
 
-    reading = getattr(axiompath, "check", None)
-    if reading is None:
-        raise InputError("This release of axiompath cannot check a model by itself; `axiompath explain` says why not.")
     with _users_input():
-        found = reading(read_model(model, weights), read_graph(graph, nodes).data)
-    readable = bool(getattr(found, "readable", True))
+        found = check_model(read_model(model, weights), read_graph(graph, nodes).data)
     if json:
-        _print_json({"readable": readable, "modules": found.to_frame().to_dict("records")})
+        modules = found.to_frame().to_dict("records")
+        _print_json({"readable": found.readable, "verdict": found.verdict, "modules": modules})
     else:
         Console().print(str(found), markup=False, highlight=False)
-    if not readable:
+    if not found.readable:
         raise typer.Exit(2)
 
 

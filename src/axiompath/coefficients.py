@@ -1,8 +1,11 @@
 """Snapshot -> sparse matrix of coefficients: how much node V takes of node U in one aggregation.
 
 A rule is a small frozen value with `matrix(snapshot, inputs)`, the coefficients a[V, U] as CSR [num_nodes,
-num_nodes], rows receiving. Equal rules give equal matrices on one snapshot unless they read the `inputs` (the hidden
-features that the layer receives, which attention needs); such a rule says `reads_inputs = True`.
+num_nodes], rows receiving. Equal rules give equal matrices on one snapshot unless they read the `inputs` (hidden
+features [num_nodes, width], which attention needs); such a rule says `reads_inputs = True`, compares by identity, and
+receives exactly the columns that its reader named. See attention.py for those.
+
+Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop.
 """
 
 from __future__ import annotations
@@ -16,12 +19,21 @@ from scipy import sparse
 from .activations import FloatArray, IntArray
 from .snapshot import Features, Snapshot
 
+SOURCE_TO_TARGET = "source_to_target"
+
 
 class Coefficients(Protocol):
     """What every rule offers."""
 
-    local: ClassVar[bool]  # only V = U: a path stays at its node
-    reads_inputs: ClassVar[bool]
+    @property
+    def local(self) -> bool:
+        """Only V = U: a path stays at its node."""
+        ...
+
+    @property
+    def reads_inputs(self) -> bool:
+        """Whether the coefficients depend on features."""
+        ...
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """a[V, U], [num_nodes, num_nodes]."""
@@ -37,7 +49,7 @@ class Identity:
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """1 on the diagonal of the nodes that are present."""
-        return _assemble(snapshot, *_loops(snapshot), np.ones(int(snapshot.present.sum())))
+        return diagonal(snapshot, np.ones(snapshot.num_nodes))
 
 
 @dataclass(frozen=True)
@@ -45,13 +57,44 @@ class Sum:
     """a[V, U] = the weight of the edge from U to V, or 1: element-wise sum of the incoming messages."""
 
     weighted: bool = False
-    flow: str = "source_to_target"
+    flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = False
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Adjacency, transposed so that rows receive."""
-        return _assemble(snapshot, *_edges(snapshot, self.weighted, self.flow))
+        return assemble(snapshot, *edges_of(snapshot, self.weighted, self.flow))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """a[V, U] = the weight of the edge from U to V, or 1, over the number of edges into V."""
+
+    weighted: bool = False
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Parallel edges count one by one."""
+        receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
+        count = np.bincount(receivers, minlength=snapshot.num_nodes)
+        return assemble(snapshot, receivers, senders, weights / count[receivers])
+
+
+@dataclass(frozen=True)
+class Degree:
+    """a[V, V] = the sum of the weights of the edges into V, or their number."""
+
+    weighted: bool = False
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The row sums of Sum, on the diagonal."""
+        receivers, _, weights = edges_of(snapshot, self.weighted, self.flow)
+        return diagonal(snapshot, np.bincount(receivers, weights=weights, minlength=snapshot.num_nodes))
 
 
 @dataclass(frozen=True)
@@ -60,42 +103,94 @@ class SymmetricNorm:
 
     weighted: bool = False
     self_loops: float | None = 1.0  # weight of the loop given to nodes that have none; None for no loops
-    flow: str = "source_to_target"
+    flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = False
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Loops added where wanted, then both ends divided by the root of their degree."""
-        receivers, senders, weights = _edges(snapshot, self.weighted, self.flow)
+        receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
         if self.self_loops is not None:
             # As in PyG, a node that already has a loop keeps its weight (the last one listed, if several).
             loop_weights = np.where(snapshot.present, self.self_loops, 0.0)
             is_loop = receivers == senders
             loop_weights[receivers[is_loop]] = weights[is_loop]
-            nodes, _ = _loops(snapshot)
-            receivers = np.concatenate([receivers[~is_loop], nodes])
-            senders = np.concatenate([senders[~is_loop], nodes])
-            weights = np.concatenate([weights[~is_loop], loop_weights[nodes]])
+            receivers, senders, weights = renew_loops(snapshot, receivers, senders, weights, loop_weights)
         degree = np.bincount(receivers, weights=weights, minlength=snapshot.num_nodes)
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = degree**-0.5
         scale[np.isinf(scale)] = 0.0
-        return _assemble(snapshot, receivers, senders, scale[senders] * weights * scale[receivers])
+        return assemble(snapshot, receivers, senders, scale[senders] * weights * scale[receivers])
 
 
-def _edges(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:
-    senders, receivers = snapshot.edge_index if flow == "source_to_target" else snapshot.edge_index[::-1]
-    if weighted and snapshot.edge_weight is not None:
-        return receivers, senders, snapshot.edge_weight
-    return receivers, senders, np.ones(len(senders))
+@dataclass(frozen=True)
+class TargetNorm:
+    """a[V, U] = 1/d, plus diag_lambda/d where V = U, d the number of edges into the edge's target, loops included.
+
+    ClusterGCN's normalisation; the edge's target is V, or U where messages flow against the edges.
+    """
+
+    diag_lambda: float = 0.0
+    single: bool = False  # rounded to float32, as PyG does whatever the model's dtype
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Every node gets one loop in place of its own."""
+        receivers, senders, ones = edges_of(snapshot, False, self.flow)
+        receivers, senders, _ = renew_loops(snapshot, receivers, senders, ones, np.ones(snapshot.num_nodes))
+        targets = receivers if self.flow == SOURCE_TO_TARGET else senders
+        dtype = np.float32 if self.single else np.float64
+        inverse = np.reciprocal(np.maximum(np.bincount(targets, minlength=snapshot.num_nodes), 1).astype(dtype))
+        weights = inverse[targets]
+        weights[receivers == senders] += dtype(self.diag_lambda) * inverse[snapshot.present]
+        return assemble(snapshot, receivers, senders, weights.astype(np.float64))
 
 
-def _loops(snapshot: Snapshot) -> tuple[IntArray, IntArray]:
+@dataclass(frozen=True)
+class GraphSize:
+    """a[V, V] = 1 / sqrt(number of nodes)."""
+
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Nodes of this snapshot alone are counted."""
+        return diagonal(snapshot, np.full(snapshot.num_nodes, float(snapshot.present.sum()) ** -0.5))
+
+
+def edges_of(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:
+    """Receivers, senders and weights (or ones) of all edges; parallel edges keep their order."""
+    senders, receivers = snapshot.edge_index if flow == SOURCE_TO_TARGET else snapshot.edge_index[::-1]
+    if not weighted or snapshot.edge_weight is None:
+        return receivers, senders, np.ones(len(senders))
+    # In one order whatever the user's: a sum of weights must not differ by rounding from one snapshot to the other.
+    order = np.lexsort((senders, receivers))
+    return receivers[order], senders[order], snapshot.edge_weight[order]
+
+
+def renew_loops(
+    snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray, loops: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """The edges with every self-loop taken away, then one with weight loops[V] given to each node that is present."""
+    others = receivers != senders
     nodes = np.flatnonzero(snapshot.present)
-    return nodes, nodes
+    return (
+        np.concatenate([receivers[others], nodes]),
+        np.concatenate([senders[others], nodes]),
+        np.concatenate([weights[others], loops[nodes]]),
+    )
 
 
-def _assemble(snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray) -> sparse.csr_array:
+def diagonal(snapshot: Snapshot, values: FloatArray | IntArray) -> sparse.csr_array:
+    """A local rule's matrix: values [num_nodes] of the nodes that are present."""
+    nodes = np.flatnonzero(snapshot.present)
+    return assemble(snapshot, nodes, nodes, values[nodes].astype(np.float64))
+
+
+def assemble(snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray) -> sparse.csr_array:
+    """CSR [num_nodes, num_nodes] of single coefficients; those of parallel edges add up."""
     shape = (snapshot.num_nodes, snapshot.num_nodes)
     matrix = sparse.coo_array((weights, (receivers, senders)), shape=shape).tocsr()
     matrix.sum_duplicates()

@@ -14,7 +14,7 @@ import torch
 from torch_geometric.data import Data
 
 from .activations import FloatArray, IntArray
-from .readers.recording import copy_model, run_model
+from .readers.running import copy_model, run_model
 
 
 def replay_edges(model: Any, base: Data, other: Data, target: int, paths: IntArray) -> FloatArray:

@@ -98,7 +98,9 @@ class Explainer:
         def attribute() -> Iterator[Attribution]:
             for batch in self._batches(rows):
                 found = walk_paths(self.change, batch)
-                yield from split_by_target(self.change, found, attribute_paths(self.change, found))
+                contributions = attribute_paths(self.change, found)
+                yield from split_by_target(self.change, found, contributions)
+                del found, contributions  # before the next batch is walked
 
         return attribute()
 
@@ -174,6 +176,7 @@ class Explainer:
             found = walk_paths(self.change, batch)
             contributions = attribute_paths(self.change, found)
             yield from self._named(choose_batch(self.change, found, contributions, question))
+            del found, contributions
 
     def _named(self, choices: list[Choice]) -> list[Explanation]:
         explanations = [choice.to_explanation(self.change, self._after) for choice in choices]

@@ -202,8 +202,9 @@ def take_sources(
 ):  # fmt: skip
     """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g)."""
     num_classes = product.shape[1]
-    g = np.empty((3, width))
-    v = np.empty(width)
+    # Rows 0 to 2: rate * message in each state. Row 3: their sum, weighted by factors, where several states meet.
+    g = np.zeros((4, width))
+    direct = len(source_channels) == 1 and has_rates
     for i in range(start, stop):
         p, e_above, w = parent[i], entry[i], node[i]
         for row in range(source_rows[i], source_rows[i] + num_sources[i]):
@@ -212,21 +213,28 @@ def take_sources(
             for state in range(3):
                 if not flags[i] >> state & 1:
                     continue
-                for d in range(width):
-                    g[state, d] = 0.0
+                if not direct:
+                    for d in range(width):
+                        g[state, d] = 0.0
                 for k in range(len(source_channels)):
                     column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
                     size = source_channels[k, 2]
-                    a_before, a_after = (
-                        source_before[e, source_channels[k, 3]],
-                        source_after[e, source_channels[k, 3]],
-                    )
-                    from_after = a_after if state == 1 else 0.0 if state == 2 else a_after
+                    a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
+                    from_after = a_after if state != 2 else 0.0
                     from_before = a_before if state == 2 else 0.0 if state == 1 else -a_before
                     if not differs[u]:
                         # One message in both snapshots: read it once.
                         from_after += from_before
                         from_before = 0.0
+                    if direct:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[state, low + d] = from_after * y_after[u, column + d] * rates[state, w, low + d]
+                        if from_before != 0.0:
+                            for n in range(size):
+                                d = np.uintp(n)
+                                g[state, low + d] += from_before * y_before[u, column + d] * rates[state, w, low + d]
+                        continue
                     if from_after != 0.0:
                         for n in range(size):
                             d = np.uintp(n)
@@ -235,7 +243,7 @@ def take_sources(
                         for n in range(size):
                             d = np.uintp(n)
                             g[state, low + d] += from_before * y_before[u, column + d]
-                if has_rates:
+                if has_rates and not direct:
                     for d in range(width):
                         g[state, d] *= rates[state, w, d]
             above_row = above_first[p]
@@ -245,33 +253,53 @@ def take_sources(
                 for k in range(len(channels)):
                     column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
                     rule = channels[k, 3]
-                    for d in range(size):
-                        v[d] = 0.0
+                    used, scale, num_used = 3, 0.0, 0
                     for state in range(3):
                         if flags[i] >> state & 1:
                             factor = _factor(
                                 above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule]
                             )
                             if factor != 0.0:
-                                for n in range(size):
-                                    v[n] += factor * g[state, low + np.uintp(n)]
-                    for j in range(0, num_classes - 3, 4):
+                                used, scale, num_used = state, factor, num_used + 1
+                    if num_used == 0:
+                        continue
+                    if num_used > 1:
+                        for n in range(size):
+                            g[3, low + np.uintp(n)] = 0.0
+                        for state in range(3):
+                            if flags[i] >> state & 1:
+                                factor = _factor(
+                                    above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                                )
+                                if factor != 0.0:
+                                    for n in range(size):
+                                        d = low + np.uintp(n)
+                                        g[3, d] += factor * g[state, d]
+                        used, scale = 3, 1.0
+                    # Four classes at a time, so that g is loaded once for all four; the last four may overlap.
+                    done = 0
+                    while done + 4 <= num_classes or (done < num_classes and num_classes >= 4):
+                        j = min(done, num_classes - 4)
                         s0 = s1 = s2 = s3 = 0.0
                         for n in range(size):
-                            d = column + np.uintp(n)
-                            s0 += product[above_row, j, d] * v[n]
-                            s1 += product[above_row, j + 1, d] * v[n]
-                            s2 += product[above_row, j + 2, d] * v[n]
-                            s3 += product[above_row, j + 3, d] * v[n]
-                        totals[row, j] += s0
-                        totals[row, j + 1] += s1
-                        totals[row, j + 2] += s2
-                        totals[row, j + 3] += s3
-                    for j in range(num_classes - num_classes % 4, num_classes):
+                            d, h = column + np.uintp(n), low + np.uintp(n)
+                            s0 += product[above_row, j, d] * g[used, h]
+                            s1 += product[above_row, j + 1, d] * g[used, h]
+                            s2 += product[above_row, j + 2, d] * g[used, h]
+                            s3 += product[above_row, j + 3, d] * g[used, h]
+                        if j >= done:
+                            totals[row, j] += scale * s0
+                        if j + 1 >= done:
+                            totals[row, j + 1] += scale * s1
+                        if j + 2 >= done:
+                            totals[row, j + 2] += scale * s2
+                        totals[row, j + 3] += scale * s3
+                        done = j + 4
+                    for j in range(done, num_classes):
                         s0 = 0.0
                         for n in range(size):
-                            s0 += product[above_row, j, column + np.uintp(n)] * v[n]
-                        totals[row, j] += s0
+                            s0 += product[above_row, j, column + np.uintp(n)] * g[used, low + np.uintp(n)]
+                        totals[row, j] += scale * s0
                 above_row += 1
 
 

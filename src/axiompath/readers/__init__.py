@@ -1,14 +1,26 @@
 """torch module + snapshots -> Network.
 
-recording.py     runs a copy of the model once on real data and writes down every step: Recording
+recording.py     every torch call on the features as a step: Recorder, Recording
+running.py       runs a copy of the model once on real data, recorded
 forms.py         an affine expression in values already computed: Form
-convolutions.py  one small function a convolution; a table from type to function
-functions.py     one small function a torch function; a table from name to function
-assembly.py      Recording -> forms -> layers -> Network
+bases.py         the values that the Network will hold, as they are found
+calls.py         what a reader of a module is given; the table of readers, and register_reader
+convolutions.py  one small function a convolution of one hop
+propagation.py   the same for convolutions of several hops
+attention.py     the same for attention
+norms.py         normalisation, as a module or a function
+elementwise.py   activations and dropout, by the function's name
+functions.py     one small function a torch function that is affine; a table by name
+refusals.py      modules that cannot be read, and why
+layout.py        bases -> layers
+assembly.py      Recording -> forms -> bases -> Network
 reading.py       the whole way in, and the check that the Network computes what the model computes
+checking.py      the same for one graph, as a table that never raises: ModelCheck
 """
 
+from .calls import Call, register_reader
+from .checking import ModelCheck, check
 from .reading import read_network
 from .recording import UnreadableModel
 
-__all__ = ["UnreadableModel", "read_network"]
+__all__ = ["Call", "ModelCheck", "UnreadableModel", "check", "read_network", "register_reader"]

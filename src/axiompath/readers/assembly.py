@@ -1,35 +1,60 @@
-"""Recording -> Network: recorded steps become forms, forms become layers.
-
-A base made of bases of level t - 1 and below lives in layer t. A base that a later layer still needs is passed
-through the layers between on columns of its own, by the identity.
-"""
+"""Recording -> Network: recorded steps become forms, forms become bases, bases are laid out in layers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
+from torch import nn
+from torch_geometric.nn import MessagePassing
 
-from ..activations import Activation
-from ..coefficients import Identity
-from ..network import Block, Channel, Layer, Network
-from .convolutions import READERS, Call
-from .forms import Form, base_form
-from .functions import ACTIVATIONS, FINAL, UNCHANGED, check_dropout
-from .recording import EDGE_INDEX, EDGE_WEIGHT, Recording, Ref, Step, UnreadableModel, X, place_of
+from ..network import Network
+from . import attention, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
+from .bases import Bases
+from .calls import READERS, Call, Reader
+from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
+from .forms import Form
+from .functions import AFFINE, Place, Value, form_of
+from .layout import lay_out
+from .recording import (
+    EDGE_INDEX,
+    EDGE_WEIGHT,
+    Recording,
+    Ref,
+    Step,
+    UnreadableModel,
+    X,
+    refs_in,
+)
+from .refusals import REASONS
+from .running import record_inner
 
-INPUT = 0
+
+@dataclass(frozen=True)
+class Note:
+    """How one step was read."""
+
+    where: str
+    operation: str
+    how: str
+    num_hops: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Base:
-    """A value held by layer `level`: an activated form, and where the recording has it."""
+EDGE_NAMES = ("edge_attr", "edge_features")
+EDGE_FEATURES = (
+    "was called with edge features, which are not a part of a path of nodes; "
+    "train without them, or put weights into edge_weight of a convolution that takes it."
+)
+UNREAD = "its reader does not know; leave it out."
 
-    form: Form | None  # None for the node features
-    activation: Activation | None
-    width: int
-    level: int
-    recorded: int | None
+# What AFFINE does is folded into neighbours, with these exceptions.
+NOTES = {
+    "layer_norm": "centred, then a coefficient of each node",
+    "rms_norm": "a coefficient of each node",
+    "stack": "layers to be added up",
+} | dict.fromkeys(("contiguous", "clone", "detach", "to", "float", "double", "data"), "nothing")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,136 +65,216 @@ class Reading:
     logits: Ref
 
 
+def leaves() -> tuple[type, ...]:
+    """Modules that are read as a whole rather than looked into."""
+    return (*READERS, *REASONS)
+
+
 class Assembler:
     """Turns the steps of one recording, in order, into forms and bases."""
 
-    def __init__(self, num_features: int) -> None:
-        self.bases = [Base(None, None, num_features, 0, None)]
-        self.forms: dict[Ref, Form] = {X: base_form(INPUT, num_features, "x")}
+    def __init__(self, recording: Recording, bases: Bases, x: Form, notes: list[Note], inner: bool = False) -> None:
+        self.recording = recording
+        self.bases = bases
+        self.values: dict[Ref, Value] = {X: x}
         self.final: dict[Ref, Ref] = {}  # a dropped softmax -> the logits it was given
+        self.uses = Counter(ref for step in recording.steps for ref in refs_in((step.args, step.kwargs)))
+        self.edges = {EDGE_INDEX, EDGE_WEIGHT}  # and what was made of them alone
+        self.notes = notes
+        self.inner = inner  # the values of an inner network's recording are of no meaning
 
-    def add_base(self, form: Form, activation: Activation | None, recorded: Ref | None) -> Form:
-        """Make the (activated) form a value of its own, one layer above all that it is made of."""
-        level = 1 + max((self.bases[term.base].level for term in form.terms), default=0)
-        self.bases.append(Base(form, activation, form.width, level, recorded.index if recorded else None))
-        return base_form(len(self.bases) - 1, form.width, form.name)
-
-    def form_of(self, argument: object, step: Step) -> Form:
-        """The form of a step's argument."""
-        if isinstance(argument, Ref) and argument in self.forms:
-            return self.forms[argument]
-        if isinstance(argument, Ref) and argument in self.final:
-            raise UnreadableModel(
-                f"{place_of(step.where, step.operation)}: works on probabilities; only a softmax at the very end of "
-                "a model can be read."
-            )
-        raise UnreadableModel(
-            f"{place_of(step.where, step.operation)}: expected node features as its input "
-            f"(got {'the edges' if argument in (EDGE_INDEX, EDGE_WEIGHT) else type(argument).__name__})."
-        )
+    def read_all(self) -> Ref:
+        """Read every step; returns which value holds the logits."""
+        for step in self.recording.steps:
+            self.read(step)
+        return self.final.get(self.recording.output, self.recording.output)
 
     def read(self, step: Step) -> None:
-        """Add the form of one step."""
-        name = place_of(step.where, step.operation)
-        function = step.operation.rstrip("_") if not step.operation.startswith("__") else step.operation
+        """Add the values of one step; a refusal says in which module."""
+        try:
+            self.read_step(step)
+        except UnreadableModel as refusal:
+            refusal.where = step.where if refusal.where is None else refusal.where
+            raise
+        except MemoryError:
+            raise
+        except Exception as error:
+            # A call that our tables do not foresee must not look like a fault of the user's.
+            reason = str(error) if isinstance(error, Unsupported) else f"cannot be read as it was called ({error})."
+            named = UnreadableModel(f"{step.name}: {reason}")
+            named.where = step.where
+            raise named from error
+
+    def read_step(self, step: Step) -> None:
+        """Find out what kind of step it is."""
+        operation = step.operation
+        function = operation if operation.startswith("__") else operation.rstrip("_")
+        if refs_in((step.args, step.kwargs)) <= self.edges:
+            self.edges.update(step.outputs)  # refused where features meet them
+            return
         if step.module is not None:
-            self.forms[step.output] = self.read_module(step, name)
+            self.keep(step.outputs[0], self.read_module(step, step.module))
+            return
+        args, kwargs = self.resolve(step.args), self.resolve(step.kwargs)
+        if not args and "input" in kwargs:
+            args = (kwargs.pop("input"),)
+        if "dropout" in function:
+            check_dropout(*args, **kwargs)
+            self.write(step, AFFINE["clone"](self.place(step), args[0]), "nothing at evaluation")
         elif function in ACTIVATIONS:
-            argument = step.args[0] if step.args else step.kwargs["input"]
-            kwargs = {key: value for key, value in step.kwargs.items() if key != "input"}
-            activation = ACTIVATIONS[function](argument, *step.args[1:], **kwargs)
-            self.forms[step.output] = self.add_base(self.form_of(argument, step), activation, step.output)
-        elif "dropout" in function:
-            check_dropout(name, *step.args, **step.kwargs)
-            self.forms[step.output] = self.form_of(step.args[0], step)
-        elif function in UNCHANGED:
-            self.forms[step.output] = self.form_of(step.args[0], step)
+            activation = ACTIVATIONS[function](*args, **kwargs)
+            recorded = None if self.inner else step.outputs[0].index
+            self.write(step, self.bases.add(form_of(args[0]), activation, recorded), f"activation {function}")
         elif function in FINAL:
-            self.form_of(step.args[0], step)
-            self.final[step.output] = step.args[0]
+            if self.inner:
+                raise Unsupported("a softmax inside a convolution is no affine map and no activation; leave it out.")
+            check_final(*args, **kwargs)
+            given = step.args[0] if step.args else step.kwargs["input"]
+            form_of(self.resolve(given))
+            self.final[step.outputs[0]] = given
+            self.notes.append(Note(step.where, operation, "dropped: explanations speak of logits"))
+        elif function in AFFINE:
+            how = NOTES.get(function, "affine, folded into what comes before or after")
+            self.write(step, AFFINE[function](self.place(step), *args, **kwargs), how)
         else:
-            raise UnreadableModel(
-                f"{name}: the function `{step.operation}` on node features or edges cannot be read; supported are "
-                f"convolutions of type {', '.join(sorted(t.__name__ for t in READERS))}, dropout and the activations "
-                f"{', '.join(sorted(ACTIVATIONS))}."
+            raise Unsupported(
+                f"the function `{operation}` on node features or edges cannot be read; supported are convolutions of "
+                f"type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
+                "concatenations and linear maps. Move it out of the model, or into a module with a registered reader."
             )
 
-    def read_module(self, step: Step, name: str) -> Form:
-        """A convolution: find its reader by exact type, check how it was called."""
-        reader = READERS.get(type(step.module))
-        if step.module is None or reader is None:
-            raise UnreadableModel(
-                f"{name}: no reader for this message-passing layer; supported are "
-                f"{', '.join(sorted(t.__name__ for t in READERS))}."
+    def write(self, step: Step, result: Value | tuple[Form, ...], how: str) -> None:
+        """Note down what a step gave."""
+        results = result if isinstance(result, tuple) else (result,)
+        if len(results) != len(step.outputs):
+            raise Unsupported(f"expected {len(results)} results (got {len(step.outputs)}).")
+        for output, value in zip(step.outputs, results, strict=True):
+            self.keep(output, value)
+        self.notes.append(Note(step.where, step.operation, how))
+
+    def keep(self, output: Ref, value: Value) -> None:
+        """Remember a value; one that several steps use is made a base, rather than carrying its sources on to each."""
+        if isinstance(value, Form) and self.uses[output] > 1 and not self.bases.is_light(value):
+            value = self.bases.hold(value, None if self.inner else output.index)
+        self.values[output] = value
+
+    def place(self, step: Step) -> Place:
+        """What a function may need to know besides its arguments."""
+        shape = self.recording.values[step.outputs[0].index].shape if step.outputs else ()
+        return Place(self.bases, self.recording.num_nodes, tuple(shape))
+
+    def resolve(self, argument: Any) -> Any:
+        """The argument with every Ref in it replaced by what it stands for."""
+        if isinstance(argument, (tuple, list)):
+            parts = [self.resolve(part) for part in argument]
+            return parts if isinstance(argument, list) else tuple(parts)
+        if isinstance(argument, dict):
+            return {key: self.resolve(part) for key, part in argument.items()}
+        if not isinstance(argument, Ref):
+            return argument
+        if argument in self.final:
+            raise Unsupported("works on probabilities; only a softmax at the very end of a model can be read.")
+        if argument not in self.values:
+            raise Unsupported(
+                "works on the edges; edges that the model adds, drops or weighs itself cannot be read, so change "
+                "them in the data before."
             )
-        arguments = dict(zip(("x", "edge_index", "edge_weight"), step.args, strict=False)) | step.kwargs
-        if arguments.get("edge_index") != EDGE_INDEX:
-            raise UnreadableModel(
-                f"{name}: expected the edge_index that the model was given (got another one); "
-                "edges that the model adds or drops itself cannot be read."
+        value = self.values[argument]
+        return self.bases.latest(value) if isinstance(value, Form) else value
+
+    def read_module(self, step: Step, module: nn.Module) -> Form:
+        """A module that is read as a whole: find its reader by exact type, check how it was called."""
+        if type(module) in REASONS:
+            raise Unsupported(REASONS[type(module)])
+        reader = READERS.get(type(module))
+        if reader is None:
+            raise Unsupported(
+                f"no reader for this message-passing layer; supported are {supported_modules()}. "
+                "Use one of those, or add a reader with axiompath.register_reader."
+            )
+        arguments = inspect.signature(type(module).forward).bind(module, *step.args, **step.kwargs).arguments
+        (_, features), *rest = list(arguments.items())[1:]
+        others = dict(rest)
+        if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
+            features = features[0]
+        form = form_of(self.resolve(features))
+        if isinstance(module, MessagePassing):
+            self.check_edges(others)
+            # What is aggregated and what skips the aggregation are the same value then.
+            form = form if form.is_pure else self.bases.hold(form)
+        weighted = others.pop("edge_weight", None) is not None
+        others = {name: value for name, value in others.items() if value is not EDGE_INDEX}
+        hops = self.bases.num_hops(form)
+        given = {name: self.resolve_or_keep(value) for name, value in others.items() if value is not None}
+        call = Call(form, weighted, step.name, given, self.bases, self.read_inner(step))
+        result = replace(self.call_reader(reader, module, call), name=step.name)
+        for name in given.keys() - call.taken:
+            raise Unsupported(EDGE_FEATURES if name in EDGE_NAMES else f"was called with `{name}`, which {UNREAD}")
+        if len(step.outputs) != 1:
+            raise Unsupported("returns more than its features; call it so that it returns them alone.")
+        kind = "convolution" if isinstance(module, MessagePassing) else "read as a whole"
+        self.notes.append(Note(step.where, step.operation, kind, self.bases.num_hops(result) - hops))
+        return result
+
+    def call_reader(self, reader: Reader, module: nn.Module, call: Call) -> Form:
+        """A registered reader may be anyone's, so what goes wrong in it is named."""
+        try:
+            result: object = reader(module, call)
+        except (UnreadableModel, Unsupported):
+            raise
+        except Exception as error:
+            raise Unsupported(f"its reader failed: {type(error).__name__}: {error}") from error
+        if not isinstance(result, Form):
+            raise Unsupported(f"its reader returned {type(result).__name__}, expected a Form.")
+        return result
+
+    def check_edges(self, arguments: dict[str, Any]) -> None:
+        """Edges and their weights must be those that the model was given."""
+        named = {"edge_index": arguments["edge_index"]} if "edge_index" in arguments else arguments
+        if not any(value is EDGE_INDEX for value in named.values()):
+            raise Unsupported(
+                "expected the edge_index that the model was given (got another one); "
+                "edges that the model adds or drops itself cannot be read, so change them in the data before."
             )
         weight = arguments.get("edge_weight")
-        if weight is not None and weight != EDGE_WEIGHT:
-            raise UnreadableModel(
-                f"{name}: expected the edge_weight that the model was given, or none (got another one)."
-            )
-        form = self.form_of(arguments.get("x"), step)
-        x = form if form.is_base else self.add_base(form, None, None)
-        return reader(step.module, Call(x, weight is not None, name))
+        if weight is not None and weight is not EDGE_WEIGHT:
+            raise Unsupported("expected the edge_weight that the model was given, or none (got another one).")
+
+    def resolve_or_keep(self, argument: Any) -> Any:
+        """A further argument of a module: features as a form, whatever else as it came."""
+        return self.resolve(argument) if isinstance(argument, Ref) and argument in self.values else argument
+
+    def read_inner(self, step: Step) -> Any:
+        """How a reader has a network inside its module read."""
+
+        def read(inner: Any, form: Form, name: str) -> Form:
+            dotted = f"{step.where}.{name}" if step.where else name
+            recording = record_inner(inner, form.width, self.recording.dtype, leaves(), dotted)
+            inside = Assembler(recording, self.bases, form, self.notes, inner=True)
+            return form_of(inside.values[inside.read_all()])
+
+        return read
 
 
-def assemble_network(recording: Recording, num_features: int) -> Reading:
-    """Read every step, then lay the bases out in layers."""
-    assembler = Assembler(num_features)
-    for step in recording.steps:
-        assembler.read(step)
-    logits = assembler.final.get(recording.output, recording.output)
-    if logits not in assembler.forms:
+def assemble_network(recording: Recording, num_features: int, notes: list[Note] | None = None) -> Reading:
+    """Read every step, then lay the bases out in layers; `notes` are written as the reading goes on."""
+    bases = Bases(num_features)
+    notes = [] if notes is None else notes
+    assembler = Assembler(recording, bases, bases.features, notes)
+    logits = assembler.read_all()
+    if logits not in assembler.values:
         raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got its edges).")
+    result = assembler.values[logits]
+    if not isinstance(result, Form):
+        raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
     # One more base even where the last step was an activation: the last layer is the identity.
-    assembler.add_base(assembler.forms[logits], None, logits)
-    network = Network(_lay_out(assembler.bases), num_features)
+    bases.add(result, None, logits.index)
+    network = Network(lay_out(bases.all), num_features)
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
     return Reading(network, logits)
 
 
-def _lay_out(bases: list[Base]) -> tuple[Layer, ...]:
-    depth = bases[-1].level
-    last_use = [0] * len(bases)
-    for base in bases[1:]:
-        assert base.form is not None
-        for term in base.form.terms:
-            last_use[term.base] = max(last_use[term.base], base.level)
-    last_use[-1] = depth
-    layers: list[Layer] = []
-    columns = {INPUT: slice(0, bases[INPUT].width)}
-    for level in range(1, depth + 1):
-        held = [
-            i
-            for i, base in enumerate(bases)
-            if (base.level == level and last_use[i] >= level) or (base.level < level < last_use[i])
-        ]
-        ends = np.cumsum([bases[i].width for i in held])
-        places = {i: slice(int(end) - bases[i].width, int(end)) for i, end in zip(held, ends, strict=True)}
-        layers.append(_make_layer(bases, level, places, columns, int(ends[-1])))
-        columns = places
-    return tuple(layers)
-
-
-def _make_layer(
-    bases: list[Base], level: int, places: dict[int, slice], columns: dict[int, slice], width: int
-) -> Layer:
-    channels: list[Channel] = []
-    blocks: list[Block] = []
-    bias = np.zeros(width)
-    for i, outputs in places.items():
-        base = bases[i]
-        if base.form is None or base.level < level:
-            channels.append(Channel(Identity(), None, columns[i], outputs))
-            continue
-        channels += [Channel(term.coefficients, term.weight, columns[term.base], outputs) for term in base.form.terms]
-        if base.form.bias is not None:
-            bias[outputs] = base.form.bias
-        blocks.append(Block(outputs, base.activation, base.form.name, base.recorded))
-    return Layer(tuple(channels), bias if bias.any() else None, tuple(blocks), width)
+def supported_modules() -> str:
+    """Names of all modules with a reader."""
+    return ", ".join(sorted(kind.__name__ for kind in READERS))

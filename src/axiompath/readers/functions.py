@@ -1,47 +1,333 @@
 """torch function -> what it does to forms: tables by the function's name.
 
-`relu`, `F.relu`, `Tensor.relu_` and `nn.ReLU` all arrive here under one name, so each needs one line.
+`relu`, `F.relu`, `Tensor.relu_` and `nn.ReLU` all arrive here under one name, so each needs one line. A function of
+the table AFFINE takes the call's own arguments, with a Form wherever the features were, so that defaults and keywords
+mean what they mean in torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
-from .. import activations
-from ..activations import Activation
-from .recording import UnreadableModel
+from ..activations import FloatArray
+from .bases import Bases
+from .calls import array, vector
+from .elementwise import Unsupported
+from .forms import Form, concatenate
+from .norms import ALL_NODES, normalise_nodes, standardise
 
 
-def _prelu(x: Any, weight: torch.Tensor) -> Activation:
-    return activations.prelu(weight.detach().double().numpy().copy())
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Forms of one width along a new dimension of their own: the layers that a model is about to add up."""
+
+    forms: tuple[Form, ...]
+    dim: int  # 0, 1 or 2
 
 
-# Each takes the call's own arguments, so defaults and keywords mean what they mean in torch.
-ACTIVATIONS: dict[str, Callable[..., Activation]] = {
-    "relu": lambda x, inplace=False: activations.relu(),
-    "leaky_relu": lambda x, negative_slope=0.01, inplace=False: activations.leaky_relu(negative_slope),
-    "prelu": _prelu,
-    "elu": lambda x, alpha=1.0, inplace=False: activations.elu(alpha),
-    "gelu": lambda x, approximate="none": activations.gelu(approximate),
-    "silu": lambda x, inplace=False: activations.silu(),
-    "tanh": lambda x: activations.tanh(),
-}
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a function is called: what it may add bases to, and the shape of what it gave."""
 
-# Functions that leave their first argument as it is, in eval mode.
-UNCHANGED = {"contiguous", "clone", "detach", "to", "float", "double", "type_as", "requires_grad_"}
-
-# Dropped at the end of a model: explanations speak of logits.
-FINAL = {"log_softmax", "softmax"}
+    bases: Bases
+    num_nodes: int
+    shape: tuple[int, ...]
 
 
-def check_dropout(name: str, *args: Any, **kwargs: Any) -> None:
-    """Dropout does nothing at evaluation; one that stays active makes the model random."""
-    settings = dict(zip(("x", "p", "training", "inplace"), args, strict=False)) | kwargs
-    if settings.get("training", True) and settings.get("p", 0.5) > 0:
-        raise UnreadableModel(
-            f"{name}: dropout is active although the model is in eval mode, so its output is random; "
-            "pass `training=self.training`."
+Value: TypeAlias = Form | Stack
+
+
+def form_of(value: Any) -> Form:
+    """The value, if it is one row of features a node."""
+    if isinstance(value, Form):
+        return value
+    raise Unsupported(
+        "expected features of shape [num_nodes, width] as its input "
+        f"(got {'stacked layers' if isinstance(value, Stack) else type(value).__name__})."
+    )
+
+
+def constant_of(value: Any) -> float | FloatArray:
+    """A number, or one number a feature; what differs from node to node is no constant of the model."""
+    if not isinstance(value, torch.Tensor):
+        return float(value)
+    values = array(value)
+    if values.size == 1:
+        return float(values.item())
+    rows = values.reshape(-1, values.shape[-1])
+    if values.ndim > 2 or (rows != rows[0]).any():
+        raise Unsupported(
+            f"combines features with a tensor of shape {tuple(values.shape)} that belongs to single nodes, which the "
+            "other snapshot may not have; make it a part of `x`."
         )
+    return np.asarray(rows[0])
+
+
+def _broadcast(form: Form, other: Form | float | FloatArray) -> Form:
+    """A single column is repeated where the other side has more, as torch does."""
+    width = other.width if isinstance(other, Form) else np.size(other)
+    return form @ np.ones((1, width)) if form.width == 1 < width else form
+
+
+def add(place: Place, x: Any, y: Any, *, alpha: float = 1.0) -> Value:
+    """x + alpha y."""
+    if not isinstance(x, Form):
+        return add(place, mul(place, y, alpha), x)
+    form = form_of(x)
+    other = form_of(y) * alpha if isinstance(y, (Form, Stack)) else alpha * constant_of(y)
+    form = _broadcast(form, other)
+    return form + (_broadcast(other, form) if isinstance(other, Form) else other)
+
+
+def sub(place: Place, x: Any, y: Any, *, alpha: float = 1.0) -> Value:
+    """x - alpha y."""
+    return add(place, x, y, alpha=-alpha)
+
+
+def mul(place: Place, x: Any, y: Any) -> Value:
+    """x times a constant."""
+    if not isinstance(x, (Form, Stack)):
+        x, y = y, x
+    if isinstance(y, (Form, Stack)):
+        raise Unsupported(
+            "multiplies two values that both depend on the features; the share of a path in a product of two is not "
+            "defined. Replace the product by a sum, a Linear layer or attention."
+        )
+    if isinstance(x, Stack):
+        return _scale_stack(x, y)
+    constant = constant_of(y)
+    return _broadcast(form_of(x), constant) * constant
+
+
+def div(place: Place, x: Any, y: Any, *, rounding_mode: str | None = None) -> Value:
+    """x over a constant."""
+    if isinstance(y, (Form, Stack)) or rounding_mode is not None:
+        raise Unsupported("divides by features, or rounds; only features over a constant can be read.")
+    return mul(place, x, 1.0 / (y.detach().double() if isinstance(y, torch.Tensor) else y))
+
+
+def matmul(place: Place, x: Any, weight: Any) -> Form:
+    """x @ weight."""
+    if not isinstance(weight, torch.Tensor) or weight.dim() != 2:
+        raise Unsupported(
+            "expected features times a matrix of the model (got another product); a matrix on the left of the features "
+            "mixes nodes, which only a convolution may."
+        )
+    return form_of(x) @ array(weight)
+
+
+def linear(place: Place, input: Any, weight: Any, bias: Any = None) -> Form:
+    """x @ weight' + bias."""
+    return matmul(place, input, weight.t() if isinstance(weight, torch.Tensor) else weight) + vector(bias)
+
+
+def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
+    """Features side by side; constants among them become columns of one value."""
+    if dim not in (1, -1):
+        raise Unsupported("puts nodes below one another; only features can be concatenated, along the last dimension.")
+    empty = Form((), None, 0, "x")
+    parts = []
+    for part in tensors:
+        if isinstance(part, torch.Tensor):
+            width = part.shape[-1]
+            parts.append(Form((), np.broadcast_to(constant_of(part), (width,)).copy(), width, "x"))
+        else:
+            parts.append(form_of(part))
+    return concatenate(parts or [empty])
+
+
+def stack(place: Place, tensors: Sequence[Any], dim: int = 0) -> Stack:
+    """Layers to be added up."""
+    return Stack(tuple(form_of(part) for part in tensors), dim % 3)
+
+
+def total(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Form:
+    """The sum of stacked layers, or of a node's own features."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim or ())
+    if isinstance(x, Stack) and len(dims) == 1 and dims[0] % 3 == x.dim and not keepdim:
+        return sum(x.forms[1:], x.forms[0])
+    if isinstance(x, Form) and dims in ((1,), (-1,)) and keepdim:
+        return x @ np.ones((x.width, 1))
+    if isinstance(x, Form) and dims in ((1,), (-1,)):
+        raise Unsupported("drops a dimension; pass keepdim=True, or leave the sum over features to a Linear layer.")
+    raise Unsupported(
+        "adds up over nodes, so every node would have a path to every other and a model of whole graphs is not a "
+        "model of nodes; leave pooling out, and explain the predictions of nodes."
+    )
+
+
+def mean(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Form:
+    """The mean of stacked layers, or of a node's own features."""
+    form = total(place, x, dim, keepdim)
+    return form * (1.0 / (len(x.forms) if isinstance(x, Stack) else x.width))
+
+
+def chunk(place: Place, x: Any, chunks: int, dim: int = 0) -> tuple[Form, ...]:
+    """Ranges of columns, nearly equal."""
+    return split(place, x, -(-form_of(x).width // chunks), dim)
+
+
+def split(place: Place, x: Any, split_size: Any, dim: int = 0) -> tuple[Form, ...]:
+    """Ranges of columns of the given sizes."""
+    form = form_of(x)
+    if dim not in (1, -1):
+        raise Unsupported("splits the nodes; only features can be split, along the last dimension.")
+    step = split_size if isinstance(split_size, int) else None
+    sizes = [min(step, form.width - i) for i in range(0, form.width, step)] if step else list(split_size)
+    ends = np.cumsum(sizes)
+    return tuple(form.select(np.arange(end - size, end)) for end, size in zip(ends, sizes, strict=True))
+
+
+def get_item(place: Place, x: Any, index: Any) -> Form:
+    """x[:, columns]."""
+    form = form_of(x)
+    whole = (slice(None), Ellipsis)
+    if isinstance(index, tuple) and len(index) == 2 and any(index[0] is w or index[0] == w for w in whole):
+        columns = np.arange(form.width)[np.asarray(index[1]) if not isinstance(index[1], slice) else index[1]]
+        if columns.ndim == 1:
+            return form.select(columns)
+    raise Unsupported("picks nodes, or drops a dimension; only a choice of columns, x[:, a:b], can be read.")
+
+
+def reshape(place: Place, x: Any, *_: Any, **__: Any) -> Form:
+    """Shapes that leave everything as it was."""
+    form = form_of(x)
+    if place.shape == (place.num_nodes, form.width):
+        return form
+    raise Unsupported(f"gives features another shape, {place.shape}; only [num_nodes, width] can be read.")
+
+
+def batch_norm(
+    place: Place, input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Form:  # fmt: skip
+    """Affine with the statistics that training has left."""
+    if training or running_mean is None or running_var is None:
+        raise Unsupported(ALL_NODES + " (BatchNorm needs track_running_stats=True.)")
+    return standardise(form_of(input), array(running_mean), array(running_var), eps, vector(weight), vector(bias))
+
+
+def layer_norm(
+    place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    *, centred: bool = True,
+) -> Form:  # fmt: skip
+    """Over the features of each node."""
+    form = form_of(input)
+    if tuple(normalized_shape) != (form.width,):
+        raise Unsupported(f"normalises over {tuple(normalized_shape)}; only the features of a node can be read.")
+    return normalise_nodes(place.bases, form, eps, vector(weight), vector(bias), centred)
+
+
+def rms_norm(place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None) -> Form:
+    """LayerNorm without centring."""
+    if eps is None:
+        raise Unsupported("leaves eps to the dtype; give it a number.")
+    return layer_norm(place, input, normalized_shape, weight, None, eps, centred=False)
+
+
+def add_product(place: Place, input: Any, mat1: Any, mat2: Any) -> Value:
+    """input + mat1 @ mat2."""
+    return add(place, matmul(place, mat1, mat2), input)
+
+
+def _scale_stack(layers: Stack, factor: Any) -> Stack:
+    """Each layer times its own constant; the factor is a number or a tensor that torch would broadcast."""
+    if not isinstance(factor, torch.Tensor):
+        return Stack(tuple(form * float(factor) for form in layers.forms), layers.dim)
+    shape = (1,) * (3 - factor.dim()) + tuple(factor.shape)
+    nodes = 1 if layers.dim == 0 else 0
+    if len(shape) != 3 or shape[nodes] != 1:
+        raise Unsupported("multiplies stacked layers by something that differs from node to node.")
+    parts = (
+        factor.detach()
+        .reshape(shape)
+        .expand(*(len(layers.forms) if dim == layers.dim else size for dim, size in enumerate(shape)))
+    )
+    return Stack(
+        tuple(form * constant_of(parts.select(layers.dim, i)) for i, form in enumerate(layers.forms)), layers.dim
+    )
+
+
+def unchanged(place: Place, x: Any, *args: Any, **kwargs: Any) -> Form:
+    """Functions that leave their first argument as it is."""
+    for setting in (*args, *kwargs.values()):
+        if isinstance(setting, torch.dtype) and not setting.is_floating_point:
+            raise Unsupported(f"rounds features to {setting}; keep them floating-point numbers.")
+    return form_of(x)
+
+
+def _refuse(reason: str) -> Callable[..., Form]:
+    def refuse(*_: Any, **__: Any) -> Form:
+        raise Unsupported(reason)
+
+    return refuse
+
+
+_same = (
+    "contiguous",
+    "clone",
+    "detach",
+    "to",
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "type",
+    "type_as",
+    "cpu",
+    "data",
+    "requires_grad",
+    "retain_grad",
+)
+_shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
+_extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
+_scatters = ("scatter", "scatter_add", "scatter_reduce", "index_add", "index_reduce", "segment_reduce")
+
+AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
+    "add": add,
+    "sub": sub,
+    "subtract": sub,
+    "__rsub__": lambda place, x, y: sub(place, y, x),
+    "rsub": lambda place, x, y: sub(place, y, x),
+    "neg": lambda place, x: -form_of(x),
+    "mul": mul,
+    "multiply": mul,
+    "div": div,
+    "true_divide": div,
+    "matmul": matmul,
+    "mm": matmul,
+    "addmm": add_product,
+    "linear": linear,
+    "cat": cat,
+    "concat": cat,
+    "concatenate": cat,
+    "hstack": lambda place, tensors: cat(place, tensors, 1),
+    "stack": stack,
+    "sum": total,
+    "mean": mean,
+    "chunk": chunk,
+    "split": split,
+    "__getitem__": get_item,
+    "batch_norm": batch_norm,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    **dict.fromkeys(_same, unchanged),
+    **dict.fromkeys(_shapes, reshape),
+    **dict.fromkeys(
+        _extremes,
+        _refuse("a maximum is not a weighted sum, so it does not split into paths; use a sum, a mean or attention."),
+    ),
+    **dict.fromkeys(
+        _scatters,
+        _refuse("adds up nodes outside of a convolution; put it into a MessagePassing module and register a reader."),
+    ),
+    "normalize": _refuse(
+        "divides every node's features by their length, a coefficient without a bound near 0; use a LayerNorm."
+    ),
+    "__setitem__": _refuse("writes into a part of a tensor; build the new one with torch.cat or torch.where instead."),
+}

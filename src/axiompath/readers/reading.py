@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 from ..activations import IntArray
 from ..network import ForwardPass, Network, run_network
 from ..snapshot import Snapshot
-from .assembly import assemble_network
-from .convolutions import READERS
-from .recording import Recording, UnreadableModel, copy_model, record_model
+from .assembly import assemble_network, leaves
+from .recording import Recording, UnreadableModel
+from .running import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -27,15 +27,14 @@ def read_network(
     `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run.
     """
     duplicate = copy_model(model)
-    leaves = tuple(READERS)
-    recording = record_model(duplicate, before_data, leaves)
+    recording = record_model(duplicate, before_data, leaves())
     reading = assemble_network(recording, before.x.shape[1])
     passes = []
     for name, snapshot, data in (("before", before, before_data), ("after", after, after_data)):
         if name == "after":
-            recording = record_model(duplicate, data, leaves)
+            recording = record_model(duplicate, data, leaves())
         computed = run_network(reading.network, snapshot)
-        _check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
+        check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
         passes.append(computed)
     return reading.network, passes[0], passes[1]
 
@@ -49,9 +48,10 @@ def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:
     return np.asarray(order[np.searchsorted(snapshot.node_ids, np.asarray(n_id), sorter=order)], dtype=np.int64)
 
 
-def _check_values(
+def check_values(
     network: Network, computed: ForwardPass, recording: Recording, rows: IntArray | slice, name: str
 ) -> None:
+    """Compare every value that both the Network and the recording hold; `name` says on which snapshot."""
     tolerance = TOLERANCES.get(recording.dtype, HALF_TOLERANCE)
     for t, layer in enumerate(network.layers):
         h = layer.activate(computed.z[t])
@@ -66,6 +66,8 @@ def _check_values(
                 )
             expected = theirs.double().numpy()
             ours = h[rows][:, block.outputs]
+            if block.activation is not None:
+                ours = ours + block.activation.constant
             if expected.shape != ours.shape:
                 raise UnreadableModel(
                     f"{block.name}: expected output of shape {ours.shape} on `{name}` (got {expected.shape}); "
@@ -77,5 +79,6 @@ def _check_values(
                 raise UnreadableModel(
                     f"{block.name} is the first layer that was read wrongly: on `{name}` its output differs from the "
                     f"model's own by {error:.1e} relative (allowed {tolerance:.0e}), so no explanation would be true; "
-                    "please report the layer and its settings."
+                    "a model that keeps a cache of its own or looks at the graph's size does that, and so does a wrong "
+                    "reader; if it is neither, please report the layer and its settings."
                 )

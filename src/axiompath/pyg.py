@@ -1,0 +1,84 @@
+"""torch_geometric.explain -> AxiomPath: the way in for code that already uses PyG's Explainer.
+
+    explainer = torch_geometric.explain.Explainer(
+        model, algorithm=PyGAlgorithm(before, budget=10), explanation_type="model", edge_mask_type="object",
+        model_config=dict(mode="multiclass_classification", task_level="node", return_type="raw"),
+    )
+    explanation = explainer(after.x, after.edge_index, index=17)
+
+PyG's masks lie between 0 and 1, so the edge mask is the size of what the chosen paths over an edge contribute to the
+predicted class, relative to the largest. The signed numbers are in `explanation.changes`, one Explanation a node.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation as PyGExplanation
+from torch_geometric.explain.algorithm import ExplainerAlgorithm
+from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode, ModelTaskLevel
+
+from .choice import Question
+from .explainer import Explainer
+
+
+class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
+    """Explains why predictions on the graph that is given differ from those on `before`."""
+
+    def __init__(
+        self,
+        before: Data,
+        budget: int = 10,
+        method: str = "convex",
+        objective: str = "sufficiency",
+        memory: str | float = "2GB",
+    ) -> None:
+        super().__init__()
+        self.before, self.memory = before, memory
+        self.question = Question(budget, method, objective)
+
+    def supports(self) -> bool:
+        """Node classification, `explanation_type="model"`, one number an edge."""
+        reasons = {
+            "explanation_type must be 'model'": self.explainer_config.explanation_type == ExplanationType.model,
+            "edge_mask_type must be 'object'": self.explainer_config.edge_mask_type == MaskType.object,
+            "node_mask_type must be None": self.explainer_config.node_mask_type is None,
+            "the model's task_level must be 'node'": self.model_config.task_level == ModelTaskLevel.node,
+            "the model's mode must be 'multiclass_classification'": self.model_config.mode
+            == ModelMode.multiclass_classification,
+        }
+        for reason, met in reasons.items():
+            if not met:
+                logging.error("%s: %s", type(self).__name__, reason)
+        return all(reasons.values())
+
+    def forward(
+        self,
+        model: torch.nn.Module,
+        x: torch.Tensor,
+        edge_index: torch.Tensor,
+        *,
+        target: torch.Tensor,
+        index: int | torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> PyGExplanation:
+        """The edge mask of the nodes in `index`, or of all that changed."""
+        strange = sorted(set(kwargs) - {"edge_weight"})
+        if strange:
+            raise ValueError(f"Expected no argument of the model but edge_weight (got {', '.join(strange)}).")
+        after = Data(x=x, edge_index=edge_index, **kwargs)
+        explainer = Explainer(model, self.before, after, memory=self.memory)
+        targets = explainer.changes().node.tolist() if index is None else torch.as_tensor(index).reshape(-1).tolist()
+        question = self.question
+        changes = list(
+            explainer.explain_many(targets, question.budget, question.method, question.objective, progress=False)
+        )
+        mask = torch.zeros(edge_index.shape[1])
+        for explanation in changes:
+            mask += explanation.to_pyg().edge_mask.abs()
+        explained = PyGExplanation(edge_mask=mask / mask.max() if bool(mask.any()) else mask)
+        explained.changes = changes
+        return explained

@@ -1,0 +1,107 @@
+"""Form -> base: the values that the Network will hold, as they are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..activations import Activation
+from ..coefficients import Coefficients
+from .forms import Form, Term, aggregated, base_form
+
+INPUT = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A value held by some layer: an activated form, and where the recording has it."""
+
+    form: Form | None  # None for the node features
+    activation: Activation | None
+    width: int
+    num_hops: int  # aggregations on the longest way from the node features
+    recorded: int | None
+
+    @property
+    def local(self) -> bool:
+        """Whether it is made from values of its own node."""
+        return self.form is None or all(term.coefficients.local for term in self.form.terms)
+
+
+class Bases:
+    """Grows by one base wherever a form has to become a value of its own."""
+
+    def __init__(self, num_features: int) -> None:
+        self.all = [Base(None, None, num_features, 0, None)]
+        self.held: dict[int, tuple[Form, Form]] = {}  # id of a form -> the form itself, and the base it became
+
+    @property
+    def features(self) -> Form:
+        """The node features."""
+        return base_form(INPUT, self.all[INPUT].width, "x")
+
+    def add(self, form: Form, activation: Activation | None, recorded: int | None = None) -> Form:
+        """Make the (activated) form a base; an activation's constant is added back."""
+        form = self._settle(form)
+        self.all.append(Base(form, activation, form.width, self.num_hops(form), recorded))
+        base = base_form(len(self.all) - 1, form.width, form.name)
+        return base + activation.constant if activation is not None and activation.constant else base
+
+    def hold(self, form: Form, recorded: int | None = None) -> Form:
+        """The form as a base, made once however often it is needed."""
+        if form.is_base:
+            return form
+        if id(form) not in self.held:
+            self.held[id(form)] = (form, self.add(form, None, recorded))
+        return self.held[id(form)][1]
+
+    def latest(self, form: Form) -> Form:
+        """The base that a form has become, if it has."""
+        return self.held[id(form)][1] if id(form) in self.held else form
+
+    def aggregate(self, form: Form, rule: Coefficients, reads: Form | None = None) -> Form:
+        """sum over U of rule[V, U] * form[U]; a rule that reads its inputs is shown `reads`, or the form itself."""
+        if not rule.reads_inputs:
+            return aggregated(form if form.is_pure else self.hold(form), rule)
+        shown = self.hold(form if reads is None else reads)
+        values = shown if reads is None else form if form.is_pure else self.hold(form)
+        return aggregated(values, rule, shown.terms[0].base)
+
+    def num_hops(self, form: Form) -> int:
+        """Aggregations on the longest way from the node features to the form."""
+        return max((self._hops_of(term) for term in form.terms), default=0)
+
+    def is_light(self, form: Form) -> bool:
+        """Whether keeping what a form is made of costs no more than keeping the form itself."""
+        return form.is_pure and sum(self.all[base].width for base in bases_of(form)) <= form.width
+
+    def _hops_of(self, term: Term) -> int:
+        below = max(self.all[base].num_hops for base in (term.base, term.reads) if base is not None)
+        return below + (not term.coefficients.local)
+
+    def _settle(self, form: Form) -> Form:
+        """Give aggregations that happen in an earlier hop than the form itself a base there.
+
+        They could wait, their inputs passed on until then, but a message belongs to the hop in which the model sends
+        it, and a form that needs a value of the last hop as it is would else take one hop more.
+        """
+        top = self.num_hops(form)
+        beside = any(term.coefficients.local and self._hops_of(term) == top for term in form.terms)
+        early: dict[int, list[Term]] = {}
+        terms = []
+        for term in form.terms:
+            hops = self._hops_of(term)
+            if not term.coefficients.local and (beside or hops < top):
+                early.setdefault(hops, []).append(term)
+            else:
+                terms.append(term)
+        for group in early.values():
+            start = min(term.start for term in group)
+            width = max(term.start + term.width for term in group) - start
+            part = Form(tuple(replace(t, start=t.start - start) for t in group), None, width, form.name)
+            terms.append(replace(self.add(part, None).terms[0], start=start))
+        return replace(form, terms=tuple(terms))
+
+
+def bases_of(form: Form) -> set[int]:
+    """The bases that a form is made of."""
+    return {base for term in form.terms for base in (term.base, term.reads) if base is not None}

@@ -1,0 +1,448 @@
+"""The zoo: every convolution, option, norm and model is read exactly, and its attribution is complete."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+
+import axiompath
+from evolutions import graph_pairs
+from references import LiteralAttribution
+
+HOMOGENEOUS = {"relu", "leaky_relu", "prelu", "abs"}
+# What happens between the two snapshots, in turn.
+EVOLUTIONS = (
+    {"add", "remove", "reweight"},
+    {"features", "add"},
+    {"nodes", "remove", "reweight"},
+    {"add", "remove", "reweight", "features", "nodes"},
+)
+
+
+def evolution(seed, kinds, num_nodes=7, width=3, repeat=True):
+    """(before, after), both weighted, with self-loops and parallel edges among their edges."""
+    rng = np.random.default_rng(seed)
+    kept = rng.random((num_nodes, num_nodes)) < 0.2
+    edges = {"before": kept.copy(), "after": kept.copy()}
+    edges["after"] |= (rng.random(kept.shape) < 0.1) & ("add" in kinds)
+    edges["before"] |= (rng.random(kept.shape) < 0.1) & ("remove" in kinds)
+    weights = {"before": rng.uniform(0.2, 2, size=kept.shape)}
+    weights["after"] = weights["before"].copy()
+    if "reweight" in kinds:
+        weights["after"][rng.random(kept.shape) < 0.3] *= 1.4
+    features = {"before": rng.normal(size=(num_nodes, width))}
+    features["after"] = features["before"].copy()
+    if "features" in kinds:
+        features["after"][rng.integers(num_nodes)] += rng.normal(size=width)
+    nodes = {name: np.arange(num_nodes) for name in edges}
+    if "nodes" in kinds:
+        nodes["before"], nodes["after"] = np.arange(num_nodes - 1), rng.permutation(np.arange(1, num_nodes))
+    graphs = []
+    for name, ids in nodes.items():
+        u, v = np.nonzero(edges[name][np.ix_(ids, ids)])
+        if repeat:
+            u, v = np.concatenate([u, u[:2]]), np.concatenate([v, v[:2]])
+        data = Data(x=torch.from_numpy(features[name][ids]), edge_index=torch.from_numpy(np.stack([u, v])))
+        data.edge_weight = torch.from_numpy(weights[name][ids[u], ids[v]])
+        if "nodes" in kinds:
+            data.n_id = torch.from_numpy(ids)
+        graphs.append(data)
+    return tuple(graphs)
+
+
+def randomise(model, seed=0):
+    """Every parameter and every statistic random, in float64."""
+    torch.manual_seed(seed)
+    model = model.double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.6)
+    for module in model.modules():
+        if getattr(module, "running_mean", None) is not None:
+            nn.init.normal_(module.running_mean, std=0.5)
+            nn.init.uniform_(module.running_var, 0.5, 2.0)
+    return model
+
+
+def assert_read_exactly(model, before, after):
+    """Logits equal the model's own on both graphs, and contributions sum to their change."""
+    explainer = axiompath.Explainer(model, before, after)
+    change = explainer.change
+    scale = 1.0
+    for data, snapshot, ours in (
+        (before, change.before, change.before_pass),
+        (after, change.after, change.after_pass),
+    ):
+        with torch.no_grad():
+            theirs = call(model, data).numpy()
+        ids = data.n_id.numpy() if "n_id" in data else np.arange(len(theirs))
+        rows = [int(np.flatnonzero(snapshot.node_ids == i)[0]) for i in ids]
+        scale = max(scale, np.abs(theirs).max())
+        np.testing.assert_allclose(ours.logits[rows], theirs, rtol=0, atol=1e-9 * np.abs(theirs).max())
+    found = list(explainer.attribute_many(explainer.changes().node))
+    assert max((one.residual for one in found), default=0.0) < 1e-9 * scale
+    assert_undone(explainer, found, scale)
+    return explainer
+
+
+def assert_undone(explainer, found, scale):
+    """Undoing all altered paths gives `before` where phi(s z) = s phi(z), s > 0, or nothing shared was reweighted."""
+    change = explainer.change
+    blocks = [block for layer in change.network.layers[change.lowest_hop :] for block in layer.blocks]
+    homogeneous = all(block.activation is None or block.activation.name in HOMOGENEOUS for block in blocks)
+    reweighted = any(((layer.kept != 0) & (layer.before != layer.after)).any() for layer in change.layers)
+    if homogeneous or not reweighted:
+        for one in found[:3]:
+            undone = explainer.replay(one.target, one.paths)
+            np.testing.assert_allclose(undone, one.logits_before, rtol=0, atol=1e-8 * scale)
+            added = explainer.replay(one.target, one.paths, add=True)
+            np.testing.assert_allclose(added, one.logits_after, rtol=0, atol=1e-8 * scale)
+
+
+def call(model, data):
+    takes = "edge_weight" in model.forward.__code__.co_varnames[: model.forward.__code__.co_argcount]
+    return model(data.x, data.edge_index, edge_weight=data.edge_weight) if takes else model(data.x, data.edge_index)
+
+
+class Convolutions(nn.Module):
+    """Convolutions with an activation between, edge weights where they take any."""
+
+    def __init__(self, convs, weighted, act):
+        super().__init__()
+        self.convs = nn.ModuleList(convs)
+        self.weighted = weighted
+        self.act = act
+
+    def forward(self, x, edge_index, edge_weight=None):
+        for i, conv in enumerate(self.convs):
+            x = self.act(x) if i else x
+            x = conv(x, edge_index, edge_weight) if self.weighted else conv(x, edge_index)
+        return x
+
+
+def mlp(a, b):
+    return nn.Sequential(nn.Linear(a, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, b))
+
+
+class Mapped(nn.Module):
+    """A Linear map, then a convolution that has none of its own."""
+
+    def __init__(self, conv, a, b, twice=False):
+        super().__init__()
+        self.lin, self.conv, self.twice = nn.Linear(a, b), conv, twice
+
+    def forward(self, x, edge_index, edge_weight):
+        x = self.lin(x)
+        return self.conv(x, x.tanh(), edge_index, edge_weight) if self.twice else self.conv(x, edge_index, edge_weight)
+
+
+def appnp(**settings):
+    return lambda a, b: pyg.Sequential(
+        "x, edge_index, edge_weight",
+        [(nn.Linear(a, b), "x -> x"), (pyg.APPNP(**settings), "x, edge_index, edge_weight -> x")],
+    )
+
+
+FLOW = {"flow": "target_to_source"}
+LOOPS = {"add_self_loops": False}
+# name -> (inputs, outputs -> a convolution, whether it is given edge weights)
+CONVOLUTIONS = {
+    "GCN": (lambda a, b: pyg.GCNConv(a, b), True),
+    "GCN improved": (lambda a, b: pyg.GCNConv(a, b, improved=True), True),
+    "GCN without loops": (lambda a, b: pyg.GCNConv(a, b, **LOOPS), True),
+    "GCN not normalised, backwards": (lambda a, b: pyg.GCNConv(a, b, normalize=False, **FLOW), True),
+    "SAGE": (lambda a, b: pyg.SAGEConv(a, b), False),
+    "SAGE sum": (lambda a, b: pyg.SAGEConv(a, b, aggr="sum", bias=False), False),
+    "SAGE add, no root": (lambda a, b: pyg.SAGEConv(a, b, aggr="add", root_weight=False), False),
+    "SAGE projected": (lambda a, b: pyg.SAGEConv(a, b, project=True), False),
+    "SAGE projected, backwards": (lambda a, b: pyg.SAGEConv(a, b, project=True, **FLOW), False),
+    "GraphConv": (lambda a, b: pyg.GraphConv(a, b), True),
+    "GraphConv unweighted": (lambda a, b: pyg.GraphConv(a, b, bias=False), False),
+    "GraphConv mean": (lambda a, b: pyg.GraphConv(a, b, aggr="mean", **FLOW), True),
+    "GIN": (lambda a, b: pyg.GINConv(mlp(a, b)), False),
+    "GIN trained eps": (lambda a, b: pyg.GINConv(pyg.MLP([a, 4, b], act="elu"), train_eps=True), False),
+    "GIN linear": (lambda a, b: pyg.GINConv(pyg.Linear(a, b), eps=0.3), False),
+    "GIN LayerNorm": (lambda a, b: pyg.GINConv(nn.Sequential(nn.Linear(a, b), nn.LayerNorm(b), nn.ELU())), False),
+    "GAT": (lambda a, b: pyg.GATConv(a, b), False),
+    "GAT heads": (lambda a, b: pyg.GATConv(a, b // 3, heads=3, negative_slope=0.1), False),
+    "GAT mean of heads": (lambda a, b: pyg.GATConv(a, b, heads=2, concat=False, bias=False), False),
+    "GAT without loops": (lambda a, b: pyg.GATConv(a, b, **LOOPS), False),
+    "GAT residual": (lambda a, b: pyg.GATConv(a, b, residual=True), False),
+    "GAT backwards": (lambda a, b: pyg.GATConv(a, b, **FLOW), False),
+    "GATv2": (lambda a, b: pyg.GATv2Conv(a, b), False),
+    "GATv2 heads": (lambda a, b: pyg.GATv2Conv(a, b // 3, heads=3), False),
+    "GATv2 mean of heads": (lambda a, b: pyg.GATv2Conv(a, b, heads=2, concat=False, bias=False), False),
+    "GATv2 without loops": (lambda a, b: pyg.GATv2Conv(a, b // 3, heads=3, **LOOPS), False),
+    "GATv2 shared": (lambda a, b: pyg.GATv2Conv(a, b, share_weights=True, residual=True), False),
+    "GATv2 backwards": (lambda a, b: pyg.GATv2Conv(a, b, **FLOW, **LOOPS), False),
+    "Transformer": (lambda a, b: pyg.TransformerConv(a, b), False),
+    "Transformer heads": (lambda a, b: pyg.TransformerConv(a, b // 3, heads=3, bias=False), False),
+    "Transformer mean of heads": (lambda a, b: pyg.TransformerConv(a, b, heads=2, concat=False), False),
+    "Transformer no root": (lambda a, b: pyg.TransformerConv(a, b, root_weight=False, **FLOW), False),
+    "SG": (lambda a, b: pyg.SGConv(a, b), True),
+    "SG 2 hops": (lambda a, b: pyg.SGConv(a, b, K=2, **LOOPS), True),
+    "SG backwards": (lambda a, b: pyg.SGConv(a, b, K=2, **FLOW), True),
+    "TAG": (lambda a, b: pyg.TAGConv(a, b, K=2), True),
+    "TAG not normalised": (lambda a, b: pyg.TAGConv(a, b, K=2, normalize=False, bias=False), True),
+    "TAG 1 hop": (lambda a, b: pyg.TAGConv(a, b, K=1), True),
+    "APPNP": (appnp(K=2, alpha=0.2, dropout=0.5), True),
+    "APPNP without loops": (appnp(K=2, alpha=0.1, **LOOPS), True),
+    "APPNP not normalised": (appnp(K=1, alpha=0.3, normalize=False), True),
+    "SSG": (lambda a, b: pyg.SSGConv(a, b, alpha=0.3, K=2), True),
+    "SSG without loops": (lambda a, b: pyg.SSGConv(a, b, alpha=0.3, **LOOPS), True),
+    "LG": (lambda a, b: Mapped(pyg.LGConv(), a, b), True),
+    "LG not normalised": (lambda a, b: Mapped(pyg.LGConv(normalize=False, **FLOW), a, b), True),
+    "GCN2": (lambda a, b: Mapped(pyg.GCN2Conv(b, 0.2), a, b, True), True),
+    "GCN2 shared": (lambda a, b: Mapped(pyg.GCN2Conv(b, 0.2, 0.5, 2, shared_weights=False), a, b, True), True),
+    "GCN2 plain": (lambda a, b: Mapped(pyg.GCN2Conv(b, 0.2, normalize=False), a, b, True), True),
+    "GAT of pairs": (lambda a, b: pyg.GATConv((a, a), b), False),
+    "LE": (lambda a, b: pyg.LEConv(a, b), True),
+    "LE unweighted": (lambda a, b: pyg.LEConv(a, b, bias=False, **FLOW), False),
+    "ClusterGCN": (lambda a, b: pyg.ClusterGCNConv(a, b), False),
+    "ClusterGCN diagonal": (lambda a, b: pyg.ClusterGCNConv(a, b, diag_lambda=0.4, bias=False), False),
+    "ClusterGCN backwards": (lambda a, b: pyg.ClusterGCNConv(a, b, diag_lambda=0.4, **FLOW), False),
+}
+ACTIVATIONS = (nn.ReLU(), nn.ELU(), nn.Sigmoid(), nn.Tanh(), nn.LeakyReLU(0.1), nn.Softplus())
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_every_convolution_is_read_exactly(name, depth):
+    make, weighted = CONVOLUTIONS[name]
+    several = name.startswith(("SG ", "SSG", "TAG", "APPNP"))
+    if several and depth > 2:
+        pytest.skip("two layers of it have four hops")
+    widths = [3] + [6] * (depth - 1) + [3]
+    seed = sum(map(ord, name)) + depth
+    act = ACTIVATIONS[seed % len(ACTIVATIONS)]
+    model = randomise(Convolutions([make(a, b) for a, b in itertools.pairwise(widths)], weighted, act), seed)
+    before, after = evolution(seed, EVOLUTIONS[(seed + depth) % len(EVOLUTIONS)])
+    explainer = assert_read_exactly(model, before, after)
+    assert len(explainer.changes())
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_every_path_of_every_convolution_equals_the_literal_twin(name):
+    make, weighted = CONVOLUTIONS[name]
+    model = randomise(Convolutions([make(3, 3), make(3, 3)], weighted, nn.ELU()), 1)
+    before, after = evolution(3, EVOLUTIONS[3], num_nodes=5)
+    explainer = axiompath.Explainer(model, before, after)
+    change = explainer.change
+    reference = LiteralAttribution(change.network, change.before, change.after)
+    targets = np.flatnonzero(change.before.present & change.after.present)
+    ids = change.before.node_ids
+    for target in targets[:2]:
+        expected = reference(target)
+        found = explainer.attribute(int(ids[target]))
+        row = {int(i): k for k, i in enumerate(ids)} | {-1: -1}
+        paths = [tuple(row[i] for i in path) for path in found.paths.tolist()]
+        assert set(paths) == set(expected)
+        scale = max([1.0, *(np.abs(value).max() for value in expected.values())])
+        for path, value in zip(paths, found.contributions, strict=True):
+            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
+
+
+NORMS = {
+    "none": {},
+    "BatchNorm": {"norm": "batch_norm"},
+    "torch's BatchNorm": {"norm": nn.BatchNorm1d(6)},
+    "LayerNorm of nodes": {"norm": "layer_norm", "norm_kwargs": {"mode": "node"}},
+    "torch's LayerNorm": {"norm": nn.LayerNorm(6)},
+    "InstanceNorm with statistics": {
+        "norm": "instance_norm",
+        "norm_kwargs": {"track_running_stats": True, "affine": True},
+    },
+    "GraphSizeNorm": {"norm": pyg.GraphSizeNorm()},
+    "RMSNorm": {"norm": nn.RMSNorm(6, eps=1e-6)},
+}
+MODELS = {
+    "GCN": lambda layers, **settings: pyg.GCN(3, 6, layers, 3, **settings),
+    "GraphSAGE": lambda layers, **settings: pyg.GraphSAGE(3, 6, layers, 3, **settings),
+    "GIN": lambda layers, **settings: pyg.GIN(3, 6, layers, 3, **settings),
+    "GAT": lambda layers, **settings: pyg.GAT(3, 6, layers, 3, heads=2, dropout=0.3, **settings),
+    "GATv2": lambda layers, **settings: pyg.GAT(3, 6, layers, 3, v2=True, **settings),
+}
+MODEL_ACTIVATIONS = (
+    "relu", "elu", "gelu", "silu", "tanh", "leaky_relu", "PReLU", "sigmoid", "softplus", "relu6", "hardtanh", "selu",
+    "celu", "mish", "softsign", "log_sigmoid", None,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_pyg_are_read_exactly_with_every_norm(name, norm):
+    # GIN's own MLP has hidden layers of width 6 and 3, for which only norms given by name are rebuilt.
+    options = NORMS[norm] if name != "GIN" or isinstance(NORMS[norm].get("norm", ""), str) else {"norm": "batch_norm"}
+    for layers, jk, act_first in ((1, None, False), (2, "cat", True), (3, "last", False), (2, None, True)):
+        model = randomise(MODELS[name](layers, jk=jk, act_first=act_first, **options), layers)
+        assert_read_exactly(model, *evolution(layers, EVOLUTIONS[layers % len(EVOLUTIONS)]))
+
+
+@pytest.mark.parametrize("act", MODEL_ACTIVATIONS)
+def test_models_of_pyg_are_read_exactly_with_every_activation(act):
+    model = randomise(pyg.GraphSAGE(3, 6, 3, 3, act=act, jk="cat"))
+    if act == "PReLU":
+        model.act.weight.data.fill_(0.3)
+    assert_read_exactly(model, *evolution(2, EVOLUTIONS[3]))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_pyg_are_read_exactly_at_every_depth(name, layers):
+    explainer = assert_read_exactly(randomise(MODELS[name](layers)), *evolution(layers, EVOLUTIONS[3]))
+    assert explainer.change.network.num_hops == layers
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_attention_and_norms_are_read_in_single_precision_too(dtype):
+    before, after = evolution(0, EVOLUTIONS[3])
+    for v2 in (False, True):
+        model = randomise(pyg.GAT(3, 6, 3, 3, heads=2, v2=v2, norm=nn.LayerNorm(6))).to(dtype)
+        explainer = axiompath.Explainer(model, before, after)
+        assert max(found.residual for found in explainer.attribute_many(explainer.changes().node)) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["GCN", "SAGE", "GIN", "GAT heads", "GATv2", "APPNP", "TAG"])
+def test_sparse_features_give_the_same_as_dense_ones(name):
+    make, weighted = CONVOLUTIONS[name]
+    model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, nn.ELU()))
+    before, after = evolution(0, EVOLUTIONS[3])
+    dense = axiompath.Explainer(model, before, after)
+    for data in (before, after):
+        data.x = data.x.to_sparse_csr()
+    found = axiompath.Explainer(model, before, after)
+    np.testing.assert_allclose(found.change.after_pass.logits, dense.change.after_pass.logits, atol=1e-12)
+    for node in dense.changes().node:
+        one, other = dense.attribute(node), found.attribute(node)
+        np.testing.assert_array_equal(one.paths, other.paths)
+        np.testing.assert_allclose(one.contributions, other.contributions, atol=1e-11)
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(st.sampled_from(sorted(CONVOLUTIONS)), st.integers(0, 5), graph_pairs(weighted=True))
+def test_graphs_without_edges_with_one_node_or_unchanged_are_no_exception(name, seed, graphs):
+    make, weighted = CONVOLUTIONS[name]
+    model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, ACTIVATIONS[seed]), seed)
+    for data in graphs:
+        data.x = data.x.to_dense()
+    assert_read_exactly(model, *graphs)
+
+
+def test_the_order_of_edges_leaves_no_path_behind():
+    before, _ = evolution(0, EVOLUTIONS[0])
+    order = torch.randperm(before.num_edges)
+    after = Data(x=before.x, edge_index=before.edge_index[:, order], edge_weight=before.edge_weight[order])
+    for make, weighted in CONVOLUTIONS.values():
+        model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, nn.ReLU()))
+        assert axiompath.Explainer(model, before, after).num_paths.sum() == 0
+
+
+def layers_of(model):
+    network = axiompath.Explainer(randomise(model), *evolution(0, EVOLUTIONS[0])).change.network
+    return ["local" if layer.local else "hop" for layer in network.layers]
+
+
+def sequential(*parts):
+    return pyg.Sequential("x, edge_index", [(p, "x, edge_index -> x" if edges else "x -> x") for p, edges in parts])
+
+
+def test_what_is_affine_costs_no_layer():
+    conv = lambda a, b: (pyg.SAGEConv(a, b), True)  # noqa: E731
+    plain = lambda *modules: [(m, False) for m in modules]  # noqa: E731
+    assert layers_of(sequential(conv(3, 6), *plain(nn.BatchNorm1d(6), nn.Linear(6, 3)))) == ["hop"]
+    assert layers_of(sequential(*plain(nn.Linear(3, 6, bias=False)), conv(6, 3))) == ["hop"]
+    assert layers_of(sequential(*plain(nn.Linear(3, 6)), conv(6, 3))) == ["local", "hop"]
+    assert layers_of(sequential(conv(3, 6), *plain(nn.ReLU()), conv(6, 3))) == ["hop", "hop"]
+    assert layers_of(sequential(conv(3, 6), *plain(nn.LayerNorm(6), nn.ReLU()), conv(6, 3))) == ["hop", "local", "hop"]
+    assert layers_of(pyg.GIN(3, 6, 2, 3, norm="batch_norm")) == ["hop", "local", "hop", "local"]
+    assert layers_of(pyg.GraphSAGE(3, 6, 2, 3, jk="cat")) == ["hop", "hop", "local"]
+
+
+def test_layers_for_later_are_carried_at_the_width_of_what_becomes_of_them():
+    explainer = assert_read_exactly(randomise(pyg.GraphSAGE(3, 6, 3, 2, jk="cat")), *evolution(0, EVOLUTIONS[0]))
+    assert [layer.width for layer in explainer.change.network.layers] == [6, 6 + 2, 6 + 2 + 2, 2]
+
+
+def test_branches_of_unequal_depth_share_their_hops():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.early, self.late = pyg.GraphConv(3, 4), pyg.GraphConv(4, 4)
+            self.encoder, self.head = nn.Linear(3, 4), nn.Linear(4, 3)
+
+        def forward(self, x, edge_index):
+            one = torch.relu(self.head(torch.relu(self.early(x, edge_index))))
+            two = self.late(torch.relu(self.encoder(x)), edge_index)
+            return one + self.head(torch.relu(two))
+
+    explainer = assert_read_exactly(randomise(Branches()), *evolution(1, EVOLUTIONS[3]))
+    assert explainer.change.network.num_hops == 1
+
+
+class RandomGraphOfLayers(nn.Module):
+    """Values made of earlier values at random: every way to combine them that can be read."""
+
+    def __init__(self, seed, num_steps=7, width=6):
+        super().__init__()
+        rng = np.random.default_rng(seed)
+        self.plan = []
+        self.parts = nn.ModuleList()
+        kinds = ("conv", "conv", "linear", "act", "norm", "add", "cat", "scale", "columns")
+        for _ in range(num_steps):
+            kind = str(rng.choice(kinds))
+            part = {
+                "conv": lambda: CONVOLUTIONS[rng.choice(("GCN", "SAGE", "GAT", "GATv2 without loops", "LE"))],
+                "linear": lambda: nn.Linear(width, width, bias=bool(rng.integers(2))),
+                "act": lambda: (nn.ReLU(), nn.Sigmoid(), nn.ELU())[rng.integers(3)],
+                "norm": lambda: (nn.LayerNorm(width), nn.BatchNorm1d(width))[rng.integers(2)],
+                "cat": lambda: nn.Linear(2 * width, width),
+            }.get(kind, nn.Identity)()
+            weighted = False
+            if kind == "conv":
+                make, weighted = part
+                part = make(width, width)
+            self.parts.append(part)
+            # Mostly the latest values, now and then one from far below.
+            picks = [int(-1 - min(rng.geometric(0.5) - 1, 20)) for _ in range(2)]
+            self.plan.append((kind, weighted, picks, float(rng.normal())))
+        self.first, self.last = nn.Linear(3, width), pyg.GraphConv(width, 3)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        values = [self.first(x)]
+        for (kind, weighted, picks, number), part in zip(self.plan, self.parts, strict=True):
+            a, b = (values[max(pick, -len(values))] for pick in picks)
+            if kind == "conv":
+                values.append(part(a, edge_index, edge_weight) if weighted else part(a, edge_index))
+            elif kind in ("linear", "act", "norm"):
+                values.append(part(a))
+            elif kind == "add":
+                values.append(a - number * b)
+            elif kind == "cat":
+                values.append(part(torch.cat([a, b], dim=-1)))
+            elif kind == "scale":
+                values.append((a + number) / 2)
+            else:
+                values.append(torch.cat([a[:, 2:], b[:, :2]], dim=1))
+        return self.last(values[-1] + values[len(values) // 2], edge_index)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_way_to_combine_layers_is_read_exactly(seed):
+    model = randomise(RandomGraphOfLayers(seed), seed)
+    before, after = evolution(seed, EVOLUTIONS[seed % 4], num_nodes=5)
+    explainer = assert_read_exactly(model, before, after)
+    change = explainer.change
+    if change.network.num_hops <= 3:
+        reference = LiteralAttribution(change.network, change.before, change.after)
+        target = int(np.flatnonzero(change.before.present & change.after.present)[0])
+        found = explainer.attribute(int(change.before.node_ids[target]))
+        expected = reference(target)
+        assert len(found.paths) == len(expected)
+        np.testing.assert_allclose(
+            np.sort(found.contributions.sum(axis=1)), np.sort([v.sum() for v in expected.values()]), atol=1e-9
+        )
