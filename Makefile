@@ -20,6 +20,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mkdocs build --quiet --strict
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/attribution.py

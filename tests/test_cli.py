@@ -9,7 +9,6 @@ import time
 
 import numpy as np
 import pytest
-
 from torch_geometric.nn import SAGEConv
 
 from axiompath import Explanation, cli, save_model
