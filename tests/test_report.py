@@ -213,11 +213,9 @@ def test_one_explanation_is_a_page_of_its_own(browser, explainer, tmp_path):
     page.wait_for_selector("#waterfall .bars", timeout=60_000)
     assert page.is_disabled("#budget")
     assert not page.is_visible("#side")
-    for e in (
-        explainer.explain(8, 0),
-        explainer.explain(8, 4, "gnnlrp"),
-        explainer.explain(8, 3, "exact", "necessity"),
-    ):
+    unmoved = (set(range(34)) - set(explainer.changes().node)).pop()
+    questions = [(8, 0), (8, 4, "gnnlrp"), (8, 3, "exact", "necessity"), (8, 200), (unmoved, 3)]
+    for e in (explainer.explain(*question) for question in questions):
         (tmp_path / "one.html").write_text(render_frontier([e]), encoding="utf-8")
         page.goto((tmp_path / "one.html").as_uri())
         page.wait_for_selector("#waterfall svg", timeout=60_000)

@@ -346,8 +346,10 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _aside() -> Console:
-    """Progress goes to stderr, so that what is piped is the answer alone."""
-    return Console(stderr=True)
+    """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
+    console = Console(stderr=True)
+    console.quiet = not console.is_terminal
+    return console
 
 
 def _print_json(value: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) 
     text = json.dumps(
         {
             "format": FORMAT, "version": VERSION, "class": name, "arguments": arguments,
-            "dtype": str(next(iter(model.state_dict().values()), torch.zeros(0)).dtype).removeprefix("torch."),
+            "dtype": str(next(_floating(model), torch.zeros(0)).dtype).removeprefix("torch."),
         },
         indent=1,
     )  # fmt: skip
@@ -89,6 +90,10 @@ def _call(name: str) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected {name}() to return a torch.nn.Module (got {type(model).__name__}).")
     return model
+
+
+def _floating(model: nn.Module) -> Iterator[torch.Tensor]:
+    return (value for value in model.state_dict().values() if value.is_floating_point())
 
 
 def _public_name(kind: type) -> str:
