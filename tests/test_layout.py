@@ -48,6 +48,7 @@ ORDER = [
     "choice",
     "edges",
     "explainer",
+    "archives",
     "datasets",
     "experiments.models",
     "experiments.training",
