@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+
+from .experiments.commands import repeat_flags, reproduce
 
 app = typer.Typer(
     help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",
@@ -18,7 +17,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-reproduce = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 app.add_typer(reproduce, name="reproduce")
 
 
@@ -48,47 +46,10 @@ def warmup() -> None:
     console.print("The kernels are compiled.")
 
 
-@reproduce.command()
-def preservation(
-    datasets: Annotated[list[str] | None, typer.Option(help="Data sets; repeat the option for several.")] = None,
-    layers: Annotated[list[int] | None, typer.Option(help="Depths; repeat the option for several.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Random models and evolutions each.")] = 1,
-    root: Annotated[Path | None, typer.Option(help="Folder of the .npz files; else AXIOMPATH_DATA.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the table there as CSV.")] = None,
-) -> None:
-    """Do contributions sum to the change of the logits? Example: axiompath reproduce preservation --layers 2"""
-    from .experiments.preservation import run_preservation, summarise
-
-    rows = []
-    console = Console()
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as progress:
-        task = progress.add_task("loading", total=None)
-        for row in run_preservation(datasets or ("cora", "citeseer"), layers or (2, 3, 4), repeats, root=root):
-            rows.append(row)
-            progress.update(task, description=f"{row['dataset']}, {row['layers']} layers, {row['evolution']}: done")
-    frame = summarise(rows)
-    table = Table("data set", "layers", "edges", "targets", "paths", "preserved", "largest error", "seconds")
-    for r in frame.to_dict("records"):
-        table.add_row(
-            str(r['dataset']), str(r['layers']), str(r['evolution']), f"{r['targets']:,}", f"{r['paths']:,}",
-            f"{r['preserved_percent']:.2f} %", f"{r['largest_error']:.1e}", f"{r['seconds']:.1f}",
-        )  # fmt: skip
-    console.print(table)
-    if out is not None:
-        frame.to_csv(out, index=False)
-        console.print(f"Written to {out}")
-
-
 def main() -> None:
     """Entry point: errors of the user's input are one sentence and exit code 2."""
     try:
-        app()
+        app(args=repeat_flags(sys.argv[1:]))
     except (ValueError, TypeError, FileNotFoundError, MemoryError) as error:
         if os.environ.get("AXIOMPATH_DEBUG"):
             raise

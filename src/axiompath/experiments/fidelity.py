@@ -63,10 +63,11 @@ def run_fidelity(
     added, removed = EVOLUTIONS[evolution]
     after = datasets.evolve(before, added=added, removed=removed, seed=repeat)
     frame = compare_methods(model, before, after, methods=methods, memory=memory, max_targets=max_targets)
-    for position, (key, value) in enumerate(
-        {"dataset": name, "layers": layers, "evolution": evolution, "repeat": repeat}.items()
-    ):
-        frame.insert(position, key, value)
+    notes = frame.attrs
+    frame = frame.assign(dataset=name, layers=layers, evolution=evolution, repeat=repeat)
+    first = ["dataset", "layers", "evolution", "repeat"]
+    frame = frame[[*first, *(column for column in frame.columns if column not in first)]]
+    frame.attrs = notes
     return frame
 
 
@@ -172,12 +173,14 @@ def _judge_ranking(
 
 def mean_by_level(rows: pd.DataFrame, value: str = "fidelity_minus") -> pd.DataFrame:
     """Mean over targets and repeats: a row for each data set, depth, evolution and method, a column for each level."""
-    return _by_level(rows, value).mean().unstack("level")
+    means: pd.DataFrame = _by_level(rows, value).mean().unstack("level")
+    return means
 
 
 def deviation_by_level(rows: pd.DataFrame, value: str = "fidelity_minus") -> pd.DataFrame:
     """Standard deviation over targets and repeats, in the same form."""
-    return _by_level(rows, value).std().unstack("level")
+    deviations: pd.DataFrame = _by_level(rows, value).std().unstack("level")
+    return deviations
 
 
 def _by_level(rows: pd.DataFrame, value: str) -> Any:

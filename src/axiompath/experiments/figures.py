@@ -1,4 +1,4 @@
-"""Tables of results -> the paper's figures, PNG and PDF; readable in greyscale: every method has its marker and dashes."""
+"""Tables of results -> the paper's figures, PNG and PDF; readable in greyscale: a marker and dashes for each method."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def draw_fidelity(rows: pd.DataFrame, out: Path) -> list[Path]:
             names = list(dict.fromkeys(table.index.get_level_values("dataset")))
             figure, panels = _panels(len(names))
             for panel, name in zip(panels, names, strict=True):
-                _draw_levels(panel, table.xs(name, level="dataset"))
+                _draw_levels(panel, table[table.index.get_level_values("dataset") == name])
                 panel.set_title(name, fontsize=9)
                 panel.set_ylabel("Fidelity-KL-minus" + ("" if what == "mean" else ", std. dev."), fontsize=8)
                 panel.set_xlabel("level", fontsize=8)

@@ -1,4 +1,4 @@
-"""(model, after, target) -> paths ranked by GNNExplainer, torch_geometric's: it learns a mask over the edges of `after`.
+"""(model, after, target) -> paths ranked by torch_geometric's GNNExplainer, which learns a mask over edges of `after`.
 
 A path scores the sum of the masks of its edges. The mask is learnt on the target's computation graph, which gives the
 same predictions as the whole graph, in the default settings of the algorithm but for the number of epochs.
