@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 from axiompath import Explainer, cli
 from axiompath.experiments import commands, running, timed
+from axiompath.experiments.claims import check_claims
 from axiompath.experiments.fidelity import (
     METHODS,
     OPTIONAL_METHODS,
@@ -126,6 +127,24 @@ def test_figures_are_written(small_comparison, tmp_path):
     assert all(file.stat().st_size > 1000 for file in files)
     means, deviations = mean_by_level(both), deviation_by_level(both)
     assert means.shape == deviations.shape == (3 * 9, 10)
+
+
+def test_claims_name_their_exceptions():
+    levels = {"convex": [0.5, 0.4], "deeplift": [0.6, 0.3], "linear": [0.7, 0.8], "gnnlrp": [0.9, 0.95]}
+    rows = pd.DataFrame(
+        {"dataset": "cora", "layers": 2, "evolution": "added", "method": method, "objective": "sufficiency",
+         "level": level, "fidelity_minus": value + spread}
+        for method, values in levels.items()
+        for level, value in enumerate(values, start=1)
+        for spread in (-0.1, 0.1)
+    )  # fmt: skip
+    verdicts = {verdict.claim: verdict for verdict in check_claims(rows)}
+    lowest = verdicts["convex has the smallest mean fidelity of the paper's six"]
+    assert (lowest.held, lowest.cases) == (1, 2)
+    assert lowest.exceptions == ("cora, 2 layers, level 2: 0.4000 against deeplift 0.3000",)
+    assert verdicts["convex falls from level to level"].holds
+    assert not verdicts["linear falls from level to level"].holds
+    assert verdicts["gnnlrp rises somewhere as the level goes up"].holds
 
 
 def test_a_stopped_run_goes_on_and_gives_the_same_table(tmp_path):
@@ -275,6 +294,9 @@ def test_the_command_writes_table_record_and_figures(tmp_path, data_root, monkey
     assert (out / "fidelity-mean-2layers.png").is_file()
     assert (out / "fidelity-mean-2layers.pdf").is_file()
     assert "convex" in capsys.readouterr().out
+    assert run_command(monkeypatch, "reproduce", "claims", "--out", out) == 0
+    assert "smallest mean fidelity" in capsys.readouterr().out
+    assert run_command(monkeypatch, "reproduce", "claims", "--out", tmp_path) == 2
     assert run_command(monkeypatch, *arguments[:3], "moon", "--out", out) == 2
     assert "Expected a data set among" in capsys.readouterr().err
     assert run_command(monkeypatch, *arguments, "--methods", "magic", "--out", out) == 2

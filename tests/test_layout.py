@@ -61,6 +61,7 @@ ORDER = [
     "experiments.preservation",
     "experiments.runtime",
     "experiments.timed",
+    "experiments.claims",
     "experiments.commands",
     "experiments",
     "demo",

@@ -237,6 +237,26 @@ def timed(
     console.print(f"Table and record are in {out}")
 
 
+@reproduce.command()
+def claims(
+    out: Out = Path("results"),
+    limit: Annotated[int, typer.Option(min=0, help="Exceptions shown of each claim.")] = 5,
+) -> None:
+    """The paper's claims, checked against a table of `fidelity`. Example: axiompath reproduce claims --out results"""
+    from .claims import check_claims
+    from .parts import read_table
+
+    file = out / "fidelity.parquet"
+    if not file.is_file():
+        raise FileNotFoundError(f"Expected a table at {file} (found none); run `axiompath reproduce fidelity` first.")
+    console = Console()
+    for verdict in check_claims(read_table(file)):
+        word = "holds" if verdict.holds else f"{verdict.held} of {verdict.cases}"
+        console.print(f"[bold]{verdict.claim}[/]: {word}", highlight=False)
+        for exception in verdict.exceptions[:limit]:
+            console.print(f"  {exception}", highlight=False)
+
+
 @contextmanager
 def _progress(console: Console) -> Iterator[Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
