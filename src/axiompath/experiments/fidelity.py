@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,7 @@ def run_fidelity(
     max_targets: int | None = None,
 ) -> pd.DataFrame:
     """A row for each target, level and method of one repeat."""
-    before = prepare(datasets.load(name, root))
-    model = train(before, settings_for(name, layers), cache).model
+    before, model = _load_trained(name, layers, root, cache)
     added, removed = EVOLUTIONS[evolution]
     after = datasets.evolve(before, added=added, removed=removed, seed=repeat)
     frame = compare_methods(model, before, after, methods=methods, memory=memory, max_targets=max_targets)
@@ -69,6 +69,12 @@ def run_fidelity(
     frame = frame[[*first, *(column for column in frame.columns if column not in first)]]
     frame.attrs = notes
     return frame
+
+
+@lru_cache(maxsize=1)  # the repeats of one data set and depth follow each other
+def _load_trained(name: str, layers: int, root: str | Path | None, cache: str | Path | None) -> tuple[Data, SumGNN]:
+    before = prepare(datasets.load(name, root))
+    return before, train(before, settings_for(name, layers), cache).model
 
 
 def compare_methods(
