@@ -131,7 +131,7 @@ def preservation(
             rows.append(row)
             progress.update(task, advance=1, description=f"{row['dataset']}, {row['layers']} layers")
     frame = summarise(rows)
-    table = Table("data set", "layers", "edges", "targets", "paths", "preserved", "largest error", "seconds")
+    table = Table("data set", "layers", "edges", "targets", "paths", "preserved", "largest error", "seconds", box=None)
     for r in frame.to_dict("records"):
         table.add_row(
             str(r['dataset']), str(r['layers']), str(r['evolution']), f"{r['targets']:,}", f"{r['paths']:,}",
@@ -202,6 +202,7 @@ def timed(
     layers: Depths = None,
     windows: Annotated[int, typer.Option(min=2, help="Windows of equally many events.")] = 10,
     span: Annotated[int, typer.Option(min=1, help="Consecutive windows in a snapshot.")] = 5,
+    features: Annotated[str, typer.Option(help="own, identity or degree; see load_sequence.")] = "own",
     max_targets: Annotated[int | None, typer.Option(min=1, help="A random sample of this many a transition.")] = None,
     root: Root = None,
     out: Out = Path("results"),
@@ -216,7 +217,7 @@ def timed(
 
     console = Console()
     wanted = split_commas(names, ("pubmed_pmid", "highschool_2013"))
-    slides = [Slide(name, depth, windows, span) for name in wanted for depth in read_depths(layers, (2,))]
+    slides = [Slide(name, depth, windows, span, features) for name in wanted for depth in read_depths(layers, (2,))]
     frames, records = [], []
     with _progress(console) as progress:
         task = progress.add_task("loading", total=len(slides))
@@ -232,7 +233,7 @@ def timed(
     frame = pd.concat([part.copy() for part in frames], ignore_index=True)
     frame.attrs = {}
     write_table(frame, out / "timed.parquet")
-    write_record(out / "timed.json", {"windows": windows, "span": span, "runs": records})
+    write_record(out / "timed.json", {"windows": windows, "span": span, "features": features, "runs": records})
     _print_levels(console, mean_by_level(frame), "Mean Fidelity-KL-minus by level (lower is better)")
     console.print(f"Table and record are in {out}")
 

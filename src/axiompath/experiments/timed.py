@@ -35,6 +35,7 @@ class Slide:
     layers: int = 2
     windows: int = 10
     span: int = 5
+    features: str = "own"
 
     def __post_init__(self) -> None:
         """Check here, before any work."""
@@ -44,7 +45,7 @@ class Slide:
 
 def load_slide(slide: Slide, root: str | Path | None = None) -> list[Data]:
     """The snapshots, oldest first, prepared as the networks see them."""
-    windows = datasets.load_sequence(slide.dataset, slide.windows, root)
+    windows = datasets.load_sequence(slide.dataset, slide.windows, root, features=slide.features)
     if windows[0].get("y") is None:
         raise ValueError(f"Expected a timed graph with labels to train on (got {slide.dataset}, which has none).")
     return [join_windows(windows[i : i + slide.span]) for i in range(slide.windows - slide.span + 1)]
@@ -61,7 +62,7 @@ def join_windows(windows: Sequence[Data]) -> Data:
 
 def train_first(slide: Slide, snapshots: Sequence[Data], cache: str | Path | None = None) -> Trained:
     """A network trained on the oldest snapshot alone."""
-    name = f"{slide.dataset}-windows{slide.span}of{slide.windows}"
+    name = f"{slide.dataset}-{slide.features}-windows{slide.span}of{slide.windows}"
     return train(snapshots[0], Training(name, slide.layers), cache)
 
 
@@ -90,7 +91,7 @@ def pick_example(
 ) -> tuple[int, Explanation]:
     """Transition and explanation of the change that five paths explain best.
 
-    Looked for among the changes of class with 11 to 99 altered paths, the twenty with the largest KL a transition.
+    Looked for among the changes of class with more than 10 altered paths, the twenty with the largest KL a transition.
     """
     snapshots = load_slide(slide, root)
     model = train_first(slide, snapshots, cache).model
@@ -98,13 +99,15 @@ def pick_example(
     for i, (before, after) in enumerate(pairwise(snapshots)):
         explainer = Explainer(model, before, after)
         changes = explainer.changes()
-        moved = changes[(changes.class_before != changes.class_after) & (changes.num_paths < 100)]
-        moved = moved[moved.num_paths > FEWEST_PATHS].head(CANDIDATES)
+        moved = changes[(changes.class_before != changes.class_after) & (changes.num_paths > FEWEST_PATHS)]
+        moved = moved.head(CANDIDATES)
         for found in explainer.explain_many(moved.node, EXAMPLE_BUDGET, "exact", progress=False):
             if best is None or found.explained > best[1].explained:
                 best = (i, found)
     if best is None:
-        raise ValueError(f"Expected a changed prediction of 11 to 99 altered paths in {slide.dataset} (found none).")
+        raise ValueError(
+            f"Expected a changed prediction with more than 10 altered paths in {slide.dataset} (found none)."
+        )
     return best
 
 
