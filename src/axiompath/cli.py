@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, track
+from rich.progress import track
 from rich.table import Table
 
 from .errors import InputError
+from .experiments.commands import repeat_flags, reproduce
 
 if TYPE_CHECKING:
     from .explainer import Explainer
@@ -28,7 +29,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-reproduce = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 app.add_typer(reproduce, name="reproduce")
 
 Model = Annotated[str, typer.Argument(help="A folder written by axiompath.save_model, or package.module:function.")]
@@ -241,44 +241,6 @@ def warmup() -> None:
     console.print("The kernels are compiled.")
 
 
-@reproduce.command()
-def preservation(
-    datasets: Annotated[list[str] | None, typer.Option(help="Data sets; repeat the option for several.")] = None,
-    layers: Annotated[list[int] | None, typer.Option(help="Depths; repeat the option for several.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Random models and evolutions each.")] = 1,
-    root: Annotated[Path | None, typer.Option(help="Folder of the .npz files; else AXIOMPATH_DATA.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the table there as CSV.")] = None,
-) -> None:
-    """Do contributions sum to the change of the logits? Example: axiompath reproduce preservation --layers 2"""
-    from .experiments.preservation import run_preservation, summarise
-
-    rows = []
-    console = Console()
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as progress:
-        task = progress.add_task("loading", total=None)
-        with _users_input():
-            for row in run_preservation(datasets or ("cora", "citeseer"), layers or (2, 3, 4), repeats, root=root):
-                rows.append(row)
-                progress.update(task, description=f"{row['dataset']}, {row['layers']} layers, {row['evolution']}: done")
-    frame = summarise(rows)
-    table = Table("data set", "layers", "edges", "targets", "paths", "preserved", "largest error", "seconds")
-    for r in frame.to_dict("records"):
-        table.add_row(
-            str(r['dataset']), str(r['layers']), str(r['evolution']), f"{r['targets']:,}", f"{r['paths']:,}",
-            f"{r['preserved_percent']:.2f} %", f"{r['largest_error']:.1e}", f"{r['seconds']:.1f}",
-        )  # fmt: skip
-    console.print(table)
-    if out is not None:
-        frame.to_csv(out, index=False)
-        console.print(f"Written to {out}")
-
-
 class _Pair:
     """Two graphs numbered alike, and their nodes' names."""
 
@@ -376,7 +338,8 @@ def _changes_table(changes: Any, pair: _Pair, limit: int) -> Table:
 def main() -> None:
     """Entry point: an error is a sentence or two and an exit code; the traceback comes with --debug."""
     try:
-        app(prog_name="axiompath")
+        with _users_input():
+            app(args=repeat_flags(sys.argv[1:]), prog_name="axiompath")
     except KeyboardInterrupt:
         Console(stderr=True).print("Stopped.")
         sys.exit(130)
