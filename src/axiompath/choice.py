@@ -18,7 +18,7 @@ from .activations import FloatArray, IntArray
 from .change import Change
 from .explanation import Explanation
 from .metrics import fidelity_minus, fidelity_plus, kl_divergence
-from .paths import PathSet
+from .paths import PathSet, find_rows
 from .replay import replay_paths
 from .rivals import best_by_gradient, best_by_relevance
 from .selection import METHODS, Selection, select_budgets, select_many
@@ -130,7 +130,11 @@ def choose_budgets(
         return []
     first = questions[0]
     if first.method in RIVALS:
-        return _replay(change, [_choose_rival(change, found, contributions, 0, question) for question in questions])
+        row = int(found.targets[0])
+        most = max(int(question.budget) for question in questions)
+        paths, _ = RIVALS[first.method](change, row, most, int(change.after_pass.logits[row].argmax()))
+        ranked = [_judge(change, found, contributions, 0, question, paths[: question.budget]) for question in questions]
+        return _replay(change, ranked)
     (target,) = found.targets
     selections = select_budgets(
         contributions,
@@ -167,9 +171,17 @@ def _from_selection(
 
 def _choose_rival(change: Change, found: PathSet, contributions: FloatArray, i: int, question: Question) -> Choice:
     row = int(found.targets[i])
+    label = int(change.after_pass.logits[row].argmax())
+    paths, _ = RIVALS[question.method](change, row, int(question.budget), label)
+    return _judge(change, found, contributions, i, question, paths)
+
+
+def _judge(
+    change: Change, found: PathSet, contributions: FloatArray, i: int, question: Question, paths: IntArray
+) -> Choice:
+    row = int(found.targets[i])
     before, after = change.before_pass.logits[row], change.after_pass.logits[row]
-    paths, _ = RIVALS[question.method](change, row, int(question.budget), int(after.argmax()))
-    place = _find_rows(found.paths[found.indptr[i] : found.indptr[i + 1]], paths)
+    place = find_rows(found.paths[found.indptr[i] : found.indptr[i + 1]], paths)
     altered = place >= 0
     shares = np.where(altered[:, None], contributions[found.indptr[i] + place], 0.0)
     total = shares.sum(axis=0)
@@ -200,16 +212,6 @@ def _whole(change: Change, found: PathSet, contributions: FloatArray, i: int) ->
         "causes": {name: shares[kinds == kind].sum(axis=0) for kind, name in enumerate(KINDS)},
         "completeness": float(np.abs(shares.sum(axis=0) - change_of_logits).max()),
     }
-
-
-def _find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
-    """Row of each wanted path, -1 where it is not there."""
-    place = np.full(len(wanted), -1)
-    candidates = np.flatnonzero(np.isin(paths[:, 0], wanted[:, 0]))
-    known = {tuple(path): row for path, row in zip(paths[candidates].tolist(), candidates.tolist(), strict=True)}
-    for i, path in enumerate(wanted.tolist()):
-        place[i] = known.get(tuple(path), -1)
-    return place
 
 
 def _replay(change: Change, choices: list[Choice]) -> list[Choice]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, track
+from rich.progress import track
 from rich.table import Table
 
 from .errors import InputError
+from .experiments.commands import repeat_flags, reproduce
 
 if TYPE_CHECKING:
     from .explainer import Explainer
@@ -28,7 +29,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-reproduce = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 app.add_typer(reproduce, name="reproduce")
 
 Model = Annotated[str, typer.Argument(help="A folder written by axiompath.save_model, or package.module:function.")]
@@ -74,8 +74,7 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
     from .files import read_graph, read_model
     from .readers import check as check_model
 
-    with _users_input():
-        found = check_model(read_model(model, weights), read_graph(graph, nodes).data)
+    found = check_model(read_model(model, weights), read_graph(graph, nodes).data)
     if json:
         modules = found.to_frame().to_dict("records")
         _print_json({"readable": found.readable, "verdict": found.verdict, "modules": modules})
@@ -104,10 +103,9 @@ def diff(
     from .snapshot import align_snapshots, read_snapshot
 
     pair = _read_pair(before, after, nodes)
-    with _users_input():
-        difference = find_difference(
-            *align_snapshots(read_snapshot(pair.before, "before"), read_snapshot(pair.after, "after"))
-        )
+    difference = find_difference(
+        *align_snapshots(read_snapshot(pair.before, "before"), read_snapshot(pair.after, "after"))
+    )
     explainer = _open(model, weights, pair, "2GB") if model else None
     changes = explainer.changes() if explainer else None
     counts = describe_difference(difference)
@@ -164,9 +162,8 @@ def explain(
     pair = _read_pair(before, after, nodes)
     explainer = _open(model, weights, pair, memory)
     targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(1).tolist()
-    with _users_input():
-        answers = explainer.explain_many(targets, budget, method, objective, progress=False)
-        found = list(track(answers, "Explaining", total=len(targets), console=_aside(), transient=True))
+    answers = explainer.explain_many(targets, budget, method, objective, progress=False)
+    found = list(track(answers, "Explaining", total=len(targets), console=_aside(), transient=True))
     if out is not None:
         with _writing(out):
             out.mkdir(parents=True, exist_ok=True)
@@ -218,10 +215,7 @@ def report(
     targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(top).tolist()
     budgets = sorted({min(b, budget) for b in BUDGETS} | {budget})
     title = f"{before.stem} → {after.stem}"
-    with _users_input():
-        text = build_report(
-            explainer, targets, budgets, method=method, objective=objective, title=title, progress=_aside()
-        )
+    text = build_report(explainer, targets, budgets, method=method, objective=objective, title=title, progress=_aside())
     with _writing(out):
         write_text(out, text)
     if json:
@@ -239,44 +233,6 @@ def warmup() -> None:
     with console.status("Compiling the numerical kernels, about a minute the first time"):
         warm_up()
     console.print("The kernels are compiled.")
-
-
-@reproduce.command()
-def preservation(
-    datasets: Annotated[list[str] | None, typer.Option(help="Data sets; repeat the option for several.")] = None,
-    layers: Annotated[list[int] | None, typer.Option(help="Depths; repeat the option for several.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Random models and evolutions each.")] = 1,
-    root: Annotated[Path | None, typer.Option(help="Folder of the .npz files; else AXIOMPATH_DATA.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the table there as CSV.")] = None,
-) -> None:
-    """Do contributions sum to the change of the logits? Example: axiompath reproduce preservation --layers 2"""
-    from .experiments.preservation import run_preservation, summarise
-
-    rows = []
-    console = Console()
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as progress:
-        task = progress.add_task("loading", total=None)
-        with _users_input():
-            for row in run_preservation(datasets or ("cora", "citeseer"), layers or (2, 3, 4), repeats, root=root):
-                rows.append(row)
-                progress.update(task, description=f"{row['dataset']}, {row['layers']} layers, {row['evolution']}: done")
-    frame = summarise(rows)
-    table = Table("data set", "layers", "edges", "targets", "paths", "preserved", "largest error", "seconds")
-    for r in frame.to_dict("records"):
-        table.add_row(
-            str(r['dataset']), str(r['layers']), str(r['evolution']), f"{r['targets']:,}", f"{r['paths']:,}",
-            f"{r['preserved_percent']:.2f} %", f"{r['largest_error']:.1e}", f"{r['seconds']:.1f}",
-        )  # fmt: skip
-    console.print(table)
-    if out is not None:
-        frame.to_csv(out, index=False)
-        console.print(f"Written to {out}")
 
 
 class _Pair:
@@ -311,7 +267,7 @@ def _open(model: str, weights: Path | None, pair: _Pair, memory: str) -> Explain
     from .explainer import Explainer
     from .files import read_model
 
-    with _aside().status("Reading the model"), _users_input():
+    with _aside().status("Reading the model"):
         network = read_model(model, weights)
         return Explainer(
             network, pair.before, pair.after, memory=memory, node_names=pair.names, class_names=pair.class_names
@@ -320,16 +276,16 @@ def _open(model: str, weights: Path | None, pair: _Pair, memory: str) -> Explain
 
 @contextmanager
 def _users_input() -> Iterator[None]:
-    """Mark what the library refuses at its boundary as the user's: its checks, and theirs alone, say "Expected"."""
+    """Mark what the library refuses as the user's: its checks of what it is given, and they alone, say "Expected"."""
     from .readers import UnreadableModel
 
     try:
         yield
     except InputError:
         raise
-    except (UnreadableModel, MemoryError, FileNotFoundError) as error:
+    except (UnreadableModel, MemoryError) as error:
         raise InputError(str(error)) from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, FileNotFoundError) as error:
         if not str(error).startswith("Expected "):
             raise
         raise InputError(str(error)) from error
@@ -378,7 +334,8 @@ def _changes_table(changes: Any, pair: _Pair, limit: int) -> Table:
 def main() -> None:
     """Entry point: an error is a sentence or two and an exit code; the traceback comes with --debug."""
     try:
-        app(prog_name="axiompath")
+        with _users_input():
+            app(args=repeat_flags(sys.argv[1:]), prog_name="axiompath")
     except KeyboardInterrupt:
         Console(stderr=True).print("Stopped.")
         sys.exit(130)

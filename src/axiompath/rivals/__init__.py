@@ -5,6 +5,6 @@ holding the others.
 """
 
 from .gnnlrp import best_by_relevance
-from .gradient import best_by_gradient
+from .gradient import best_by_edges, best_by_gradient
 
-__all__ = ["best_by_gradient", "best_by_relevance"]
+__all__ = ["best_by_edges", "best_by_gradient", "best_by_relevance"]

@@ -11,6 +11,7 @@ so partial paths whose bound does not beat the n-th best relevance so far are no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +130,7 @@ def _leaf_channels(change: Change) -> IntArray:
     return np.array(rows)
 
 
+@lru_cache(maxsize=1)  # the same for all targets of a change
 def _leaf_bounds(change: Change) -> FloatArray:
     """max over U of |sum over channels of a[V, U] y_U|, [num_nodes, width]."""
     t = change.lowest_hop

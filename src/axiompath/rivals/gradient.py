@@ -21,7 +21,16 @@ from ..states import AFTER
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
     """Paths [n, num_hops + 1] of `after` with the largest sums of absolute edge gradients, and these sums."""
-    keys, scores = edge_scores(change, target, label)
+    return best_by_edges(change, target, num_paths, *edge_scores(change, target, label))
+
+
+def best_by_edges(
+    change: Change, target: int, num_paths: int, keys: IntArray, scores: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Paths [n, num_hops + 1] of `after` with the largest sums of the scores of their edges, and these sums.
+
+    `keys` are V * num_nodes + U of the edges, ascending; an edge that is not among them scores 0.
+    """
     hops = [t for t in range(change.lowest_hop, len(change.layers)) if not change.layers[t].local]
     reached = [np.array([target])]  # nodes at each position, root first
     for t in reversed(hops):
@@ -34,8 +43,10 @@ def best_by_gradient(change: Change, target: int, num_paths: int, label: int) ->
         here, below = reached[position], reached[position - 1]
         entry_scores = np.zeros(len(layer.indices))
         if len(keys):
-            found_at = np.minimum(np.searchsorted(keys, layer.keys), len(keys) - 1)
-            entry_scores = np.where(keys[found_at] == layer.keys, scores[found_at], 0.0)
+            entry = rows_of(layer.indptr, here)
+            wanted = layer.keys[entry]
+            found_at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            entry_scores[entry] = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
         where = np.full(change.num_nodes, -1)
         where[below] = np.arange(len(below))
         found = np.full((len(here), num_paths), -np.inf)
@@ -69,10 +80,15 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
         gradient = gradient * layer.derivatives(forward.z[t][active])
         if not entries.local:
             total = np.zeros(int((entries.indptr[active + 1] - entries.indptr[active]).sum()))
+            column = 0
             for channel in layer.channels:
                 coefficient = np.ascontiguousarray(entries.after[:, layer.rules.index(channel.coefficients)])
                 part = np.ascontiguousarray(gradient[:, channel.outputs])
-                message = project(forward.inputs[t], channel)
+                if t == change.lowest_hop:  # held already: the features are wide
+                    message = np.ascontiguousarray(change.messages[1][:, column : column + part.shape[1]])
+                    column += part.shape[1]
+                else:
+                    message = project(forward.inputs[t], channel)
                 edge_gradients(entries.indptr, entries.indices, coefficient, active, part, message, total)
             keys.append(entries.keys[rows_of(entries.indptr, active)])
             values.append(total)

@@ -1,0 +1,31 @@
+"""What a run was: seeds, versions, machine, accuracies, wall-clock; written beside its table as JSON."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..threads import num_cores
+
+PACKAGES = ("axiompath", "torch", "torch_geometric", "numpy", "scipy", "numba", "pandas", "pyarrow")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Cores and software, nothing that names the computer."""
+    return {"cores": num_cores(), "processor": platform.machine(), "system": platform.system()}
+
+
+def write_record(path: Path, facts: Mapping[str, Any]) -> None:
+    """The facts of a run, with versions and machine; the file appears when it is whole."""
+    whole = {
+        **facts,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "machine": describe_machine(),
+    }
+    draft = path.with_name(path.name + ".part")
+    draft.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+    draft.replace(path)

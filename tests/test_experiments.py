@@ -1,0 +1,302 @@
+"""The paper's protocol: its levels, its rows, its figures; runs that stop and go on; commands."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from axiompath import Explainer, cli
+from axiompath.experiments import commands, running, timed
+from axiompath.experiments.claims import check_claims
+from axiompath.experiments.fidelity import (
+    METHODS,
+    OPTIONAL_METHODS,
+    budgets_for,
+    compare_methods,
+    deviation_by_level,
+    mean_by_level,
+)
+from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw_runtime
+from axiompath.experiments.models import random_sum_gnn
+from axiompath.experiments.parts import Job, merge_parts, read_table, run_parts, write_table
+from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scs
+from axiompath.experiments.training import Training, prepare, settings_for, train
+from axiompath.selection import select
+
+COLUMNS = [
+    "dataset", "layers", "evolution", "repeat", "target", "num_paths", "level", "budget", "method", "objective",
+    "fidelity_minus", "fidelity_plus", "kl_residual", "kl_bound", "seconds", "walking_seconds",
+]  # fmt: skip
+NUMBERS = [column for column in COLUMNS if "seconds" not in column]
+
+
+@pytest.mark.parametrize(
+    ("num_paths", "budgets"),
+    [
+        (0, []),
+        (10, []),
+        (11, list(range(1, 11))),
+        (30, list(range(1, 11))),
+        (31, [10, 12, 14, 16, 18, 20, 22, 24, 26, 28]),
+        (99, [10, 12, 14, 16, 18, 20, 22, 24, 26, 28]),
+        (100, [10, 15, 20, 25, 30, 35, 40, 45, 50, 55]),
+        (10**6, [10, 15, 20, 25, 30, 35, 40, 45, 50, 55]),
+    ],
+)
+def test_levels_are_those_of_the_papers_appendix(num_paths, budgets):
+    assert budgets_for(num_paths) == budgets
+
+
+def random_graph(num_nodes=60, num_pairs=150, seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = torch.from_numpy(rng.integers(0, num_nodes, size=(2, num_pairs)))
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    edge_index = torch.cat([pairs, pairs.flip(0)], dim=1).unique(dim=1)
+    x = torch.from_numpy(rng.normal(size=(num_nodes, 8)))
+    return Data(x=x, edge_index=edge_index, y=torch.from_numpy(rng.integers(0, 3, size=num_nodes)))
+
+
+@pytest.fixture(scope="module")
+def small_comparison():
+    before, after = random_graph(), random_graph(num_pairs=180)
+    model = random_sum_gnn([8, 6, 3], seed=1)
+    return model, before, after, compare_methods(model, before, after, methods=(*METHODS, *OPTIONAL_METHODS))
+
+
+def test_rows_say_what_the_explainer_says(small_comparison):
+    model, before, after, rows = small_comparison
+    explainer = Explainer(model, before, after)
+    target = int(rows.target.iloc[0])
+    for method, objective in METHODS:
+        part = rows[(rows.target == target) & (rows.method == method) & (rows.objective == objective)]
+        told = explainer.frontier(target, part.budget.tolist(), method, objective)
+        for name in ("fidelity_minus", "fidelity_plus", "kl_residual"):
+            assert np.allclose(part[name], [getattr(e, name) for e in told], atol=1e-9), (method, name)
+
+
+def test_only_changed_predictions_with_more_than_ten_paths_are_targets(small_comparison):
+    model, before, after, rows = small_comparison
+    changes = Explainer(model, before, after).changes()
+    moved = changes[changes.class_before != changes.class_after]
+    assert set(rows.target) == set(moved[moved.num_paths > 10].node)
+    assert rows.attrs["changed"] == len(moved)
+    assert rows.attrs["targets"] == rows.target.nunique() > 3
+    assert len(rows) == rows.target.nunique() * 10 * (len(METHODS) + 1)
+
+
+def test_what_does_not_fit_is_counted_and_samples_are_repeatable(small_comparison):
+    model, before, after, rows = small_comparison
+    none = compare_methods(model, before, after, memory="1KB")
+    assert len(none) == 0
+    assert none.attrs["too_large"] == rows.attrs["targets"]
+    few = [compare_methods(model, before, after, max_targets=2) for _ in range(2)]
+    assert few[0].target.tolist() == few[1].target.tolist()
+    assert few[0].attrs["not_sampled"] == rows.attrs["targets"] - 2
+
+
+def test_exact_never_leaves_more_than_convex(small_comparison):
+    rows = small_comparison[-1]
+    kl = rows[rows.objective == "sufficiency"].pivot_table(
+        index=["target", "level"], columns="method", values="kl_residual"
+    )
+    assert (kl.exact <= kl.convex + 1e-12).all()
+    assert (rows.kl_bound <= rows.kl_residual + 1e-9).all()
+
+
+def named(rows, dataset="cora", layers=2):
+    return rows.assign(dataset=dataset, layers=layers, evolution="added", repeat=0)
+
+
+def test_figures_are_written(small_comparison, tmp_path):
+    rows = named(small_comparison[-1])
+    both = pd.concat([rows, rows.assign(dataset="citeseer"), rows.assign(layers=3)])
+    files = draw_fidelity(both, tmp_path)
+    assert sorted(file.name for file in files) == sorted(
+        f"fidelity-{what}-{depth}layers.{kind}"
+        for what in ("mean", "deviation")
+        for depth in (2, 3)
+        for kind in ("png", "pdf")
+    )
+    table = pd.DataFrame(
+        {"dataset": "cora", "layers": 2, "evolution": ["added", "removed"], "preserved_percent": [100.0, 100.0]}
+    )
+    files += draw_preservation(table, tmp_path)
+    assert all(file.stat().st_size > 1000 for file in files)
+    means, deviations = mean_by_level(both), deviation_by_level(both)
+    assert means.shape == deviations.shape == (3 * 9, 10)
+
+
+def test_claims_name_their_exceptions():
+    levels = {"convex": [0.5, 0.4], "deeplift": [0.6, 0.3], "linear": [0.7, 0.8], "gnnlrp": [0.9, 0.95]}
+    rows = pd.DataFrame(
+        {"dataset": "cora", "layers": 2, "evolution": "added", "method": method, "objective": "sufficiency",
+         "level": level, "fidelity_minus": value + spread}
+        for method, values in levels.items()
+        for level, value in enumerate(values, start=1)
+        for spread in (-0.1, 0.1)
+    )  # fmt: skip
+    verdicts = {verdict.claim: verdict for verdict in check_claims(rows)}
+    lowest = verdicts["convex has the smallest mean fidelity of the paper's six"]
+    assert (lowest.held, lowest.cases) == (1, 2)
+    assert lowest.exceptions == ("cora, 2 layers, level 2: 0.4000 against deeplift 0.3000",)
+    assert verdicts["convex falls from level to level"].holds
+    assert not verdicts["linear falls from level to level"].holds
+    assert verdicts["gnnlrp rises somewhere as the level goes up"].holds
+
+
+def test_a_stopped_run_goes_on_and_gives_the_same_table(tmp_path):
+    jobs = [Job("cora", 2, "added", repeat) for repeat in range(4)]
+    ran = []
+
+    def run(job):
+        ran.append(job.repeat)
+        frame = pd.DataFrame({"repeat": [job.repeat] * 2, "value": np.random.default_rng(job.repeat).normal(size=2)})
+        frame.attrs = {"targets": 2}
+        return frame
+
+    def stop_at(limit):
+        def run_some(job):
+            if job.repeat == limit:
+                raise KeyboardInterrupt
+            return run(job)
+
+        return run_some
+
+    whole = merge_parts(dict(run_parts(jobs, run, tmp_path / "whole", {})), jobs)
+    ran.clear()
+    with pytest.raises(KeyboardInterrupt):
+        list(run_parts(jobs, stop_at(2), tmp_path / "stopped", {}))
+    resumed = merge_parts(dict(run_parts(jobs, run, tmp_path / "stopped", {})), jobs)
+    assert ran == [0, 1, 2, 3]
+    pd.testing.assert_frame_equal(whole, resumed)
+    list(run_parts(jobs, run, tmp_path / "stopped", {"other": "settings"}))
+    assert len(ran) == 8
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_tables_keep_their_notes(tmp_path):
+    frame = pd.DataFrame({"a": [1, 2]})
+    frame.attrs = {"targets": 3}
+    write_table(frame, tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").attrs == {"targets": 3}
+    with pytest.raises(ValueError, match="no prediction changed"):
+        merge_parts({Job("cora", 2, "added", 0): frame[:0]}, [Job("cora", 2, "added", 0)])
+
+
+def test_settings_of_a_comparison_are_checked():
+    with pytest.raises(ValueError, match="Expected a data set among cora"):
+        running.Comparison(names=("moon",))
+    with pytest.raises(ValueError, match="Expected an evolution among added, removed, both"):
+        running.Comparison(evolution="sideways")
+    with pytest.raises(ValueError, match="at least 1 repeat"):
+        running.Comparison(repeats=0)
+    with pytest.raises(ValueError, match="a number of layers"):
+        running.Comparison(layers=(0,))
+
+
+def test_the_same_numbers_on_any_number_of_workers(tmp_path, data_root):
+    comparison = running.Comparison(("cora",), (2,), 2, max_targets=4)
+    one = running.run_comparison(comparison, tmp_path / "one", root=data_root)
+    two = running.run_comparison(comparison, tmp_path / "two", root=data_root, workers=2)
+    pd.testing.assert_frame_equal(one[NUMBERS], two[NUMBERS])
+    record = json.loads((tmp_path / "one" / "fidelity.json").read_text())
+    assert record["accuracies"][0]["test"] > 0.8
+    assert record["machine"]["cores"] >= 1
+    assert record["seeds"]["evolution"] == [0, 1]
+
+
+def test_equal_settings_give_equal_weights(tmp_path):
+    data = prepare(random_graph())
+    training = Training("random", 2, epochs=5)
+    first, again = train(data, training, tmp_path), train(data, training)
+    cached = train(data, training, tmp_path)
+    for a, b, c in zip(first.model.parameters(), again.model.parameters(), cached.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+        assert torch.equal(a, c)
+    assert settings_for("amazon_photo", 2).key != settings_for("amazon_photo", 3).key
+
+
+def test_the_finished_model_predicts_what_training_saw():
+    # Training sees a scaled graph; its best validation accuracy must come back on the plain one.
+    data = prepare(random_graph(num_nodes=300, num_pairs=900))
+    data.y = (data.x.to_dense()[:, 0] > 0).long()
+    untrained = train(data, Training("random", 2, epochs=0))
+    trained = train(data, Training("random", 2, epochs=60))
+    assert trained.val_accuracy > max(0.6, untrained.val_accuracy)
+
+
+@pytest.mark.skipif(not can_compare(), reason="cvxpy and scs are not installed")
+def test_scs_finds_no_better_relaxation():
+    rng = np.random.default_rng(0)
+    contributions, before = rng.normal(size=(40, 3)), rng.normal(size=3)
+    after = before + contributions.sum(axis=0)
+    weights = solve_with_scs(contributions, before, after, 5)
+    ours = select(contributions, before, after, 5, "convex")
+    shift = contributions.T @ weights
+    value = np.logaddexp.reduce(before + shift) - np.exp(after - np.logaddexp.reduce(after)) @ (before + shift)
+    mine = contributions.T @ ours.weights
+    best = np.logaddexp.reduce(before + mine) - np.exp(after - np.logaddexp.reduce(after)) @ (before + mine)
+    assert best <= value + 1e-4
+
+
+def test_runtime_rows_hold_every_step(tmp_path, data_root):
+    rows = run_runtime("cora", 2, 0, sample=2, root=data_root, cache=tmp_path)
+    assert (rows[["walking_seconds", "convex_seconds", "exact_seconds"]] > 0).all(axis=None)
+    assert rows.scs_seconds.notna().sum() == (2 if can_compare() else 0)
+    assert rows.num_paths.is_monotonic_increasing
+    assert all(file.stat().st_size > 1000 for file in draw_runtime(rows, tmp_path))
+
+
+def test_sliding_snapshots_lose_and_gain_edges(data_root):
+    slide = timed.Slide("highschool_2013", 2, windows=4, span=2)
+    snapshots = timed.load_slide(slide, data_root)
+    assert len(snapshots) == 3
+    assert snapshots[0].window[1] > snapshots[1].window[0]
+    rows = timed.run_timed(slide, root=data_root, max_targets=3)
+    assert [record["transition"] for record in rows.attrs["transitions"]] == [0, 1]
+    assert all(record["came"] > 0 and record["went"] > 0 for record in rows.attrs["transitions"])
+    with pytest.raises(ValueError, match="a span from 1 to 3"):
+        timed.Slide("highschool_2013", windows=4, span=4)
+    with pytest.raises(ValueError, match="with labels to train on"):
+        timed.load_slide(timed.Slide("bitcoinotc"), data_root)
+
+
+def test_flags_take_several_values():
+    given = ["reproduce", "fidelity", "--datasets", "cora", "citeseer", "--repeats", "2", "--layers", "2", "3"]
+    assert commands.repeat_flags(given) == [
+        "reproduce", "fidelity", "--datasets", "cora", "--datasets", "citeseer", "--repeats", "2",
+        "--layers", "2", "--layers", "3",
+    ]  # fmt: skip
+    assert commands.repeat_flags(["--layers"]) == ["--layers"]
+    assert commands.split_commas(["cora,citeseer", "pubmed"], ()) == ("cora", "citeseer", "pubmed")
+    assert commands.read_depths(None, (2, 3)) == (2, 3)
+    with pytest.raises(ValueError, match="such as `--layers 2 3`"):
+        commands.read_depths(["two"], ())
+
+
+def run_command(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["axiompath", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return stopped.value.code
+
+
+def test_the_command_writes_table_record_and_figures(tmp_path, data_root, monkeypatch, capsys):
+    out = tmp_path / "results"
+    arguments = ("reproduce", "fidelity", "--datasets", "cora", "--layers", "2", "--repeats", "1", "--max-targets", "3")
+    assert run_command(monkeypatch, *arguments, "--root", data_root, "--out", out) == 0
+    table = read_table(out / "fidelity.parquet")
+    assert table.columns.tolist() == COLUMNS
+    assert table.target.nunique() == 3
+    assert (out / "fidelity-mean-2layers.png").is_file()
+    assert (out / "fidelity-mean-2layers.pdf").is_file()
+    assert "convex" in capsys.readouterr().out
+    assert run_command(monkeypatch, "reproduce", "claims", "--out", out) == 0
+    assert "smallest mean fidelity" in capsys.readouterr().out
+    assert run_command(monkeypatch, "reproduce", "claims", "--out", tmp_path) == 2
+    assert run_command(monkeypatch, *arguments[:3], "moon", "--out", out) == 2
+    assert "Expected a data set among" in capsys.readouterr().err
+    assert run_command(monkeypatch, *arguments, "--methods", "magic", "--out", out) == 2
