@@ -187,6 +187,7 @@ def runtime(
     write_record(out / "runtime.json", {"seeds": list(range(repeats)), "evolution": evolution, "scs_sample": sample})
     draw_runtime(frame, out)
     table = Table("data set", "layers", "targets", "most paths", "walking", "convex", "exact", "SCS/convex", box=None)
+    table.columns[0].no_wrap = True
     for (name, depth), part in frame.groupby(["dataset", "layers"], sort=False):
         ratio = (part.scs_seconds / part.convex_seconds).median()
         means = [f"{1000 * part[f'{step}_seconds'].mean():.2f} ms" for step in ("walking", "convex", "exact")]

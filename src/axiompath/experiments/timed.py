@@ -25,6 +25,7 @@ from .training import Trained, Training, prepare, train
 
 EXAMPLE_BUDGET = 5
 CANDIDATES = 20
+EASY_PATHS = 100  # a change with fewer is easier told
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def pick_example(
 ) -> tuple[int, Explanation]:
     """Transition and explanation of the change that five paths explain best.
 
-    Looked for among the changes of class with more than 10 altered paths, the twenty with the largest KL a transition.
+    Looked for among the changes of class with 11 to 99 altered paths (more where there is none), the twenty with the
+    largest KL a transition.
     """
     snapshots = load_slide(slide, root)
     model = train_first(slide, snapshots, cache).model
@@ -100,7 +102,8 @@ def pick_example(
         explainer = Explainer(model, before, after)
         changes = explainer.changes()
         moved = changes[(changes.class_before != changes.class_after) & (changes.num_paths > FEWEST_PATHS)]
-        moved = moved.head(CANDIDATES)
+        short = moved[moved.num_paths < EASY_PATHS]
+        moved = (short if len(short) else moved).head(CANDIDATES)
         for found in explainer.explain_many(moved.node, EXAMPLE_BUDGET, "exact", progress=False):
             if best is None or found.explained > best[1].explained:
                 best = (i, found)
