@@ -221,6 +221,8 @@ def test_interrupting_stops_without_a_traceback(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "axiompath.cli", "demo", "--large", "--out", str(tmp_path / "d")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        # A job in the background starts with interrupts ignored, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert "4,000 nodes" in process.stdout.readline()
     time.sleep(0.2)

@@ -27,8 +27,8 @@ def compare(name, layers, repeats, data_root, weights):
     assert (
         train(prepare(datasets.load(name, data_root)), Training(name, layers), weights).test_accuracy >= ACCURACY[name]
     )
-    rows = [row for i in range(repeats) for row in run_fidelity(name, layers, i, root=data_root, cache=weights)]
-    table = mean_by_level(pd.DataFrame(rows)).droplevel(["dataset", "layers", "evolution"])
+    rows = pd.concat([run_fidelity(name, layers, i, root=data_root, cache=weights) for i in range(repeats)])
+    table = mean_by_level(rows).droplevel(["dataset", "layers", "evolution"])
     assert set(table.index) == set(METHODS)
     return table
 
