@@ -300,3 +300,11 @@ def test_the_command_writes_table_record_and_figures(tmp_path, data_root, monkey
     assert run_command(monkeypatch, *arguments[:3], "moon", "--out", out) == 2
     assert "Expected a data set among" in capsys.readouterr().err
     assert run_command(monkeypatch, *arguments, "--methods", "magic", "--out", out) == 2
+
+
+def test_json_is_all_that_is_printed(data_root, tmp_path, capsys):
+    from axiompath.experiments.commands import preservation
+
+    preservation(["cora"], ["2"], 1, data_root, tmp_path, json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["preserved_percent"] for row in rows] == [100, 100, 100]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ Evolution = Annotated[str, typer.Option(help="Which edges change: added, removed
 Root = Annotated[Path | None, typer.Option(help="Folder of the .npz files; else AXIOMPATH_DATA.")]
 Out = Annotated[Path, typer.Option(help="Folder of tables and figures; a stopped run goes on there.")]
 Memory = Annotated[str, typer.Option(help="Targets that need more are skipped, and counted.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON for machines, and nothing else.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")]
 
 
@@ -74,6 +76,7 @@ def fidelity(
     workers: Workers = 1,
     root: Root = None,
     out: Out = Path("results"),
+    json: Json = False,
 ) -> None:
     """Fidelity of every method at ten levels. Example: axiompath reproduce fidelity --datasets cora --layers 2 3"""
     from .. import datasets
@@ -94,7 +97,7 @@ def fidelity(
         max_targets,
         memory,
     )
-    console = Console()
+    console = Console(stderr=json)  # what is piped is the answer alone
     with _progress(console) as progress:
         task = progress.add_task("loading", total=None)
         table = run_comparison(
@@ -104,7 +107,10 @@ def fidelity(
             workers=workers,
             report=lambda done, total, what: progress.update(task, completed=done, total=total, description=what),
         )
-    _print_levels(console, mean_by_level(table), "Mean Fidelity-KL-minus by level (lower is better)")
+    means = mean_by_level(table)
+    if json:
+        return _print_json(means.reset_index())
+    _print_levels(console, means, "Mean Fidelity-KL-minus by level (lower is better)")
     console.print(f"Table, record and figures are in {out}")
 
 
@@ -115,6 +121,7 @@ def preservation(
     repeats: Repeats = 1,
     root: Root = None,
     out: Out = Path("results"),
+    json: Json = False,
 ) -> None:
     """Do contributions sum to the change of the logits? Example: axiompath reproduce preservation --layers 2"""
     from .figures import draw_preservation
@@ -124,7 +131,7 @@ def preservation(
 
     wanted, depths = split_commas(names, ("cora", "citeseer")), read_depths(layers, (2, 3, 4))
     rows = []
-    console = Console()
+    console = Console(stderr=json)  # what is piped is the answer alone
     with _progress(console) as progress:
         task = progress.add_task("loading", total=len(wanted) * len(depths) * len(EVOLUTIONS) * repeats)
         for row in run_preservation(wanted, depths, repeats, root=root):
@@ -137,11 +144,13 @@ def preservation(
             str(r['dataset']), str(r['layers']), str(r['evolution']), f"{r['targets']:,}", f"{r['paths']:,}",
             f"{r['preserved_percent']:.2f} %", f"{r['largest_error']:.1e}", f"{r['seconds']:.1f}",
         )  # fmt: skip
-    console.print(table)
     write_table(frame, out / "preservation.parquet")
     seconds = float(frame.seconds.sum())
     write_record(out / "preservation.json", {"seeds": list(range(repeats)), "seconds": seconds})
     draw_preservation(frame, out)
+    if json:
+        return _print_json(frame)
+    console.print(table)
     console.print(f"Table, record and figure are in {out}")
 
 
@@ -155,6 +164,7 @@ def runtime(
     memory: Memory = "2GB",
     root: Root = None,
     out: Out = Path("results"),
+    json: Json = False,
 ) -> None:
     """Seconds of every step by number of paths, beside SCS. Example: axiompath reproduce runtime --layers 2"""
     import pandas as pd
@@ -166,7 +176,7 @@ def runtime(
     from .running import Comparison
     from .runtime import can_compare, run_runtime
 
-    console = Console()
+    console = Console(stderr=json)  # what is piped is the answer alone
     if not can_compare():
         console.print("cvxpy and scs are not installed: SCS is left out; `pip install axiompath[dev]` brings them.")
     jobs = Comparison(split_commas(names, datasets.NAMES), read_depths(layers, (2, 3)), repeats, evolution).jobs
@@ -186,6 +196,8 @@ def runtime(
     write_table(frame, out / "runtime.parquet")
     write_record(out / "runtime.json", {"seeds": list(range(repeats)), "evolution": evolution, "scs_sample": sample})
     draw_runtime(frame, out)
+    if json:
+        return _print_json(frame)
     table = Table("data set", "layers", "targets", "most paths", "walking", "convex", "exact", "SCS/convex", box=None)
     table.columns[0].no_wrap = True
     for (name, depth), part in frame.groupby(["dataset", "layers"], sort=False):
@@ -207,6 +219,7 @@ def timed(
     max_targets: Annotated[int | None, typer.Option(min=1, help="A random sample of this many a transition.")] = None,
     root: Root = None,
     out: Out = Path("results"),
+    json: Json = False,
 ) -> None:
     """Graphs that changed in reality. Example: axiompath reproduce timed --datasets pubmed_pmid --layers 2"""
     import pandas as pd
@@ -216,7 +229,7 @@ def timed(
     from .record import write_record
     from .timed import Slide, pick_example, run_timed
 
-    console = Console()
+    console = Console(stderr=json)  # what is piped is the answer alone
     wanted = split_commas(names, ("pubmed_pmid", "highschool_2013"))
     slides = [Slide(name, depth, windows, span, features) for name in wanted for depth in read_depths(layers, (2,))]
     frames, records = [], []
@@ -235,7 +248,10 @@ def timed(
     frame.attrs = {}
     write_table(frame, out / "timed.parquet")
     write_record(out / "timed.json", {"windows": windows, "span": span, "features": features, "runs": records})
-    _print_levels(console, mean_by_level(frame), "Mean Fidelity-KL-minus by level (lower is better)")
+    means = mean_by_level(frame)
+    if json:
+        return _print_json(means.reset_index())
+    _print_levels(console, means, "Mean Fidelity-KL-minus by level (lower is better)")
     console.print(f"Table and record are in {out}")
 
 
@@ -243,6 +259,7 @@ def timed(
 def claims(
     out: Out = Path("results"),
     limit: Annotated[int, typer.Option(min=0, help="Exceptions shown of each claim.")] = 5,
+    json: Json = False,
 ) -> None:
     """The paper's claims, checked against a table of `fidelity`. Example: axiompath reproduce claims --out results"""
     from .claims import check_claims
@@ -251,12 +268,22 @@ def claims(
     file = out / "fidelity.parquet"
     if not file.is_file():
         raise FileNotFoundError(f"Expected a table at {file} (found none); run `axiompath reproduce fidelity` first.")
-    console = Console()
-    for verdict in check_claims(read_table(file)):
+    console = Console(stderr=json)  # what is piped is the answer alone
+    verdicts = check_claims(read_table(file))
+    if json:
+        import pandas as pd
+
+        return _print_json(pd.DataFrame([vars(verdict) for verdict in verdicts]))
+    for verdict in verdicts:
         word = "holds" if verdict.holds else f"{verdict.held} of {verdict.cases}"
         console.print(f"[bold]{verdict.claim}[/]: {word}", highlight=False)
         for exception in verdict.exceptions[:limit]:
             console.print(f"  {exception}", highlight=False)
+
+
+def _print_json(frame: pd.DataFrame) -> None:
+    """One object a row."""
+    sys.stdout.write(frame.to_json(orient="records", indent=1) + "\n")
 
 
 @contextmanager
