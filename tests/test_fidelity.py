@@ -44,7 +44,7 @@ def test_convex_is_best_of_the_papers_six_on_average(name, data_root, weights):
 @pytest.mark.parametrize("layers", [2, 3])
 @pytest.mark.parametrize("name", ["cora", "citeseer"])
 def test_convex_is_below_every_rival_at_every_level_and_exact_at_or_below_convex(name, layers, data_root, weights):
-    # Ten repeats, as in the paper: over three, chance alone put `exact` 0.7 % above convex on Cora with three layers.
+    # Ten repeats, as in the paper: over the first three, `exact` is 0.7 % above convex on Cora with three layers.
     table = compare(name, layers, 10, data_root, weights)
     convex = table.loc[("convex", "sufficiency")]
     for method in PAPER_METHODS:
