@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from .activations import FloatArray, IntArray
-from .coefficients import SOURCE_TO_TARGET, Coefficients, assemble, diagonal, edges_of, renew_loops
+from .coefficients import SOURCE_TO_TARGET, Coefficients, assemble, diagonal, edges_of, reach_of, renew_loops
 from .snapshot import Features, Snapshot
 
 # Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
@@ -36,6 +36,7 @@ class AdditiveAttention:
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Scores of the two ends are computed once a node."""
@@ -57,6 +58,7 @@ class PairAttention:
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Every edge has a vector of its own before the scores are taken."""
@@ -78,6 +80,7 @@ class DotAttention:
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """No self-loops are added."""
@@ -93,6 +96,7 @@ class InverseDeviation:
     eps: float
     local: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """One number a node."""
@@ -113,6 +117,11 @@ class ReadColumns:
     def local(self) -> bool:
         """As the rule itself."""
         return self.rule.local
+
+    @property
+    def reach(self) -> int | None:
+        """As the rule itself."""
+        return reach_of(self.rule)
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own matrix."""

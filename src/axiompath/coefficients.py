@@ -5,6 +5,10 @@ num_nodes], rows receiving. Equal rules give equal matrices on one snapshot unle
 features [num_nodes, width], which attention needs); such a rule says `reads_inputs = True`, compares by identity, and
 receives exactly the columns that its reader named. See attention.py for those.
 
+A rule may say how far its rows look, `reach`: 0 where the messages into V (and the inputs of V and its senders) decide
+row V, 1 where the messages into its senders do too. A rule that does not say is taken to look at the whole graph, and
+is computed anew for all of it whenever anything changes.
+
 Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop.
 """
 
@@ -46,6 +50,7 @@ class Identity:
 
     local: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """1 on the diagonal of the nodes that are present."""
@@ -60,6 +65,7 @@ class Sum:
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Adjacency, transposed so that rows receive."""
@@ -74,6 +80,7 @@ class Mean:
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Parallel edges count one by one."""
@@ -90,6 +97,7 @@ class Degree:
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The row sums of Sum, on the diagonal."""
@@ -106,6 +114,7 @@ class SymmetricNorm:
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 1
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Loops added where wanted, then both ends divided by the root of their degree."""
@@ -136,6 +145,11 @@ class TargetNorm:
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = False
 
+    @property
+    def reach(self) -> int | None:
+        """Against the edges, all that a sender sends counts: that lies anywhere."""
+        return 0 if self.flow == SOURCE_TO_TARGET else None
+
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Every node gets one loop in place of its own."""
         receivers, senders, ones = edges_of(snapshot, False, self.flow)
@@ -158,6 +172,12 @@ class GraphSize:
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Nodes of this snapshot alone are counted."""
         return diagonal(snapshot, np.full(snapshot.num_nodes, float(snapshot.present.sum()) ** -0.5))
+
+
+def reach_of(rule: Coefficients) -> int | None:
+    """0 or 1 as the rule says; None for the whole graph."""
+    reach: int | None = getattr(rule, "reach", None)
+    return reach
 
 
 def edges_of(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:
