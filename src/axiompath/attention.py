@@ -123,6 +123,11 @@ class ReadColumns:
         """As the rule itself."""
         return reach_of(self.rule)
 
+    @property
+    def flow(self) -> str:
+        """As the rule itself."""
+        return str(getattr(self.rule, "flow", SOURCE_TO_TARGET))
+
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own matrix."""
         return self.rule.matrix(snapshot, inputs[:, self.start : self.stop])

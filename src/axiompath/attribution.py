@@ -150,9 +150,11 @@ def _above_the_root(num_roots: int, num_classes: int) -> Above:
     )  # fmt: skip
 
 
-def _rates(change: Change, t: int) -> tuple[bool, FloatArray]:
+def _rates(change: Change, t: int) -> tuple[bool, FloatArray, IntArray]:
     rates = change.rates[t]
-    return rates is not None, np.zeros((3, 0, 0)) if rates is None else rates
+    if rates is None:
+        return False, np.zeros((0, 0)), np.zeros((3, 0), dtype=np.int64)
+    return True, *rates
 
 
 def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) -> Above:

@@ -11,18 +11,24 @@ so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gaine
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from .activations import BoolArray, FloatArray, IntArray
-from .kernels import spread_rows
 from .network import ForwardPass, Network, project
+from .rows import count_union, fill_union
 from .snapshot import Snapshot, differing_features
-from .states import AFTER, BEFORE, GAINED, KEPT, LOST
+from .states import GAINED, KEPT, LOST
+from .threads import run_in_pieces
+
+BLOCK_ENTRIES = 10**6  # merged at a time
+MERGE_WORK = 20  # operations to merge one entry, roughly
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +57,13 @@ class Descents:
     indptr: IntArray  # [num_nodes + 1]
     entries: IntArray  # [num_descents]
     marks: NDArray[np.uint8]  # [num_entries]: the layer's marks, without KEPT where the sender cannot differ
+
+
+class Rates(NamedTuple):
+    """Slopes of one layer's phi in the states delta (between the snapshots), after and before (from 0)."""
+
+    slopes: FloatArray  # [num_rows, width]
+    place: IntArray  # [3, num_nodes]: row of each node in each state
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,23 +101,32 @@ class Change:
         t = self.lowest_hop
         channels = self.network.layers[t].channels
         after = np.hstack([project(self.after_pass.inputs[t], channel) for channel in channels])
-        if not self.differs[t].any():
+        nodes = np.flatnonzero(self.differs[t])
+        if len(nodes) == 0:
             return after, after
-        return np.hstack([project(self.before_pass.inputs[t], channel) for channel in channels]), after
+        before = after.copy()
+        held = self.before_pass.inputs[t][nodes]
+        before[nodes] = np.hstack([project(held, channel) for channel in channels])
+        return before, after
 
     @cached_property
-    def rates(self) -> tuple[FloatArray | None, ...]:
-        """Slope of phi at every node of a layer, [3, num_nodes, width], or None where phi is the identity.
+    def rates(self) -> tuple[Rates | None, ...]:
+        """Slope of phi at every node of a layer, or None where phi is the identity."""
+        return tuple(self._rates_of(t) for t in range(len(self.layers)))
 
-        In the state delta: between the two snapshots; in after: from 0 to `after`; in before: from 0 to `before`.
-        """
-        rates: list[FloatArray | None] = []
-        for layer, before, after in zip(self.network.layers, self.before_pass.z, self.after_pass.z, strict=True):
-            zero = np.zeros_like(after)
-            slopes = [layer.rates(*ends) for ends in ((before, after), (zero, after), (zero, before))]
-            known = [slope for slope in slopes if slope is not None]
-            rates.append(np.stack(known) if known else None)
-        return tuple(rates)
+    def _rates_of(self, t: int) -> Rates | None:
+        layer, before, after = self.network.layers[t], self.before_pass.z[t], self.after_pass.z[t]
+        from_zero = layer.rates(np.zeros_like(after), after)
+        if from_zero is None:
+            return None
+        # Where nothing differs, `before` has the same slopes as `after`, and no path is in delta.
+        nodes = np.flatnonzero(self.differs[t + 1])
+        size, here = len(from_zero), np.arange(len(nodes))
+        place = np.tile(np.arange(size), (3, 1))
+        place[0, nodes], place[2, nodes] = size + len(nodes) + here, size + here
+        zero = np.zeros((len(nodes), layer.width))
+        low, high = before[nodes], after[nodes]
+        return Rates(np.concatenate([from_zero, *(layer.rates(*ends) for ends in ((zero, low), (low, high)))]), place)
 
 
 def find_change(
@@ -126,13 +148,6 @@ def find_change(
     return Change(network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents))
 
 
-def rows_of(indptr: IntArray, nodes: IntArray) -> IntArray:
-    """Entries of these rows, one row after the other."""
-    counts = indptr[nodes + 1] - indptr[nodes]
-    offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray(np.repeat(indptr[nodes], counts) + offset)
-
-
 def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:
     """An entry lets a walk in delta down where its coefficient changed, or is kept and leads to a node that differs.
 
@@ -144,30 +159,46 @@ def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:
 
 
 def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array, ...], local: bool) -> LayerChange:
-    pattern = sum(abs(matrix).sign() for matrix in (*before, *after))
-    assert isinstance(pattern, sparse.csr_array)
-    pattern.sort_indices()
-    indptr, indices = pattern.indptr.astype(np.int64), pattern.indices.astype(np.int32)
-    a_before, a_after = (
-        np.stack([_spread(indptr, indices, matrix) for matrix in side], axis=1) for side in (before, after)
+    """Both snapshots' matrices, one a rule, merged row by row; a block of rows at a time, for memory's sake."""
+    sides = [*before, *after]
+    num_nodes = sides[0].shape[0]
+    total = sum(matrix.nnz for matrix in sides)
+    bounds = np.linspace(0, num_nodes, 2 + total // BLOCK_ENTRIES).astype(np.int64)
+    sizes = np.zeros(num_nodes, dtype=np.int64)
+    for first, last in itertools.pairwise(bounds):
+        indptrs, indices, _ = _lay_out(sides, first, last)
+        run_in_pieces(count_union, last - first, len(indices) * MERGE_WORK, first, indptrs, indices, sizes)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    num_entries, num_rules = int(indptr[-1]), len(before)
+    found = LayerChange(
+        indptr,
+        np.empty(num_entries, dtype=np.int32),
+        np.empty((num_entries, num_rules)),
+        np.empty((num_entries, num_rules)),
+        np.empty((num_entries, num_rules)),
+        np.empty(num_entries, dtype=np.uint8),
+        local,
     )
-    same_sign = np.sign(a_before) == np.sign(a_after)
-    kept = np.where(same_sign, np.where(np.abs(a_before) <= np.abs(a_after), a_before, a_after), 0.0)
-    marks = np.zeros(len(indices), dtype=np.uint8)
-    for mark, values in (
-        (KEPT, kept != 0),
-        (GAINED, a_after != kept),
-        (LOST, a_before != kept),
-        (AFTER, a_after != 0),
-        (BEFORE, a_before != 0),
-    ):
-        marks |= np.where(values.any(axis=1), mark, 0).astype(np.uint8)
-    return LayerChange(indptr, indices, a_before, a_after, kept, marks, local)
+    for first, last in itertools.pairwise(bounds):
+        indptrs, indices, data = _lay_out(sides, first, last)
+        run_in_pieces(
+            fill_union, last - first, len(indices) * MERGE_WORK, first, indptrs, indices, data,
+            indptr, found.indices, found.before, found.after, found.kept, found.marks,
+        )  # fmt: skip
+    return found
 
 
-def _spread(indptr: IntArray, indices: NDArray[np.int32], matrix: sparse.csr_array) -> FloatArray:
-    """The matrix's entries in the order of a wider pattern, 0 where it has none."""
-    matrix.sort_indices()
-    values = np.zeros(len(indices))
-    spread_rows(indptr, indices, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, values)
-    return values
+def _lay_out(matrices: list[sparse.csr_array], first: int, last: int) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+    """Rows first to last of several matrices, one matrix behind the other: where rows begin, columns, values."""
+    ends = [(int(matrix.indptr[first]), int(matrix.indptr[last])) for matrix in matrices]
+    places = np.cumsum([0, *(high - low for low, high in ends)])
+    indptrs = [
+        matrix.indptr[first : last + 1].astype(np.int64) - low + place
+        for matrix, (low, _), place in zip(matrices, ends, places, strict=False)
+    ]
+    parts = [slice(*end) for end in ends]
+    return (
+        np.stack(indptrs),
+        np.concatenate([matrix.indices[part].astype(np.int32) for matrix, part in zip(matrices, parts, strict=True)]),
+        np.concatenate([matrix.data[part] for matrix, part in zip(matrices, parts, strict=True)]),
+    )

@@ -14,16 +14,6 @@ FAST = {"reassoc", "contract", "nsz"}
 
 
 @numba.njit(cache=True, nogil=True)
-def spread_rows(wide_indptr, wide_indices, indptr, indices, data, values):
-    for v in range(len(indptr) - 1):
-        e = wide_indptr[v]
-        for i in range(indptr[v], indptr[v + 1]):
-            while wide_indices[e] != indices[i]:
-                e += 1
-            values[e] = data[i]
-
-
-@numba.njit(cache=True, nogil=True)
 def count_layer(indptr, indices, marks, following, below, above):
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):
@@ -132,7 +122,7 @@ def _factor(above, state, kept, after, before):
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
 def multiply_rows(
     start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, first,
-    width, has_rates, rates, weights, maps, below,
+    width, has_rates, slopes, slope_rows, weights, maps, below,
 ):  # fmt: skip
     num_classes = product.shape[1]
     q = np.empty((num_classes, width))
@@ -162,9 +152,10 @@ def multiply_rows(
                                     q[j, low + d] += factor * product[above_row, j, column + d]
                     above_row += 1
                 if has_rates:
+                    slope = slope_rows[state, w]
                     for j in range(num_classes):
                         for d in range(width):
-                            q[j, d] *= rates[state, w, d]
+                            q[j, d] *= slopes[slope, d]
                 if not has_weight:
                     for j in range(num_classes):
                         for n in range(inputs):
@@ -197,8 +188,8 @@ def multiply_rows(
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
 def take_sources(
     start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, width,
-    has_rates, rates, source_rows, num_sources, source_entry, indices, source_before, source_after, differs,
-    source_channels, y_before, y_after, totals,
+    has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, indices, source_before, source_after,
+    differs, source_channels, y_before, y_after, totals,
 ):  # fmt: skip
     """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g)."""
     num_classes = product.shape[1]
@@ -213,6 +204,7 @@ def take_sources(
             for state in range(3):
                 if not flags[i] >> state & 1:
                     continue
+                slope = slope_rows[state, w] if has_rates else 0
                 if not direct:
                     for d in range(width):
                         g[state, d] = 0.0
@@ -229,11 +221,11 @@ def take_sources(
                     if direct:
                         for n in range(size):
                             d = np.uintp(n)
-                            g[state, low + d] = from_after * y_after[u, column + d] * rates[state, w, low + d]
+                            g[state, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
                         if from_before != 0.0:
                             for n in range(size):
                                 d = np.uintp(n)
-                                g[state, low + d] += from_before * y_before[u, column + d] * rates[state, w, low + d]
+                                g[state, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
                         continue
                     if from_after != 0.0:
                         for n in range(size):
@@ -245,7 +237,7 @@ def take_sources(
                             g[state, low + d] += from_before * y_before[u, column + d]
                 if has_rates and not direct:
                     for d in range(width):
-                        g[state, d] *= rates[state, w, d]
+                        g[state, d] *= slopes[slope, d]
             above_row = above_first[p]
             for above in range(3):
                 if not above_flags[p] >> above & 1:

@@ -136,6 +136,7 @@ def run_network(network: Network, snapshot: Snapshot) -> ForwardPass:
                 if rule not in fixed:
                     fixed[rule] = rule.matrix(snapshot, h)
                 matrices[rule] = fixed[rule]
+            matrices[rule].sort_indices()
         z = np.zeros((snapshot.num_nodes, layer.width))
         for channel in layer.channels:
             z[:, channel.outputs] += matrices[channel.coefficients] @ project(h, channel)

@@ -33,6 +33,7 @@ from .activations import BoolArray, FloatArray, IntArray
 from .change import Change, LayerChange
 from .network import ForwardPass
 from .paths import bias_layers
+from .rows import find_in_rows
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -125,13 +126,9 @@ def _altered(change: Change, paths: IntArray) -> BoolArray:
 
 def find_entries(layer: LayerChange, above: IntArray, below: IntArray) -> IntArray:
     """Index of the entry (above, below) in the layer, -1 where there is none."""
-    num_nodes = len(layer.indptr) - 1
-    keys = layer.keys
-    wanted = above.astype(np.int64) * num_nodes + below
-    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    if len(keys) == 0:
-        return np.full(len(wanted), -1)
-    return np.where(keys[place] == wanted, place, -1)
+    found = np.empty(len(above), dtype=np.int64)
+    find_in_rows(layer.indptr, layer.indices, above, below, found)
+    return found
 
 
 def _grow_trie(change: Change, positions: list[Suffixes], add: bool) -> dict[int, TreeNodes]:

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from ..activations import IntArray
 from ..network import ForwardPass, Network, run_network
+from ..rerun import rerun_network
 from ..snapshot import Snapshot
 from .assembly import assemble_network, leaves
 from .recording import Recording, UnreadableModel
@@ -29,11 +30,13 @@ def read_network(
     duplicate = copy_model(model)
     recording = record_model(duplicate, before_data, leaves())
     reading = assemble_network(recording, before.x.shape[1])
-    passes = []
+    passes: list[ForwardPass] = []
     for name, snapshot, data in (("before", before, before_data), ("after", after, after_data)):
-        if name == "after":
+        if name == "before":
+            computed = run_network(reading.network, snapshot)
+        else:
             recording = record_model(duplicate, data, leaves())
-        computed = run_network(reading.network, snapshot)
+            computed = rerun_network(reading.network, before, after, passes[0])
         check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
         passes.append(computed)
     return reading.network, passes[0], passes[1]

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..activations import FloatArray, IntArray
-from ..change import Change, rows_of
+from ..change import Change
 from ..kernels import bound_leaves, offer_leaves
 from ..paths import bias_layers
+from ..rows import entries_of
 from ..states import AFTER
 
 BLOCK_BYTES = 64e6  # of multipliers in one block
@@ -77,7 +78,7 @@ def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -
         block = blocks.pop()
         layer = network.layers[block.layer]
         rates = change.rates[block.layer]
-        q = block.multiplier if rates is None else block.multiplier * rates[1, block.node]
+        q = block.multiplier if rates is None else block.multiplier * rates.slopes[rates.place[1, block.node]]
         if layer.bias is not None:
             block.bias[:] += q @ layer.bias
             if counted[block.layer]:
@@ -93,7 +94,7 @@ def _open(change: Change, block: Block, q: FloatArray) -> list[Block]:
     """The partial paths one layer below, cut into blocks of bounded size, first to be opened last in the list."""
     t = block.layer
     layer, entries = change.network.layers[t], change.layers[t]
-    entry = rows_of(entries.indptr, block.node)
+    entry = entries_of(entries.indptr, block.node)
     parent = np.repeat(np.arange(len(block.node)), entries.indptr[block.node + 1] - entries.indptr[block.node])
     there = (entries.marks[entry] & AFTER) != 0
     parent, entry = parent[there], entry[there]

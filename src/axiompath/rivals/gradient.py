@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..activations import FloatArray, IntArray
-from ..change import Change, rows_of
+from ..change import Change
 from ..kernels import best_continuations, edge_gradients
 from ..network import project
+from ..rows import entries_of
 from ..states import AFTER
 
 
@@ -43,7 +44,7 @@ def best_by_edges(
         here, below = reached[position], reached[position - 1]
         entry_scores = np.zeros(len(layer.indices))
         if len(keys):
-            entry = rows_of(layer.indptr, here)
+            entry = entries_of(layer.indptr, here)
             wanted = layer.keys[entry]
             found_at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             entry_scores[entry] = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
@@ -90,7 +91,7 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
                 else:
                     message = project(forward.inputs[t], channel)
                 edge_gradients(entries.indptr, entries.indices, coefficient, active, part, message, total)
-            keys.append(entries.keys[rows_of(entries.indptr, active)])
+            keys.append(entries.keys[entries_of(entries.indptr, active)])
             values.append(total)
         if t > change.lowest_hop:
             below = _senders(change, t, active)
@@ -110,5 +111,5 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
 def _senders(change: Change, t: int, nodes: IntArray) -> IntArray:
     """Nodes from which these receive in layer t of `after`, ascending."""
     layer = change.layers[t]
-    entry = rows_of(layer.indptr, nodes)
+    entry = entries_of(layer.indptr, nodes)
     return np.unique(layer.indices[entry[(layer.marks[entry] & AFTER) != 0]]).astype(np.int64)
