@@ -18,6 +18,7 @@ from .files import load_model, match_graphs, read_graph, save_graph, save_model
 from .pyg import PyGAlgorithm
 from .readers import UnreadableModel, check, register_reader
 from .report import build_report, save_report
+from .scan import Scan, read_scan
 from .selection import Selection, select
 from .states import KINDS
 
@@ -28,6 +29,7 @@ __all__ = [
     "Explanation",
     "InputError",
     "PyGAlgorithm",
+    "Scan",
     "Selection",
     "UnreadableModel",
     "build_report",
@@ -35,6 +37,7 @@ __all__ = [
     "load_model",
     "match_graphs",
     "read_graph",
+    "read_scan",
     "register_reader",
     "save_graph",
     "save_model",

@@ -68,7 +68,7 @@ class Choice:
     logits_undone: FloatArray | None = None
     logits_added: FloatArray | None = None
 
-    def to_explanation(self, change: Change, graph: Data) -> Explanation:
+    def to_explanation(self, change: Change, graph: Data | None) -> Explanation:
         """The public record, in the user's node numbers."""
         ids = change.before.node_ids
         before, after = change.before_pass.logits[self.row], change.after_pass.logits[self.row]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from rich.progress import track
+from rich.console import Console
+from rich.progress import Progress, track
 
 from .activations import FloatArray, IntArray
 from .attribution import Attribution, attribute_paths, estimate_bytes, split_by_target
@@ -18,10 +20,11 @@ from .change import find_change
 from .choice import Choice, Question, choose_batch, choose_budgets
 from .edges import replay_edges
 from .explanation import Explanation, with_names
-from .metrics import kl_divergence
+from .moved import find_moved
 from .paths import count_paths, walk_paths
 from .readers import read_network
 from .replay import replay_paths
+from .scan import Scan, Thresholds, run_aside, run_scan
 from .snapshot import align_snapshots, read_snapshot
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -73,19 +76,7 @@ class Explainer:
 
         Largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
         """
-        change = self.change
-        nodes = np.flatnonzero((self.num_paths > 0) & change.before.present & change.after.present)
-        before, after = change.before_pass.logits[nodes], change.after_pass.logits[nodes]
-        frame = pd.DataFrame(
-            {
-                "node": change.before.node_ids[nodes],
-                "class_before": before.argmax(axis=1),
-                "class_after": after.argmax(axis=1),
-                "kl": kl_divergence(after, before),
-                "num_paths": self.num_paths[nodes],
-            }
-        )
-        return frame.sort_values("kl", ascending=False, kind="stable", ignore_index=True)
+        return find_moved(self.change, self.num_paths).drop(columns="row")
 
     def attribute(self, target: int) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
@@ -138,6 +129,52 @@ class Explainer:
         if not progress:
             return explanations
         return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
+
+    def scan(
+        self,
+        out: str | Path | None = None,
+        budget: int = 10,
+        method: str = "convex",
+        objective: str = "sufficiency",
+        *,
+        at_most: bool = False,
+        min_kl: float = 1e-3,
+        only_flips: bool = False,
+        workers: int | None = None,
+        memory: str | float | None = None,
+        engine: str = "local",
+        ray_address: str | None = None,
+        progress: bool = True,
+    ) -> Scan:
+        """Explain every node whose class changed, or whose KL is at least `min_kl`; with `only_flips` the former alone.
+
+        Results are written to the folder `out` in parts (without one, to a temporary folder that goes with the Scan); a
+        scan that was stopped goes on there, and the same scan always writes the same bytes. Engines: local (processes
+        on this machine, one a core or as many as `workers` says) and ray. `memory` bounds what all workers on this
+        machine take together beside the graphs; without it, that of the Explainer does.
+        """
+        question = Question(budget, method, objective, at_most)
+        thresholds = Thresholds(min_kl, only_flips)
+        budgeted = self.memory if memory is None else parse_memory(memory)
+        with Progress(console=Console(stderr=True), transient=True, disable=not progress) as bar:
+            task = bar.add_task("Scanning", total=None)
+
+            def run(folder: Path) -> Scan:
+                return run_scan(
+                    self.change,
+                    question,
+                    thresholds,
+                    folder,
+                    memory=budgeted,
+                    workers=workers,
+                    engine=engine,
+                    ray_address=ray_address,
+                    node_names=self.node_names,
+                    class_names=self.class_names,
+                    report=lambda done, total: bar.update(task, completed=done, total=total),
+                )
+
+            return run_aside(run) if out is None else run(Path(out))
 
     def frontier(
         self,

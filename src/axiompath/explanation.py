@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -213,7 +214,7 @@ class Explanation:
         )
 
 
-def with_names(explanation: Explanation, node_names: dict[int, str], class_names: tuple[str, ...]) -> Explanation:
+def with_names(explanation: Explanation, node_names: Mapping[int, str], class_names: tuple[str, ...]) -> Explanation:
     """The same record with the names of the nodes that it mentions."""
     mentioned = {explanation.target, *explanation.paths.ravel().tolist()}
     names = {node: node_names[node] for node in sorted(mentioned) if node in node_names}

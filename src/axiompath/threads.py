@@ -18,8 +18,19 @@ MIN_WORK = 3e6
 PIECES_PER_CORE = 4
 
 
+_limit: int | None = None
+
+
+def limit_cores(number: int) -> None:
+    """Use no more than this many cores in this process from now on."""
+    global _limit
+    _limit = number
+
+
 def num_cores() -> int:
     """Cores that this process may use."""
+    if _limit is not None:
+        return _limit
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

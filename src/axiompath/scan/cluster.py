@@ -1,0 +1,114 @@
+"""Workload + parts -> each part's file written, by tasks on a Ray cluster.
+
+Graph, features and network are put into the object store once; every node of the cluster maps that one copy into its
+workers. A task is a part, and asks the cluster for the memory that the part takes. Workers write the files themselves,
+so the folder must be one that all of them reach.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..explanation import Explanation
+from ..threads import limit_cores
+from .parts import Failure, write_part
+from .work import Workload, run_task
+
+MAX_RETRIES = 3  # of a task whose worker died
+IN_FLIGHT = 4  # tasks handed to the cluster at a time, for each of its cores
+
+
+def run_ray(load: Workload, parts: list[int], memory: float, workers: int | None, address: str | None) -> Iterator[int]:
+    """Yield each part when its file is there; the most expensive are handed out first."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError(
+            "Expected Ray to be installed for engine='ray' (found none); pip install 'axiompath[ray]'."
+        ) from error
+    started = not ray.is_initialized()
+    if started:
+        options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers}
+        ray.init(log_to_driver=False, include_dashboard=False, **options)
+    try:
+        yield from _run(ray, load, parts, memory, workers)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _run(ray: Any, load: Workload, parts: list[int], memory: float, workers: int | None) -> Iterator[int]:
+    cores = int(ray.cluster_resources().get("CPU", 1))
+    most = min(workers or cores, cores)
+    packed = ray.put(pack(load, ray.cloudpickle))
+    task = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_run_packed)
+    waiting = list(parts)
+    running: dict[Any, tuple[int, float]] = {}
+    while waiting or running:
+        while waiting and len(running) < most * IN_FLIGHT:
+            part = waiting.pop()
+            need = load.need_of(part)
+            running[task.options(name=f"part-{part:06d}", memory=int(need)).remote(packed, "part", part)] = part, need
+        ready, _ = ray.wait(list(running), num_returns=1)
+        for ref in ready:
+            part, _need = running.pop(ref)
+            try:
+                ray.get(ref)
+            except ray.exceptions.WorkerCrashedError:
+                _run_one_by_one(ray, task, packed, load, part)
+            except ray.exceptions.RayTaskError as error:
+                raise error.as_instanceof_cause() from None
+            yield part
+
+
+def _run_one_by_one(ray: Any, task: Any, packed: Any, load: Workload, part: int) -> None:
+    """Workers kept dying at this part: a target at which they die alone is recorded, the others are explained."""
+
+    def explain(place: int) -> Explanation | Failure:
+        try:
+            found: Explanation | Failure = ray.get(task.options(max_retries=0).remote(packed, "target", place))
+            return found
+        except ray.exceptions.WorkerCrashedError:
+            return load.lost(place)
+
+    places = range(int(load.indptr[part]), int(load.indptr[part + 1]))
+    write_part(load.file_of(part), [explain(place) for place in places], load.digest)
+
+
+def pack(load: Workload, pickler: Any) -> tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]:
+    """The workload as a small text of its structure, and its arrays as they lie in memory."""
+    buffers: list[pickle.PickleBuffer] = []
+    structure = pickler.dumps(load, protocol=5, buffer_callback=buffers.append)
+    return structure, [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
+
+
+def unpack(packed: tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]) -> Workload:
+    """The workload again, its arrays where they lie: nothing is copied.
+
+    The store's memory is read-only, for which every compiled loop would have to be compiled again; we write to none of
+    these arrays, so they are passed as if they could be written to.
+    """
+    structure, buffers = packed
+    views = [(ctypes.c_ubyte * len(b)).from_address(b.ctypes.data) if len(b) else bytearray() for b in buffers]
+    load = pickle.loads(structure, buffers=views)
+    assert isinstance(load, Workload)
+    return load
+
+
+_held: tuple[bytes, Workload] | None = None
+
+
+def _run_packed(packed: tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]], kind: str, number: int) -> Any:
+    """A task: unpack the workload, unless this worker has it already, and do one part or one target."""
+    global _held
+    if _held is None or _held[0] != packed[0]:
+        limit_cores(1)
+        _held = packed[0], unpack(packed)
+        _held[1].__dict__["_store"] = packed  # the arrays live as long as the workload
+    return run_task(_held[1], kind, number)

@@ -1,0 +1,142 @@
+"""Change + thresholds -> Plan: which nodes to explain, cut into parts, before any of their paths is walked.
+
+The number of altered paths of every node is known beforehand, hence what each part costs and how much memory it takes.
+A part is a piece of the output: which targets it holds depends on the change and the question alone, never on workers,
+engine or memory, so that every run of the same scan writes the same parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..activations import FloatArray, IntArray
+from ..attribution import estimate_bytes
+from ..change import Change
+from ..choice import Question
+from ..moved import find_moved
+from ..paths import count_paths
+
+PART_TARGETS = 1000
+PART_COST = 2e6  # paths; a part takes about a second
+TARGET_COST = 500.0  # what a target costs beside its paths, in paths
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Which of the nodes that an altered path reaches are worth explaining."""
+
+    min_kl: float = 1e-3
+    only_flips: bool = False
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        if not (isinstance(self.min_kl, (int, float)) and 0 <= self.min_kl < float("inf")):
+            raise ValueError(f"Expected a smallest KL divergence of 0 or more, in nats (got {self.min_kl!r}).")
+
+    def admit(self, moved: pd.DataFrame) -> NDArray[np.bool_]:
+        """Nodes whose class changed; and, unless only they are wanted, those whose KL is large enough."""
+        flipped = (moved.class_before != moved.class_after).to_numpy()
+        return flipped if self.only_flips else flipped | (moved.kl.to_numpy() >= self.min_kl)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Targets in order (largest KL first), and where each part begins."""
+
+    question: Question
+    thresholds: Thresholds
+    moved: pd.DataFrame  # every node that an altered path reaches, see `Explainer.changes`
+    targets: IntArray  # [num_targets]: rows of the aligned snapshots
+    sizes: FloatArray  # [num_targets]: bytes to walk and choose, an upper bound
+    costs: FloatArray  # [num_targets]: in paths
+    indptr: IntArray  # [num_parts + 1]
+    too_large: pd.DataFrame  # node, num_paths, bytes: what no budget given would hold
+    digest: str  # of everything that decides a byte of the output
+
+    @property
+    def num_parts(self) -> int:
+        """Pieces of the output."""
+        return len(self.indptr) - 1
+
+    def part(self, index: int) -> slice:
+        """Places of a part's targets."""
+        return slice(int(self.indptr[index]), int(self.indptr[index + 1]))
+
+    def cost_of(self, index: int) -> float:
+        """What a part costs, in paths."""
+        return float(self.costs[self.part(index)].sum())
+
+
+def make_plan(change: Change, question: Question, thresholds: Thresholds, memory: float) -> Plan:
+    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory."""
+    num_paths, sizes = count_paths(change), estimate_bytes(change)
+    moved = find_moved(change, num_paths)
+    admitted = moved[thresholds.admit(moved)]
+    rows = admitted.row.to_numpy()
+    fits = sizes[rows] <= memory
+    targets = rows[fits]
+    costs = TARGET_COST + num_paths[targets].astype(np.float64)
+    too_large = pd.DataFrame(
+        {"node": admitted.node[~fits], "num_paths": _as_counts(num_paths[rows[~fits]]), "bytes": sizes[rows[~fits]]}
+    )
+    return Plan(
+        question,
+        thresholds,
+        moved.drop(columns="row").assign(num_paths=_as_counts(moved.num_paths.to_numpy())),
+        targets,
+        sizes[targets],
+        costs,
+        cut_parts(costs),
+        too_large.reset_index(drop=True),
+        _digest(change, question, thresholds, targets),
+    )
+
+
+def cut_parts(costs: FloatArray) -> IntArray:
+    """Consecutive targets: at most PART_TARGETS, and no more than PART_COST unless one target alone costs more."""
+    total = np.concatenate([[0.0], np.cumsum(costs)])
+    bounds = [0]
+    while bounds[-1] < len(costs):
+        start = bounds[-1]
+        stop = int(np.searchsorted(total, total[start] + PART_COST, side="right")) - 1
+        bounds.append(min(max(start + 1, stop), start + PART_TARGETS, len(costs)))
+    return np.array(bounds, dtype=np.int64)
+
+
+def _as_counts(counts: NDArray[Any]) -> NDArray[Any]:
+    """Integers; floating point where 64 bits would not do."""
+    return counts.astype(np.float64 if counts.dtype == object else np.int64)
+
+
+def _digest(change: Change, question: Question, thresholds: Thresholds, targets: IntArray) -> str:
+    """What decides the output: the question, the targets, the weights, the coefficients, the messages, the logits."""
+    found = hashlib.blake2b(digest_size=16)
+    settings = [asdict(question), asdict(thresholds), PART_TARGETS, PART_COST, TARGET_COST]
+    found.update(json.dumps(settings, sort_keys=True, default=int).encode())
+    seen: set[int] = set()
+    for layer, entries in zip(change.network.layers, change.layers, strict=True):
+        weights = [channel.weight for channel in layer.channels if channel.weight is not None]
+        names = [block.activation.name if block.activation else "" for block in layer.blocks]
+        found.update(json.dumps(names).encode())
+        arrays: list[NDArray[Any]] = [*weights, *([] if layer.bias is None else [layer.bias])]
+        if id(entries) not in seen:  # layers with the same rules share their coefficients
+            seen.add(id(entries))
+            arrays += [entries.indptr, entries.indices, entries.before, entries.after]
+        for array in arrays:
+            _update(found, array)
+    logits = change.before_pass.logits, change.after_pass.logits
+    for values in (targets, change.before.node_ids, *change.messages, *logits):
+        _update(found, values)
+    return found.hexdigest()
+
+
+def _update(found: Any, array: NDArray[Any]) -> None:
+    found.update(f"{array.dtype.str}{array.shape}".encode())
+    found.update(np.ascontiguousarray(array).data)

@@ -1,0 +1,137 @@
+"""Workload + part -> the part's file: the one thing that workers do, whatever engine runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..activations import FloatArray, IntArray
+from ..attribution import attribute_paths
+from ..change import Change
+from ..choice import Question, choose_batch
+from ..explanation import Explanation, with_names
+from ..network import ForwardPass
+from ..paths import walk_paths
+from ..snapshot import Snapshot
+from .parts import Failure, write_part
+
+# Larger batches are no faster (their multipliers leave the cache) and take more memory.
+BATCH_BYTES = 64e6
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """What a worker needs to explain any part; the arrays are shared between workers, never copied."""
+
+    change: Change
+    question: Question
+    targets: IntArray  # [num_targets]: rows of the aligned snapshots
+    sizes: FloatArray  # [num_targets]: bytes that each takes
+    indptr: IntArray  # [num_parts + 1]
+    digest: str
+    folder: Path
+    batch_bytes: float
+    node_names: Mapping[int, str]
+    class_names: tuple[str, ...]
+
+    def file_of(self, part: int) -> Path:
+        """Where a part is written."""
+        return self.folder / f"part-{part:06d}.parquet"
+
+    def need_of(self, part: int) -> float:
+        """Bytes that explaining a part takes at most: its largest target, or a batch."""
+        sizes = self.sizes[self.indptr[part] : self.indptr[part + 1]]
+        return float(max(sizes.max(), min(sizes.sum(), self.batch_bytes)))
+
+    def node_of(self, place: int) -> int:
+        """The user's number of a target."""
+        return int(self.change.before.node_ids[self.targets[place]])
+
+    def lost(self, place: int) -> Failure:
+        """What is written of a target at which every worker dies."""
+        return Failure(self.node_of(place), "the process that explained it died, also when it was tried alone")
+
+
+def run_part(load: Workload, part: int) -> None:
+    """Explain the targets of a part and write them; a target that fails is written with its reason."""
+    places = np.arange(load.indptr[part], load.indptr[part + 1])
+    found: list[Explanation | Failure] = []
+    # The rounding of a product may depend on how many threads share it.
+    with threadpool_limits(1):
+        for batch in _batches(load, places):
+            found += _explain_batch(load, batch)
+    write_part(load.file_of(part), found, load.digest)
+
+
+def run_task(load: Workload, kind: str, number: int) -> Explanation | Failure | int:
+    """What workers are asked for: a `part`, whose number is returned when it is written, or one `target`."""
+    if kind == "target":
+        return explain_alone(load, number)
+    run_part(load, number)
+    return number
+
+
+def explain_alone(load: Workload, place: int) -> Explanation | Failure:
+    """One target, by itself."""
+    with threadpool_limits(1):
+        (found,) = _explain_batch(load, np.array([place]))
+    return found
+
+
+def _batches(load: Workload, places: IntArray) -> Iterator[IntArray]:
+    """Consecutive targets that together fit into a batch; at least one each."""
+    total = np.concatenate([[0.0], np.cumsum(load.sizes[places])])
+    start = 0
+    while start < len(places):
+        stop = int(np.searchsorted(total, total[start] + load.batch_bytes, side="right")) - 1
+        stop = max(start + 1, stop)
+        yield places[start:stop]
+        start = stop
+
+
+def _explain_batch(load: Workload, places: IntArray) -> list[Explanation | Failure]:
+    try:
+        return _explain(load, places)
+    except Exception as error:
+        if len(places) == 1:
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return [Failure(load.node_of(places[0]), reason)]
+        # Whoever is to blame, the others are explained.
+        return [found for place in places for found in _explain_batch(load, np.array([place]))]
+
+
+def _explain(load: Workload, places: IntArray) -> list[Explanation | Failure]:
+    found = walk_paths(load.change, load.targets[places])
+    contributions = attribute_paths(load.change, found)
+    choices = choose_batch(load.change, found, contributions, load.question)
+    explanations = (choice.to_explanation(load.change, None) for choice in choices)
+    return [with_names(explanation, load.node_names, load.class_names) for explanation in explanations]
+
+
+def share_change(change: Change) -> Change:
+    """The change with everything in it that workers read, computed once, and without what none of them reads."""
+    lowest = change.lowest_hop
+    slim = replace(
+        change,
+        before=_without_graph(change.before),
+        after=_without_graph(change.after),
+        before_pass=_without_features(change.before_pass, lowest, coefficients=False),
+        after_pass=_without_features(change.after_pass, lowest, coefficients=True),
+    )
+    slim.__dict__.update(messages=change.messages, rates=change.rates)  # where `cached_property` looks
+    return slim
+
+
+def _without_graph(snapshot: Snapshot) -> Snapshot:
+    nothing = np.zeros((snapshot.num_nodes, 0)), np.zeros((2, 0), dtype=np.int64)
+    return replace(snapshot, x=nothing[0], edge_index=nothing[1], edge_weight=None)
+
+
+def _without_features(forward: ForwardPass, lowest: int, *, coefficients: bool) -> ForwardPass:
+    """What layers above the lowest hop received; below it, a leaf's message stands for everything."""
+    inputs = tuple(h if t > lowest else np.zeros((0, 0)) for t, h in enumerate(forward.inputs))
+    return replace(forward, inputs=inputs, coefficients=forward.coefficients if coefficients else ())
