@@ -71,6 +71,7 @@ ORDER = [
     "scan.scanning",
     "scan",
     "explainer",
+    "sequence",
     "pyg",
     "difference",
     "report.movers",

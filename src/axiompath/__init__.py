@@ -20,6 +20,7 @@ from .readers import UnreadableModel, check, register_reader
 from .report import build_report, save_report
 from .scan import Scan, read_scan
 from .selection import Selection, select
+from .sequence import scan_sequence
 from .states import KINDS
 
 __all__ = [
@@ -42,5 +43,6 @@ __all__ = [
     "save_graph",
     "save_model",
     "save_report",
+    "scan_sequence",
     "select",
 ]

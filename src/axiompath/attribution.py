@@ -112,8 +112,8 @@ def estimate_bytes(change: Change) -> FloatArray:
     """Upper bound on the memory that walking and attributing each node takes, [num_nodes]."""
     num_classes, num_hops = change.network.num_classes, change.network.num_hops
     layers = change.network.layers
-    # Contributions, paths and kinds, twice because each target gets its own; entries.
-    total = count_paths(change).astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 8)
+    # Contributions, paths and kinds, twice because each target gets its own; entries; what choosing weighs a path with.
+    total = count_paths(change).astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 8 + 40)
     product_above, peak = np.zeros(change.num_nodes), np.zeros(change.num_nodes)
     for t in range(len(layers) - 1, change.lowest_hop - 1, -1):
         suffixes, states = count_suffixes(change, t)

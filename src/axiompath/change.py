@@ -28,6 +28,7 @@ from .states import GAINED, KEPT, LOST
 from .threads import run_in_pieces
 
 BLOCK_ENTRIES = 10**6  # merged at a time
+RATE_WORK = 20  # operations for one slope, roughly
 MERGE_WORK = 20  # operations to merge one entry, roughly
 
 
@@ -116,17 +117,28 @@ class Change:
 
     def _rates_of(self, t: int) -> Rates | None:
         layer, before, after = self.network.layers[t], self.before_pass.z[t], self.after_pass.z[t]
-        from_zero = layer.rates(np.zeros_like(after), after)
-        if from_zero is None:
+        if layer.rates(after[:0], after[:0]) is None:
             return None
         # Where nothing differs, `before` has the same slopes as `after`, and no path is in delta.
         nodes = np.flatnonzero(self.differs[t + 1])
-        size, here = len(from_zero), np.arange(len(nodes))
+        size = len(after)
+        slopes = np.empty((size + 2 * len(nodes), layer.width))
+
+        def from_zero(start: int, stop: int) -> None:
+            ends = after[start:stop]
+            slopes[start:stop] = layer.rates(np.zeros_like(ends), ends)
+
+        def where_it_differs(start: int, stop: int) -> None:
+            low, high = before[nodes[start:stop]], after[nodes[start:stop]]
+            slopes[size + start : size + stop] = layer.rates(np.zeros_like(low), low)
+            slopes[size + len(nodes) + start : size + len(nodes) + stop] = layer.rates(low, high)
+
+        run_in_pieces(from_zero, size, after.size * RATE_WORK)
+        run_in_pieces(where_it_differs, len(nodes), 2 * len(nodes) * layer.width * RATE_WORK)
         place = np.tile(np.arange(size), (3, 1))
+        here = np.arange(len(nodes))
         place[0, nodes], place[2, nodes] = size + len(nodes) + here, size + here
-        zero = np.zeros((len(nodes), layer.width))
-        low, high = before[nodes], after[nodes]
-        return Rates(np.concatenate([from_zero, *(layer.rates(*ends) for ends in ((zero, low), (low, high)))]), place)
+        return Rates(slopes, place)
 
 
 def find_change(

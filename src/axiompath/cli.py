@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -222,6 +223,50 @@ def report(
         _print_json({"report": str(out), "targets": targets, "bytes": len(text.encode())})
     else:
         Console().print(f"Explained {len(targets):,} nodes in {out} ({len(text) / 1e6:.1f} MB).", soft_wrap=True)
+
+
+@app.command()
+def scan(
+    model: Model,
+    graphs: Annotated[list[Path], typer.Argument(help="The graphs in order of time: two, or more for a sequence.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; a scan that was stopped goes on there.")],
+    budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
+    method: Method = "convex",
+    objective: Objective = "sufficiency",
+    min_kl: Annotated[float, typer.Option(min=0, help="Explain nodes whose KL (nats) is at least this.")] = 1e-3,
+    only_flips: Annotated[bool, typer.Option(help="Explain nodes whose class changed, and no others.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory for all workers together, beside the graphs.")] = "2GB",
+    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    ray_address: Annotated[str | None, typer.Option(help="A Ray cluster to join, such as auto or host:6379.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows to print.")] = 10,
+    weights: Weights = None,
+    nodes: Nodes = None,
+    json: Json = False,
+) -> None:
+    """Explain every prediction that moved, on all cores, into a folder of Parquet files.
+
+    Example: axiompath scan demo/model demo/before.npz demo/after.npz --out scan
+    """
+    from .sequence import step_folders
+
+    found, console = [], Console(quiet=json)
+    for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
+        pair = _read_pair(before, after, nodes)
+        explainer = _open(model, weights, pair, memory)
+        with _writing(folder):
+            done = explainer.scan(
+                folder, budget, method, objective, min_kl=min_kl, only_flips=only_flips, workers=workers,
+                engine="ray" if ray_address else engine, ray_address=ray_address, progress=not _aside().quiet,
+            )  # fmt: skip
+        counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
+        found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
+        console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
+        if len(done):
+            console.print(_changes_table(done.to_frame().rename(columns={"target": "node"}), pair, limit))
+        console.print(f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n", soft_wrap=True)
+    if json:
+        _print_json(found)
 
 
 @app.command()

@@ -14,13 +14,23 @@ FAST = {"reassoc", "contract", "nsz"}
 
 
 @numba.njit(cache=True, nogil=True)
-def count_layer(indptr, indices, marks, following, below, above):
-    for v in range(len(indptr) - 1):
+def count_layer(start, stop, indptr, indices, marks, following, below, above):
+    """Ways down from each node in each set of states; a node's counts lie together, for the cache's sake."""
+    for v in range(start, stop):
         for e in range(indptr[v], indptr[v + 1]):
             for s in range(1, 8):
                 s_below = following[s, marks[e]]
                 if s_below:
-                    above[s, v] += below[s_below, indices[e]]
+                    above[v, s] += below[indices[e], s_below]
+
+
+@numba.njit(cache=True, nogil=True)
+def count_roots(start, stop, indptr, descents, indices, marks, following, below, counts):
+    """The same for roots, which are in delta and nothing else."""
+    for v in range(start, stop):
+        for k in range(indptr[v], indptr[v + 1]):
+            e = descents[k]
+            counts[v] += below[indices[e], following[IN_DELTA, marks[e]]]
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

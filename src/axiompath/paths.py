@@ -35,6 +35,7 @@ from .states import (
 from .threads import run_in_pieces
 
 WALK_WORK = 30  # operations to write one partial path down, roughly
+COUNT_WORK = 20  # operations to count over one entry, roughly
 EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
 
 
@@ -94,19 +95,37 @@ def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
 def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
     """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
     counted = bias_layers(change)
-    below: NDArray[Any] = np.zeros((8, change.num_nodes), dtype=dtype)
-    below[1:] = NUM_STATES[1:, None] if weigh_states else 1
-    kernel = kernels.count_layer.py_func if dtype is object else kernels.count_layer
-    for t in range(lowest, len(change.layers)):
+    top = len(change.layers) - 1
+    below: NDArray[Any] = np.zeros((change.num_nodes, 8), dtype=dtype)
+    below[:, 1:] = NUM_STATES[1:] if weigh_states else 1
+    for t in range(lowest, top):
         layer = change.layers[t]
         above = np.zeros_like(below)
-        kernel(layer.indptr, layer.indices, change.descents[t].marks, NEXT, below, above)
+        marks = change.descents[t].marks
+        _run_counting(kernels.count_layer, layer.indptr, layer.indices, marks, NEXT, below, above)
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
         if counted.get(t) and lowest == change.lowest_hop and not weigh_states:
-            above[[s for s in range(8) if s & (IN_AFTER | IN_BEFORE)]] += 1
+            above[:, [s for s in range(8) if s & (IN_AFTER | IN_BEFORE)]] += 1
         below = above
     # The root starts in delta, and only where it can differ; there its biases cancel.
-    return np.where(change.differs[-1], below[IN_DELTA], 0)
+    if lowest > top:
+        return np.where(change.differs[-1], below[:, IN_DELTA], 0)
+    counts: NDArray[Any] = np.zeros(change.num_nodes, dtype=dtype)
+    descents = change.descents[top]
+    _run_counting(
+        kernels.count_roots, descents.indptr, descents.entries, change.layers[top].indices, descents.marks, NEXT,
+        below, counts,
+    )  # fmt: skip
+    return counts
+
+
+def _run_counting(kernel: Any, indptr: IntArray, *args: Any) -> None:
+    """Compiled where the counts are numbers of the machine; else as written, for counts of any size."""
+    num_rows = len(indptr) - 1
+    if args[-1].dtype == object:
+        kernel.py_func(0, num_rows, indptr, *args)
+    else:
+        run_in_pieces(kernel, num_rows, int(indptr[-1]) * COUNT_WORK, indptr, *args)
 
 
 def _as_integers(counts: FloatArray, change: Change) -> IntArray | NDArray[np.object_]:

@@ -33,7 +33,7 @@ from .activations import BoolArray, FloatArray, IntArray
 from .change import Change, LayerChange
 from .network import ForwardPass
 from .paths import bias_layers
-from .rows import find_in_rows
+from .rows import find_in_rows, multiply_each
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -229,7 +229,8 @@ def _evaluate(
                 i = np.flatnonzero(below.rule == rules.index(channel.coefficients))
                 message = factor[i, None] * difference[i][:, channel.inputs]
                 if channel.weight is not None:
-                    message = message @ channel.weight
+                    rows, message = message, np.zeros((len(i), channel.weight.shape[1]))
+                    multiply_each(rows, channel.weight, message)
                 _add_at(values, below.parent[i], channel.outputs, message)
         z[t] = values
     return z

@@ -189,3 +189,13 @@ def find_in_rows(indptr, indices, above, below, found):
             else:
                 high = middle
         found[i] = low if low < end and indices[low] == below[i] else -1
+
+
+@numba.njit(cache=True, nogil=True)
+def multiply_each(rows, weight, product):
+    """product += rows @ weight, each row by itself: a library's product may round a row by how many it is given."""
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            value = rows[i, k]
+            for j in range(weight.shape[1]):
+                product[i, j] += value * weight[k, j]

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..explanation import Explanation
-from ..threads import limit_cores
+from ..threads import limit_cores, num_cores
+from .engines import Queue
 from .parts import Failure, write_part
 from .work import Workload, run_task
 
@@ -24,8 +25,13 @@ MAX_RETRIES = 3  # of a task whose worker died
 IN_FLIGHT = 4  # tasks handed to the cluster at a time, for each of its cores
 
 
-def run_ray(load: Workload, parts: list[int], memory: float, workers: int | None, address: str | None) -> Iterator[int]:
-    """Yield each part when its file is there; the most expensive are handed out first."""
+def run_ray(
+    load: Workload, parts: list[int], memory: float, workers: int | None, address: str | None
+) -> Generator[int, None, None]:
+    """Yield each part when its file is there; the most expensive are handed out first.
+
+    `memory` bounds what runs on each machine of the cluster. A cluster that is connected already is used as it is.
+    """
     try:
         import ray
     except ImportError as error:
@@ -34,8 +40,14 @@ def run_ray(load: Workload, parts: list[int], memory: float, workers: int | None
         ) from error
     started = not ray.is_initialized()
     if started:
-        options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers}
-        ray.init(log_to_driver=False, include_dashboard=False, **options)
+        options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers or num_cores()}
+        try:
+            ray.init(log_to_driver=False, include_dashboard=False, **options)
+        except (ConnectionError, ValueError) as error:
+            raise InputError(
+                f"Expected a Ray cluster at {address} (found none); start one with `ray start --head`, or leave the "
+                "address out to start one on this machine."
+            ) from error
     try:
         yield from _run(ray, load, parts, memory, workers)
     finally:
@@ -43,21 +55,26 @@ def run_ray(load: Workload, parts: list[int], memory: float, workers: int | None
             ray.shutdown()
 
 
-def _run(ray: Any, load: Workload, parts: list[int], memory: float, workers: int | None) -> Iterator[int]:
-    cores = int(ray.cluster_resources().get("CPU", 1))
-    most = min(workers or cores, cores)
+def _run(ray: Any, load: Workload, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cores = int(sum(machine.get("CPU", 0) for machine in machines)) or 1
+    largest = max(machine.get("memory", 0) for machine in machines)
     packed = ray.put(pack(load, ray.cloudpickle))
     task = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_run_packed)
-    waiting = list(parts)
-    running: dict[Any, tuple[int, float]] = {}
-    while waiting or running:
-        while waiting and len(running) < most * IN_FLIGHT:
-            part = waiting.pop()
-            need = load.need_of(part)
-            running[task.options(name=f"part-{part:06d}", memory=int(need)).remote(packed, "part", part)] = part, need
+    queue = Queue(list(parts))
+    running: dict[Any, int] = {}
+    while queue.parts or running:
+        while queue.parts and len(running) < min(workers or cores, cores) * IN_FLIGHT:
+            room = memory * len(machines) - sum(load.need_of(part) for part in running.values())
+            part = queue.take(load, room)
+            if part is None:
+                break
+            # A cluster that says it has less memory than the budget would wait for ever; the budget is the user's.
+            need = min(load.need_of(part), largest)
+            running[task.options(name=f"part-{part:06d}", memory=int(need)).remote(packed, "part", part)] = part
         ready, _ = ray.wait(list(running), num_returns=1)
         for ref in ready:
-            part, _need = running.pop(ref)
+            part = running.pop(ref)
             try:
                 ray.get(ref)
             except ray.exceptions.WorkerCrashedError:
@@ -77,8 +94,8 @@ def _run_one_by_one(ray: Any, task: Any, packed: Any, load: Workload, part: int)
         except ray.exceptions.WorkerCrashedError:
             return load.lost(place)
 
-    places = range(int(load.indptr[part]), int(load.indptr[part + 1]))
-    write_part(load.file_of(part), [explain(place) for place in places], load.digest)
+    places = load.places_of(part).tolist()
+    write_part(load.file_of(part), (explain(place) for place in places), load.digest, len(places))
 
 
 def pack(load: Workload, pickler: Any) -> tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_all_start_methods, get_context
@@ -54,7 +54,7 @@ def order_parts(parts: Iterable[int], costs: Callable[[int], float]) -> list[int
 
 def run_local(
     load: Workload, parts: list[int], memory: float, workers: int | None, held: Sequence[IO[Any]] = ()
-) -> Iterator[int]:
+) -> Generator[int, None, None]:
     """Yield each part when its file is there; `parts` as `order_parts` gives them.
 
     Files in `held` are this process's own: workers let go of them.
@@ -153,7 +153,7 @@ class _Pool:
     def _run_one_by_one(self, part: int) -> None:
         """Each target in a worker of its own choosing: one at which it dies is recorded, the others are explained."""
         found = []
-        for place in range(int(self.load.indptr[part]), int(self.load.indptr[part + 1])):
+        for place in self.load.places_of(part).tolist():
             self._give(("target", place))
             ((worker, answer),) = self._wait()
             worker.task = None
@@ -162,7 +162,7 @@ class _Pool:
             if answer is None:
                 answer = self.load.lost(place)
             found.append(answer)
-        write_part(self.load.file_of(part), found, self.load.digest)
+        write_part(self.load.file_of(part), found, self.load.digest, len(found))
 
 
 def _work(load: Workload, pipe: connection.Connection, inherited: list[Any]) -> None:

@@ -65,8 +65,7 @@ def begin(folder: Path, plan: Plan) -> list[int]:
                 f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
                 "other graphs, another model or another question); choose another name: nothing there was touched."
             )
-    for draft in [*folder.glob(f"*{DRAFT}"), *(folder / PARTS).glob(f"*{DRAFT}")]:
-        draft.unlink(missing_ok=True)
+    clear_drafts(folder)
     if not manifest.exists():
         write_manifest(folder, {**describe(plan), "complete": False})
     missing = []
@@ -88,6 +87,12 @@ def finish(folder: Path, plan: Plan, num_failed: int) -> None:
         parts.append({"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start, "sha256": digest})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
     write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "complete": True})
+
+
+def clear_drafts(folder: Path) -> None:
+    """Take away what was begun and never finished."""
+    for draft in [*folder.glob(f"*{DRAFT}"), *(folder / PARTS).glob(f"*{DRAFT}")]:
+        draft.unlink(missing_ok=True)
 
 
 def part_file(folder: Path, part: int) -> Path:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +26,7 @@ from ..states import KINDS
 
 NOTES = b"axiompath"
 DRAFT = ".draft"
+GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
 VECTOR, LABELS = pa.list_(pa.float64()), pa.list_(pa.string())
 COLUMNS: dict[str, pa.DataType] = {
@@ -66,21 +69,30 @@ class Failure:
     problem: str
 
 
-def write_part(path: Path, found: Sequence[Explanation | Failure], digest: str) -> None:
-    """Write the rows; nobody ever sees a file that is not whole."""
-    rows = [_to_row(item) for item in found]
-    columns = [pa.array([row.get(name) for row in rows], type=kind) for name, kind in COLUMNS.items()]
-    notes = {NOTES: json.dumps({"scan": digest, "targets": len(rows)}).encode()}
-    table = pa.Table.from_arrays(columns, schema=SCHEMA.with_metadata(notes))
-    write_whole(path, table)
+def write_part(path: Path, found: Iterable[Explanation | Failure], digest: str, num_targets: int) -> None:
+    """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
+    notes = {NOTES: json.dumps({"scan": digest, "targets": num_targets}).encode()}
+    schema = SCHEMA.with_metadata(notes)
+    rows = iter(found)
+    with _draft_of(path) as stream, pq.ParquetWriter(stream, schema) as writer:
+        while group := [_to_row(item) for item in islice(rows, GROUP)]:
+            columns = [pa.array([row.get(name) for row in group], type=kind) for name, kind in COLUMNS.items()]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
 def write_whole(path: Path, table: pa.Table) -> None:
     """A Parquet file under its name only once the disk has all of it."""
+    with _draft_of(path) as stream:
+        pq.write_table(table, stream)
+
+
+@contextmanager
+def _draft_of(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its name when it is closed without an error, and is gone after one."""
     draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{DRAFT}")
     try:
         with draft.open("wb") as stream:
-            pq.write_table(table, stream)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)

@@ -22,6 +22,7 @@ from ..change import Change
 from ..choice import Question
 from ..moved import find_moved
 from ..paths import count_paths
+from ..rivals.gnnlrp import BLOCK_BYTES
 
 PART_TARGETS = 1000
 PART_COST = 2e6  # paths; a part takes about a second
@@ -75,8 +76,9 @@ class Plan:
 
 
 def make_plan(change: Change, question: Question, thresholds: Thresholds, memory: float) -> Plan:
-    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory."""
-    num_paths, sizes = count_paths(change), estimate_bytes(change)
+    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory of a worker."""
+    num_paths = count_paths(change)
+    sizes = estimate_bytes(change) + _bytes_beside(change, question)
     moved = find_moved(change, num_paths)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
@@ -108,6 +110,18 @@ def cut_parts(costs: FloatArray) -> IntArray:
         stop = int(np.searchsorted(total, total[start] + PART_COST, side="right")) - 1
         bounds.append(min(max(start + 1, stop), start + PART_TARGETS, len(costs)))
     return np.array(bounds, dtype=np.int64)
+
+
+def _bytes_beside(change: Change, question: Question) -> float:
+    """Bytes for a target's record on its way to the file, and for what a rival's ranking holds."""
+    numbers = change.network.num_classes + change.network.num_hops + 4
+    record = 20e3 + question.budget * numbers * 50.0
+    if question.method == "gnnlrp":
+        return record + 2 * BLOCK_BYTES
+    if question.method == "grad":
+        widest = max(layer.width for layer in change.network.layers)
+        return record + 40.0 * max(len(layer.indices) for layer in change.layers) + 16.0 * widest * change.num_nodes
+    return record
 
 
 def _as_counts(counts: NDArray[Any]) -> NDArray[Any]:

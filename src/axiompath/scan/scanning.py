@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ from ..errors import InputError
 from ..explanation import Explanation
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .folder import MOVED, PARTS, TOO_LARGE, begin, finish, locked, part_file, read_manifest
+from .folder import MOVED, PARTS, TOO_LARGE, begin, clear_drafts, finish, locked, part_file, read_manifest
 from .parts import Failure, read_part
 from .plan import Thresholds, make_plan
-from .work import BATCH_BYTES, Workload, share_change
+from .work import BATCH_BYTES, PROCESS_BYTES, Workload, share_change
 
 ENGINES = ("local", "ray")
+MIN_MEMORY = 2 * PROCESS_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,20 @@ class Scan:
     def __iter__(self) -> Iterator[Explanation]:
         """Every target that was explained."""
         return (found for found in self._read() if isinstance(found, Explanation))
+
+    @property
+    def summary(self) -> str:
+        """What was found, in a sentence or two."""
+        held = self.manifest
+        text = (
+            f"{held['num_moved']:,} predictions moved, {held['num_flipped']:,} of them to another class. "
+            f"Explained: {held['num_explained']:,}"
+        )
+        if held["num_failed"]:
+            text += f"; failed: {held['num_failed']:,}"
+        if held["num_too_large"]:
+            text += f"; too many paths for the memory budget: {held['num_too_large']:,}"
+        return text + "."
 
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches, explained or not: node, classes, kl, num_paths."""
@@ -100,9 +116,15 @@ def run_scan(
         raise ValueError(f"Expected an engine among {', '.join(ENGINES)} (got {engine!r}).")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise ValueError(f"Expected 1 worker or more (got {workers!r}).")
+    if memory < MIN_MEMORY:
+        raise ValueError(
+            f"Expected a memory budget of at least {MIN_MEMORY / 1e6:.0f}MB for a scan (got {memory / 1e6:.0f}MB): "
+            f"a worker takes {PROCESS_BYTES / 1e6:.0f}MB before it has explained anything."
+        )
+    room = memory - PROCESS_BYTES
     folder = Path(out)
     with locked(folder) as lock:
-        plan = make_plan(change, question, thresholds, memory)
+        plan = make_plan(change, question, thresholds, room)
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
@@ -115,7 +137,7 @@ def run_scan(
             plan.indptr,
             plan.digest,
             (folder / PARTS).resolve(),
-            min(memory, BATCH_BYTES),
+            min(room, BATCH_BYTES),
             node_names or {},
             class_names,
         )
@@ -124,9 +146,13 @@ def run_scan(
             finished = run_ray(load, ordered, memory, workers, ray_address)
         else:
             finished = run_local(load, ordered, memory, workers, [lock])
-        for part in finished:
-            done += plan.part(part).stop - plan.part(part).start
-            report(done, total)
+        try:
+            with closing(finished):
+                for part in finished:
+                    done += plan.part(part).stop - plan.part(part).start
+                    report(done, total)
+        finally:
+            clear_drafts(folder)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
         finish(folder, plan, failed)
     return read_scan(folder)

@@ -21,6 +21,7 @@ from .parts import Failure, write_part
 
 # Larger batches are no faster (their multipliers leave the cache) and take more memory.
 BATCH_BYTES = 64e6
+PROCESS_BYTES = 64e6  # of a worker that has loaded the compiled loops and done nothing yet
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,13 @@ class Workload:
         return self.folder / f"part-{part:06d}.parquet"
 
     def need_of(self, part: int) -> float:
-        """Bytes that explaining a part takes at most: its largest target, or a batch."""
-        sizes = self.sizes[self.indptr[part] : self.indptr[part + 1]]
-        return float(max(sizes.max(), min(sizes.sum(), self.batch_bytes)))
+        """Bytes that a worker takes at most for a part: its largest target, or a batch; and the worker itself."""
+        sizes = self.sizes[self.places_of(part)]
+        return PROCESS_BYTES + float(max(sizes.max(), min(sizes.sum(), self.batch_bytes)))
+
+    def places_of(self, part: int) -> IntArray:
+        """Places of a part's targets in the arrays."""
+        return np.arange(self.indptr[part], self.indptr[part + 1])
 
     def node_of(self, place: int) -> int:
         """The user's number of a target."""
@@ -58,13 +63,11 @@ class Workload:
 
 def run_part(load: Workload, part: int) -> None:
     """Explain the targets of a part and write them; a target that fails is written with its reason."""
-    places = np.arange(load.indptr[part], load.indptr[part + 1])
-    found: list[Explanation | Failure] = []
+    places = load.places_of(part)
     # The rounding of a product may depend on how many threads share it.
     with threadpool_limits(1):
-        for batch in _batches(load, places):
-            found += _explain_batch(load, batch)
-    write_part(load.file_of(part), found, load.digest)
+        found = (item for batch in _batches(load, places) for item in _explain_batch(load, batch))
+        write_part(load.file_of(part), found, load.digest, len(places))
 
 
 def run_task(load: Workload, kind: str, number: int) -> Explanation | Failure | int:

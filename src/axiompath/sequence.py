@@ -1,0 +1,44 @@
+"""model + snapshots in order of time -> one Scan a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from .explainer import Explainer
+from .scan import Scan
+
+
+def scan_sequence(
+    model: Any,
+    snapshots: Sequence[Any],
+    out: str | Path,
+    *,
+    node_names: Any = None,
+    class_names: Sequence[str] | None = None,
+    memory: str | float = "2GB",
+    **options: Any,
+) -> Iterator[Scan]:
+    """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
+
+    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was.
+    """
+    folders = step_folders(out, len(snapshots))
+
+    def scan() -> Iterator[Scan]:
+        for (before, after), folder in zip(pairwise(snapshots), folders, strict=True):
+            explainer = Explainer(model, before, after, memory=memory, node_names=node_names, class_names=class_names)
+            yield explainer.scan(folder, **options)
+
+    return scan()
+
+
+def step_folders(out: str | Path, num_snapshots: int) -> list[Path]:
+    """Where the steps go: two snapshots into `out` itself, more into numbered folders below it."""
+    if num_snapshots < 2:
+        raise ValueError(f"Expected two graphs or more, in order of time (got {num_snapshots}).")
+    if num_snapshots == 2:
+        return [Path(out)]
+    return [Path(out) / f"step-{step:04d}" for step in range(1, num_snapshots)]

@@ -1,0 +1,471 @@
+"""Scans: the same bytes whatever runs them and whatever befalls them; what fails, is too large or too small is told."""
+
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN
+
+import axiompath
+from axiompath.errors import InputError
+from axiompath.scan import engines, plan, work
+from axiompath.scan.engines import Queue
+from axiompath.threads import limit_cores
+
+
+def evolving_graph(num_nodes=1500, num_changes=60, seed=0):
+    """A graph with hubs, and the same with edges added and removed."""
+    rng = np.random.default_rng(seed)
+    places = np.cumsum((1 - rng.random(num_nodes)) ** -0.6)
+    pairs = np.searchsorted(places / places[-1], rng.random((2, 4 * num_nodes)))
+    x = torch.from_numpy(rng.normal(size=(num_nodes, 8)).astype(np.float32))
+    kept = np.delete(pairs, rng.choice(pairs.shape[1], num_changes // 2, replace=False), axis=1)
+    new = np.concatenate([kept, rng.integers(0, num_nodes, (2, num_changes // 2))], axis=1)
+    both = [np.concatenate([ends, ends[::-1]], axis=1) for ends in (pairs, new)]
+    return [Data(x=x, edge_index=torch.from_numpy(edges)) for edges in both]
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    torch.manual_seed(0)
+    found = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(), class_names=["a", "b", "c", "d"])
+    assert len(found.changes()) > 1000
+    return found
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    """Parts of fifty targets, so that a small scan has many."""
+    monkeypatch.setattr(plan, "PART_TARGETS", 50)
+
+
+def content(folder):
+    """Every file and a digest of its bytes."""
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def scan(explainer, folder, **options):
+    return explainer.scan(folder, **{"min_kl": 0.0, "workers": 2, "progress": False, **options})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(explainer, tmp_path_factory):
+    """The bytes of a scan that nothing happened to."""
+    folder = tmp_path_factory.mktemp("scan") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "PART_TARGETS", 50)
+        scan(explainer, folder)
+    return content(folder)
+
+
+def test_finds_and_explains_what_a_plain_loop_does(explainer, tmp_path):
+    found = scan(explainer, tmp_path / "out")
+    changes = explainer.changes()
+    assert found.moved().equals(changes)
+    loop = explainer.explain_many(changes.node, progress=False)
+    explained = list(found)
+    assert len(explained) == len(found) == len(changes)
+    for ours, theirs in zip(explained, loop, strict=True):
+        assert ours.to_dict() == theirs.to_dict()
+    frame = found.to_frame()
+    assert frame.target.tolist() == changes.node.tolist()
+    assert (frame.kl_residual >= frame.kl_bound).all()
+
+
+@pytest.mark.parametrize(("min_kl", "only_flips"), [(0.0, False), (1e-3, False), (0.05, False), (0.0, True)])
+def test_thresholds_decide_who_is_explained(explainer, min_kl, only_flips):
+    found = scan(explainer, None, min_kl=min_kl, only_flips=only_flips)
+    changes = explainer.changes()
+    flipped = changes.class_before != changes.class_after
+    expected = changes[flipped if only_flips else flipped | (changes.kl >= min_kl)]
+    assert [e.target for e in found] == expected.node.tolist()
+    assert 0 < flipped.sum() < len(changes)
+
+
+def test_without_a_folder_nothing_is_left_behind(explainer):
+    found = scan(explainer, None, min_kl=0.05)
+    folder = found.folder
+    assert folder.is_dir()
+    del found
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_the_number_of_workers_changes_no_byte(explainer, tmp_path, undisturbed, workers):
+    scan(explainer, tmp_path, workers=workers)
+    assert content(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("batch_bytes", [1.0, 1e5, 1e9])
+def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, monkeypatch):
+    monkeypatch.setattr("axiompath.scan.scanning.BATCH_BYTES", batch_bytes)
+    scan(explainer, tmp_path)
+    assert content(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("method", ["exact", "linear", "gnnlrp", "grad"])
+def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, monkeypatch):
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder, workers, size in zip(folders, (1, 2), (1e9, 1.0), strict=True):
+        monkeypatch.setattr("axiompath.scan.scanning.BATCH_BYTES", size)
+        scan(explainer, folder, workers=workers, method=method, min_kl=1e-4, memory="4GB")
+    assert content(folders[0]) == content(folders[1])
+    assert len(axiompath.read_scan(folders[0])) > 50
+
+
+def test_a_seed_of_nothing_else(explainer, tmp_path, undisturbed):
+    """A second Explainer, from the same graphs with their edges in another order, writes the same bytes."""
+    before, after = evolving_graph()
+    shuffled = Data(x=after.x, edge_index=after.edge_index[:, torch.randperm(after.num_edges)])
+    torch.manual_seed(0)
+    again = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), before, shuffled, class_names=["a", "b", "c", "d"])
+    scan(again, tmp_path)
+    assert content(tmp_path) == undisturbed
+
+
+# Faults
+
+
+def in_a_process(run):
+    """Run it in a process group of its own; returns the process number."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        code = 1
+        try:
+            run()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(explainer, tmp_path, undisturbed):
+    start = time.perf_counter()
+    scan(explainer, tmp_path / "timed")
+    whole = time.perf_counter() - start
+    rng = random.Random(0)
+    halfway = 0
+    for moment in range(20):
+        folder = tmp_path / f"{moment}"
+        child = in_a_process(lambda folder=folder: scan(explainer, folder))
+        time.sleep(rng.uniform(0.0, whole))
+        if moment % 2:
+            os.kill(child, signal.SIGKILL)  # its workers find out by themselves
+        else:
+            os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        parts = len(list(folder.glob("parts/*.parquet")))
+        complete = (folder / "manifest.json").exists() and json.loads((folder / "manifest.json").read_text())[
+            "complete"
+        ]
+        halfway += not complete and parts > 0
+        if not complete and (folder / "manifest.json").exists():
+            with pytest.raises(InputError, match="run the same scan again and it goes on"):
+                axiompath.read_scan(folder)
+        scan(explainer, folder)
+        assert content(folder) == undisturbed, f"killed at moment {moment}"
+    assert halfway >= 5
+
+
+def test_parts_that_are_there_are_not_computed_again(explainer, tmp_path, undisturbed, monkeypatch):
+    scan(explainer, tmp_path)
+    parts = sorted(tmp_path.glob("parts/*.parquet"))
+    kept = {path: path.stat().st_mtime_ns for path in parts[1:]}
+    parts[0].unlink()
+    (tmp_path / "manifest.json").unlink()
+    scan(explainer, tmp_path)
+    assert content(tmp_path) == undisturbed
+    assert {path: path.stat().st_mtime_ns for path in parts[1:]} == kept
+
+
+def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_path, undisturbed, monkeypatch):
+    mark = tmp_path / "mark"
+    walk = work.walk_paths
+
+    def die_once(change, targets):
+        if explainer.changes().node[120] in change.before.node_ids[targets] and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return walk(change, targets)
+
+    monkeypatch.setattr(work, "walk_paths", die_once)
+    scan(explainer, tmp_path / "out")
+    assert mark.exists()
+    assert content(tmp_path / "out") == undisturbed
+
+
+def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, monkeypatch):
+    victim = int(explainer.changes().node[70])
+    walk = work.walk_paths
+
+    def die(change, targets):
+        if victim in change.before.node_ids[targets]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return walk(change, targets)
+
+    monkeypatch.setattr(work, "walk_paths", die)
+    found = scan(explainer, tmp_path / "out", min_kl=1e-4)
+    failed = found.failures()
+    assert failed.node.tolist() == [victim]
+    assert "died" in failed.problem[0]
+    assert len(found) == found.manifest["num_targets"] - 1
+    assert victim not in [e.target for e in found]
+    monkeypatch.setattr(work, "walk_paths", walk)
+    assert len(scan(explainer, tmp_path / "other", min_kl=1e-4)) == len(found) + 1
+
+
+def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, monkeypatch):
+    victims = {int(node) for node in explainer.changes().node[[3, 60, 61]]}
+    choose = work.choose_batch
+
+    def fail(change, found, contributions, question):
+        hit = victims & set(change.before.node_ids[found.targets].tolist())
+        if hit:
+            raise ArithmeticError(f"no luck with {len(hit)}")
+        return choose(change, found, contributions, question)
+
+    monkeypatch.setattr(work, "choose_batch", fail)
+    found = scan(explainer, tmp_path)
+    failed = found.failures()
+    assert set(failed.node) == victims
+    assert set(failed.problem) == {"ArithmeticError: no luck with 1"}
+    assert "failed: 3" in found.summary
+    loop = {e.target: e for e in explainer.explain_many(found.moved().node, progress=False)}
+    for explanation in found:
+        assert explanation.to_dict() == loop[explanation.target].to_dict()
+    assert len(found) == len(loop) - 3
+
+
+def test_a_full_disk_leaves_no_part_that_is_not_whole(explainer, tmp_path, undisturbed):
+    sizes = [path.stat().st_size for path in _parts_of(explainer, tmp_path / "whole")]
+    limit = int(np.median(sizes))
+    reason = tmp_path / "reason"
+
+    def write_with_little_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        try:
+            scan(explainer, tmp_path / "out")
+        except OSError as error:
+            os.write(os.open(reason, os.O_CREAT | os.O_WRONLY), str(error).encode())
+            raise
+
+    _, status = os.waitpid(in_a_process(write_with_little_room), 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert "too large" in reason.read_text()
+    held = content(tmp_path / "out")
+    assert not json.loads((tmp_path / "out" / "manifest.json").read_text())["complete"]
+    assert all(undisturbed[name] == digest for name, digest in held.items() if name.endswith(".parquet"))
+    assert not [name for name in held if name.endswith(".draft")]
+    scan(explainer, tmp_path / "out")
+    assert content(tmp_path / "out") == undisturbed
+
+
+def _parts_of(explainer, folder):
+    scan(explainer, folder)
+    return list(folder.glob("parts/*.parquet"))
+
+
+def test_two_scans_do_not_write_to_one_folder(explainer, tmp_path, undisturbed):
+    child = in_a_process(lambda: scan(explainer, tmp_path / "out"))
+    while not (tmp_path / "out" / "manifest.json").exists():
+        time.sleep(0.001)
+    with pytest.raises(InputError, match="another scan is running"):
+        scan(explainer, tmp_path / "out")
+    os.waitpid(child, 0)
+    assert content(tmp_path / "out") == undisturbed
+
+
+def test_nothing_of_somebody_elses_is_touched(explainer, tmp_path):
+    scan(explainer, tmp_path / "out", min_kl=0.05)
+    held = content(tmp_path / "out")
+    with pytest.raises(InputError, match="another question"):
+        scan(explainer, tmp_path / "out", min_kl=0.05, budget=3)
+    assert content(tmp_path / "out") == held
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("chapter 1")
+    with pytest.raises(InputError, match=r"holds thesis.tex.*nothing there was touched"):
+        scan(explainer, tmp_path / "mine")
+    assert list((tmp_path / "mine").iterdir()) == [tmp_path / "mine" / "thesis.tex"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="Expected a folder"):
+        scan(explainer, tmp_path / "file")
+
+
+def test_a_part_that_was_changed_is_noticed(explainer, tmp_path):
+    found = scan(explainer, tmp_path, min_kl=0.01)
+    part = next(tmp_path.glob("parts/*.parquet"))
+    part.write_bytes(part.read_bytes()[:-100])
+    with pytest.raises(InputError, match="missing or was changed"):
+        list(found)
+    with pytest.raises(InputError, match=r"found no manifest\.json"):
+        axiompath.read_scan(tmp_path / "parts")
+    # The same scan again mends it.
+    assert len(list(scan(explainer, tmp_path, min_kl=0.01))) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"engine": "dask"}, "Expected an engine among local, ray"),
+        ({"workers": 0}, "Expected 1 worker or more"),
+        ({"memory": "1MB"}, "at least 128MB"),
+        ({"min_kl": -1.0}, "0 or more, in nats"),
+        ({"min_kl": float("nan")}, "0 or more, in nats"),
+        ({"budget": -1}, "Expected a budget"),
+    ],
+)
+def test_bad_options_get_a_sentence(explainer, tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        scan(explainer, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+# Memory
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    """Two hubs with a quarter of a million altered paths each, among many nodes with few."""
+    wide, fans = 500, 100
+    inner, outer = np.arange(2, 2 + wide), np.arange(2 + wide, 2 + 2 * wide)
+    fan = np.arange(2 + 2 * wide, 2 + 2 * wide + fans)
+    u = np.concatenate([inner, inner, np.tile(outer, wide), np.zeros(fans, int)])
+    v = np.concatenate([np.zeros(wide, int), np.ones(wide, int), np.repeat(inner, wide), fan])
+    edges = np.stack([u, v])
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(fan[-1] + 1, 8)).astype(np.float32))
+    after = np.concatenate([edges, np.array([[2 + wide, 3 + wide], [0, 1]])], axis=1)
+    torch.manual_seed(0)
+    return axiompath.Explainer(
+        GCN(8, 16, 2, 8).eval(), *(Data(x=x, edge_index=torch.from_numpy(e)) for e in (edges, after))
+    )
+
+
+def test_targets_too_large_for_the_budget_are_listed_with_their_counts(crowded, tmp_path):
+    counts = crowded.num_paths
+    assert counts[0] > 250_000
+    small, large = (scan(crowded, tmp_path / name, memory=name) for name in ("128MB", "4GB"))
+    left_out = small.too_large()
+    missing = {e.target for e in large} - {e.target for e in small}
+    assert set(left_out.node) == missing
+    assert missing <= {0, 1}
+    assert len(large.too_large()) == 0
+    for node, num_paths, size in left_out.itertuples(index=False):
+        assert num_paths == counts[node]
+        assert size > 64e6
+
+
+def peak_of(load, part):
+    """Bytes by which a process grows that explains one part, the loaded program included."""
+    ours, theirs = os.pipe()
+
+    def run():
+        limit_cores(1)
+        held = _status("VmRSS")
+        work.run_part(load, part)
+        os.write(theirs, str(_status("VmHWM") - held).encode())
+
+    child = in_a_process(run)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    grown = int(os.read(ours, 100))
+    os.close(ours)
+    os.close(theirs)
+    return grown
+
+
+def _status(key):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(key)) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@pytest.mark.parametrize("method", ["convex", "exact", "topk", "gnnlrp", "grad"])
+def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path, method, monkeypatch):
+    monkeypatch.setattr(plan, "PART_TARGETS", 1)  # each hub is a part, and each small target
+    question = axiompath.choice.Question(10, method)
+    made = plan.make_plan(crowded.change, question, plan.Thresholds(0.0), 1e10)
+    load = work.Workload(
+        work.share_change(crowded.change), question, made.targets, made.sizes, made.indptr, made.digest,
+        tmp_path, 64e6, {}, (),
+    )  # fmt: skip
+    largest = int(np.argmax([load.need_of(part) for part in range(made.num_parts)]))
+    smallest = int(np.argmin([load.need_of(part) for part in range(made.num_parts)]))
+    for part in (largest, smallest):
+        assert peak_of(load, part) <= load.need_of(part)
+
+
+def test_no_more_parts_run_at_a_time_than_the_budget_holds(crowded, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "PART_TARGETS", 1)
+    memory = 400e6
+    running, most = {}, []
+    give, wait = engines._Pool._give, engines._Pool._wait
+
+    def watched_give(pool, task):
+        give(pool, task)
+        running[task[1]] = pool.load.need_of(task[1])
+        most.append(sum(running.values()))
+
+    def watched_wait(pool):
+        for worker, answer in wait(pool):
+            running.pop(worker.task[1])
+            yield worker, answer
+
+    monkeypatch.setattr(engines._Pool, "_give", watched_give)
+    monkeypatch.setattr(engines._Pool, "_wait", watched_wait)
+    found = scan(crowded, tmp_path, memory=memory, workers=8)
+    assert len(found) > 100
+    assert max(most) <= memory
+    assert max(most) > memory / 2
+
+
+def test_the_queue_hands_out_the_most_expensive_part_that_fits():
+    class Load:
+        def need_of(self, part):
+            return [1.0, 5.0, 9.0][part]
+
+    queue = Queue([0, 1, 2])
+    assert [queue.take(Load(), room) for room in (6.0, 6.0, 6.0, 9.0, 9.0)] == [1, 0, None, 2, None]
+
+
+def test_parts_hold_a_bounded_cost():
+    costs = np.array([3e6, 1e6, 9e5, 2e5, *[500.0] * 120])
+    bounds = plan.cut_parts(costs).tolist()
+    assert bounds == [0, 1, 3, 53, 103, 124]
+    assert plan.cut_parts(np.zeros(0)).tolist() == [0]
+
+
+# Along a sequence
+
+
+def test_a_sequence_is_scanned_step_by_step(tmp_path):
+    before, after = evolving_graph(300, 20)
+    _, later = evolving_graph(300, 30)
+    torch.manual_seed(0)
+    model = GCN(8, 16, 2, 4).eval()
+    options = {"min_kl": 0.0, "progress": False}
+    scans = list(axiompath.scan_sequence(model, [before, after, later], tmp_path, **options))
+    assert [s.folder.name for s in scans] == ["step-0001", "step-0002"]
+    for found, pair in zip(scans, ((before, after), (after, later)), strict=True):
+        assert found.moved().equals(axiompath.Explainer(model, *pair).changes())
+    with pytest.raises(ValueError, match="Expected two graphs or more"):
+        axiompath.scan_sequence(model, [before], tmp_path)
+
+
+def test_nothing_moved_is_an_answer(tmp_path):
+    before, _ = evolving_graph(50, 10)
+    found = axiompath.Explainer(GCN(8, 4, 2, 3).eval(), before, before).scan(tmp_path, progress=False)
+    assert len(found) == 0
+    assert list(found) == []
+    assert found.to_frame().empty
+    assert found.summary.startswith("0 predictions moved")
