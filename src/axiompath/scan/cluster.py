@@ -40,7 +40,8 @@ def run_ray(
         ) from error
     started = not ray.is_initialized()
     if started:
-        options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers or num_cores()}
+        alone = {"address": "local", "num_cpus": workers or num_cores()}
+        options: dict[str, Any] = {"address": address} if address else alone
         try:
             ray.init(log_to_driver=False, include_dashboard=False, **options)
         except (ConnectionError, ValueError) as error:
