@@ -68,6 +68,8 @@ ORDER = [
     "report.movers",
     "report.page",
     "report.html",
+    "report.stories",
+    "report.terminal",
     "report.plots",
     "report",
     "archives",

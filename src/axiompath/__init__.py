@@ -7,6 +7,7 @@ model + before + after
   -> Attribution    every path's exact share of every logit's change                attribution.py
   -> Selection      the few paths that best approximate the change, certified       selection/
   -> Explanation    a frozen record: numbers, paths, fidelity                       explanation.py
+  -> Story          the explanations of a sequence of snapshots, step by step       story.py, telling.py
   -> report         pictures and pages to look at                                   report/
 """
 
@@ -17,9 +18,11 @@ from .explanation import Explanation
 from .files import load_model, match_graphs, read_graph, save_graph, save_model
 from .pyg import PyGAlgorithm
 from .readers import UnreadableModel, check, register_reader
-from .report import build_report, save_report
+from .report import build_report, build_story_report, save_report, save_story_report
 from .selection import Selection, select
 from .states import KINDS
+from .story import Story
+from .telling import Stories, tell_stories
 
 __all__ = [
     "KINDS",
@@ -29,8 +32,11 @@ __all__ = [
     "InputError",
     "PyGAlgorithm",
     "Selection",
+    "Stories",
+    "Story",
     "UnreadableModel",
     "build_report",
+    "build_story_report",
     "check",
     "load_model",
     "match_graphs",
@@ -39,5 +45,7 @@ __all__ = [
     "save_graph",
     "save_model",
     "save_report",
+    "save_story_report",
     "select",
+    "tell_stories",
 ]

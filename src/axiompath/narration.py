@@ -40,7 +40,13 @@ def tell_classes(
 def tell_shares(shares: dict[str, float]) -> str:
     """A change by cause, the largest part first; those that did nothing are left out."""
     ranked = sorted((kind for kind in shares if shares[kind] != 0), key=lambda kind: -abs(shares[kind]))
-    return ", ".join(f"{shares[kind]:+.3f} from {WORDS[kind]}" for kind in ranked) or "nothing that reaches it changed"
+    told = [f"{signed(shares[kind])} from {WORDS[kind]}" for kind in ranked]
+    return ", ".join(told) or "nothing that reaches it changed"
+
+
+def signed(value: float) -> str:
+    """Three digits with a sign, and a minus that is as long as the plus."""
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def _clauses(

@@ -25,7 +25,7 @@ from scipy import special
 from .activations import BoolArray, FloatArray
 from .explanation import Explanation, read_json, write_json
 from .metrics import kl_divergence
-from .narration import tell_classes, tell_shares
+from .narration import signed, tell_classes, tell_shares
 from .states import KINDS
 
 FORMAT = "axiompath.story"
@@ -185,6 +185,10 @@ class Story:
 
     def summary(self) -> str:
         """A few sentences: the classes it went through, its turning point and why, and what the causes sum to."""
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """The summary, one by one."""
         told = [f"{self.headline}."]
         if (s := self.turning_point) is None:
             told.append("Its prediction never moved.")
@@ -194,7 +198,7 @@ class Story:
             label, weights = self.view
             total = sum(self._totals(range(self.num_steps)))
             told.append(
-                f"From first to last the logit of {label} changed by {float(total @ weights):+.3f}: "
+                f"From first to last the logit of {label} changed by {signed(float(total @ weights))}: "
                 f"{self._split(range(self.num_steps), weights)}; the steps sum to it to within {self.residual:.0e}."
             )
         told += [
@@ -202,7 +206,7 @@ class Story:
             for s, note in enumerate(self.notes)
             if note and not np.isnan(self.kl[s])
         ]
-        return "\n".join(told)
+        return told
 
     def __str__(self) -> str:
         """The summary."""
@@ -264,7 +268,7 @@ class Story:
             return ""
         label, weights = self.toward(old, new)
         change = float((self.logits[step + 1] - self.logits[step]) @ weights)
-        return f": {change:+.3f} on the logit of {label}, {self._split(range(step, step + 1), weights)}"
+        return f": {signed(change)} on the logit of {label}, {self._split(range(step, step + 1), weights)}"
 
     def _split(self, steps: range, weights: FloatArray) -> str:
         known = [causes for s in steps if (causes := self.causes[s]) is not None]
