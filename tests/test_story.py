@@ -401,6 +401,10 @@ def test_flips_are_marked_and_charts_speak(page, stories):
     assert flips == len(stories[0].flips)
     assert page.get_attribute("#trajectory", "aria-label").startswith("Prediction at each snapshot. snapshot 0: north")
     assert "gained" in page.get_attribute("#step-causes", "aria-label")
+    grounds = "[...document.querySelectorAll('#step-causes pattern')].map(p => p.querySelector('rect') !== null)"
+    hatched = page.evaluate(grounds)
+    assert hatched
+    assert all(hatched)
 
 
 def test_names_are_text_never_markup(page, report):
@@ -418,6 +422,7 @@ def test_it_fits_a_telephone_in_either_scheme_and_prints(page, scheme, tmp_path)
     open_story(page, 8)
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     page.emulate_media(media="print")
     assert not page.is_visible("#picker")
     assert page.is_visible("#flow svg")

@@ -317,6 +317,10 @@ const report = (() => {
   // ---- charts -------------------------------------------------------------------------------------------------
   const font = { family: "system-ui, sans-serif", size: 12.5, color: "#1b2430" };
   const config = { displayModeBar: false, responsive: true };
+  // Bars that push down. Plotly leaves the ground of a pattern empty unless told: white lines on it would be all of it.
+  const hatched = (which, colours) => ({
+    shape: which.map((down) => (down ? "/" : "")), size: 6, solidity: 0.35, fgcolor: "#fff", bgcolor: colours,
+  });
   const layout = (extra) => ({
     font, margin: { l: 60, r: 16, t: 8, b: 44 }, height: 280, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
     hoverlabel: { font: { family: font.family, size: 12.5 } }, ...extra,
@@ -381,7 +385,7 @@ const report = (() => {
     Plotly.react("waterfall", [
       { ...links, mode: "lines", line: { color: "#9aa6b2", width: 1, dash: "dot" }, hoverinfo: "skip", showlegend: false },
       { type: "bar", orientation: "h", y: steps.map((_, i) => i + 1), x: steps.map((step) => step.share), base: bases, width: 0.66,
-        marker: { color: steps.map((step) => COLOURS[step.kind]), pattern: { shape: steps.map((step) => (step.share < 0 ? "/" : "")), size: 6, solidity: 0.35, fgcolor: "#fff" } },
+        marker: { color: steps.map((step) => COLOURS[step.kind]), pattern: hatched(steps.map((step) => step.share < 0), steps.map((step) => COLOURS[step.kind])) },
         text: steps.map((step) => signed(step.share)), textposition: "outside", cliponaxis: false, showlegend: false,
         customdata: steps.map((step) => [forPlotly(step.label), step.kind === "rest" ? "net" : step.kind]), hovertemplate: "%{customdata[0]}<br>%{customdata[1]}, %{x:+.4f}<extra></extra>" },
       { x: [before, after], y: [0, steps.length + 1], mode: "markers+text", marker: { symbol: "diamond", size: 13, color: ["#a9b8c9", "#17456e"] }, cliponaxis: false,
@@ -552,7 +556,7 @@ const report = (() => {
     if (kind.overview || index.targets.length) go(fromHash());
   };
   return {
-    $, COLOURS, config, count, dot, el, fact, fillLegend, fillViews, forPlotly, go, index, layout, makeTable, plain, setHash, setNumber,
+    $, COLOURS, config, count, dot, el, fact, fillLegend, fillViews, forPlotly, go, hatched, index, layout, makeTable, plain, setHash, setNumber,
     short, showPage, signed, start, sum, viewsOf, withPlotly, load,
   };
 })();

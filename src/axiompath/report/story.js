@@ -2,7 +2,7 @@
 // A sequence of snapshots: the overview of its steps, and for each target its story with the page of one step below it.
 (() => {
   const {
-    $, COLOURS, config, count, dot, el, fact, fillLegend, fillViews, forPlotly, go, index, layout, makeTable, plain, setHash,
+    $, COLOURS, config, count, dot, el, fact, fillLegend, fillViews, forPlotly, go, hatched, index, layout, makeTable, plain, setHash,
     setNumber, short, showPage, signed, start, sum, viewsOf, withPlotly,
   } = report;
   const MOST_CLASSES = 8;  // lines of a chart that can be told apart
@@ -117,7 +117,7 @@
     const drawn = KINDS.flatMap((kind, k) => (shares.some((row) => row[k] !== 0) ? [k] : []));
     Plotly.react("step-causes", [...drawn.map((k) => ({
       type: "bar", x: middle, y: shares.map((row) => row[k]), width: 0.5, customdata: spans,
-      marker: { color: COLOURS[KINDS[k]], pattern: { shape: shares.map((row) => (row[k] < 0 ? "/" : "")), size: 6, solidity: 0.35, fgcolor: "#fff" } },
+      marker: { color: COLOURS[KINDS[k]], pattern: hatched(shares.map((row) => row[k] < 0), COLOURS[KINDS[k]]) },
       hovertemplate: `%{customdata}<br>${KINDS[k]}, %{y:+.4f}<extra></extra>`,
     })), {
       x: middle, y: net.map((v, s) => (here.causes[s] ? v : null)), mode: "markers", cliponaxis: false,
