@@ -126,6 +126,38 @@ def graph_pairs(draw, weighted=None, max_nodes=8):
     return tuple(graphs)
 
 
+@st.composite
+def graph_sequences(draw, max_nodes=6, max_snapshots=4):
+    """Snapshots of one pool of nodes, each a random step from the one before: edges, weights, features, nodes."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    num_nodes = draw(st.integers(2, max_nodes))
+    kinds = draw(st.sets(st.sampled_from(CHANGES)))
+    weighted = draw(st.booleans())
+    edges = rng.random((num_nodes, num_nodes)) < 0.3
+    weights, x = rng.uniform(0.2, 2, size=edges.shape), rng.normal(size=(num_nodes, 3))
+    graphs = []
+    for _ in range(draw(st.integers(2, max_snapshots))):
+        # Node 0 is always there, so that every sequence has a story.
+        here = rng.random(num_nodes) < 0.8 if "nodes" in kinds else np.ones(num_nodes, dtype=bool)
+        nodes = np.flatnonzero(here | (np.arange(num_nodes) == 0))
+        u, v = np.nonzero(edges[np.ix_(nodes, nodes)])
+        data = Data(x=torch.from_numpy(x[nodes]), edge_index=torch.from_numpy(np.stack([u, v])))
+        if weighted:
+            data.edge_weight = torch.from_numpy(weights[nodes[u], nodes[v]])
+        if "nodes" in kinds:
+            data.n_id = torch.from_numpy(nodes)
+        graphs.append(data)
+        if "add" in kinds:
+            edges = edges | (rng.random(edges.shape) < 0.1)
+        if "remove" in kinds:
+            edges = edges & (rng.random(edges.shape) < 0.8)
+        if "reweight" in kinds:
+            weights = np.where(rng.random(edges.shape) < 0.3, rng.uniform(0.2, 2, size=edges.shape), weights)
+        if "features" in kinds:
+            x = np.where(rng.random((num_nodes, 1)) < 0.4, rng.normal(size=x.shape), x)
+    return graphs
+
+
 class GCNStack(nn.Module):
     """GCNConv layers as people write them, with any activation between."""
 

@@ -202,7 +202,7 @@ def test_debug_shows_the_traceback(monkeypatch, files):
         cli.main()
 
 
-@pytest.mark.parametrize("command", ["demo", "check", "diff", "explain", "report", "warmup"])
+@pytest.mark.parametrize("command", ["demo", "check", "diff", "explain", "story", "report", "warmup"])
 def test_every_command_has_help_with_an_example(call, command):
     code, text, _ = call(command, "--help")
     assert code == 0

@@ -95,7 +95,7 @@ def test_graphs_are_matched_by_name(tmp_path):
     same = match_graphs(before, before)
     assert same[0].data.get("n_id") is None
     numbered = read_graph(save_graph(tmp_path / "n.npz", small_graph(n_id=torch.arange(4))))
-    with pytest.raises(InputError, match="Expected `n_id` in both graphs or in neither"):
+    with pytest.raises(InputError, match=r"Expected `n_id` in all graphs or in none \(got it in 1 of 2\)"):
         match_graphs(before, numbered)
 
 

@@ -1,9 +1,7 @@
 """The report, opened in a real browser: it draws, it adds up, and it can be used without a mouse."""
 
 import json
-import os
 import re
-import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -18,14 +16,6 @@ from axiompath.report.plots import find_ribbons, share_of
 
 EVIL = '</script><img src=x onerror=alert(1)> & \u2028 "quoted" <b>Ann</b> {{ 7*7 }}'
 CLASSES = ["north", "south <i>", "east", "west"]
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-
-
-def find_browser():
-    return os.environ.get("AXIOMPATH_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -40,20 +30,6 @@ def report(explainer, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     axiompath.save_report(path, explainer, [8, 13, 30, 19])
     return path
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = find_browser()
-    if found is None:
-        if os.environ.get("AXIOMPATH_REQUIRE_BROWSER"):
-            pytest.fail("AXIOMPATH_REQUIRE_BROWSER is set, and no Chromium was found")
-        pytest.skip("no browser here: install chromium, or name one with AXIOMPATH_BROWSER")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=found, args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture

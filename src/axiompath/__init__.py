@@ -7,6 +7,7 @@ model + before + after
   -> Attribution    every path's exact share of every logit's change                attribution.py
   -> Selection      the few paths that best approximate the change, certified       selection/
   -> Explanation    a frozen record: numbers, paths, fidelity                       explanation.py
+  -> Story          the explanations of a sequence of snapshots, step by step       story.py, telling.py
   -> report         pictures and pages to look at                                   report/
 """
 
@@ -17,11 +18,13 @@ from .explanation import Explanation
 from .files import load_model, match_graphs, read_graph, save_graph, save_model
 from .pyg import PyGAlgorithm
 from .readers import UnreadableModel, check, register_reader
-from .report import build_report, save_report
+from .report import build_report, build_story_report, save_report, save_story_report
 from .scan import Scan, read_scan
 from .selection import Selection, select
 from .sequence import scan_sequence
 from .states import KINDS
+from .story import Story
+from .telling import Stories, tell_stories
 
 __all__ = [
     "KINDS",
@@ -32,8 +35,11 @@ __all__ = [
     "PyGAlgorithm",
     "Scan",
     "Selection",
+    "Stories",
+    "Story",
     "UnreadableModel",
     "build_report",
+    "build_story_report",
     "check",
     "load_model",
     "match_graphs",
@@ -43,6 +49,8 @@ __all__ = [
     "save_graph",
     "save_model",
     "save_report",
+    "save_story_report",
     "scan_sequence",
     "select",
+    "tell_stories",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from .experiments.commands import repeat_flags, reproduce
 
 if TYPE_CHECKING:
     from .explainer import Explainer
+    from .telling import Stories
 
 app = typer.Typer(
     help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",
@@ -35,6 +36,7 @@ app.add_typer(reproduce, name="reproduce")
 Model = Annotated[str, typer.Argument(help="A folder written by axiompath.save_model, or package.module:function.")]
 Before = Annotated[Path, typer.Argument(help="The graph before: .npz, .pt, an edge list, or a folder of tables.")]
 After = Annotated[Path, typer.Argument(help="The graph after.")]
+Later = Annotated[list[Path] | None, typer.Argument(help="Further graphs, in order.", show_default=False)]
 Weights = Annotated[Path | None, typer.Option(help="Weights (.safetensors) of a package.module:function.")]
 Nodes = Annotated[Path | None, typer.Option(help="Node table of an edge list.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
@@ -187,14 +189,13 @@ def explain(
 
 
 @app.command()
-def report(
+def story(
     model: Model,
     before: Before,
     after: After,
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    later: Later = None,
     target: Targets = None,
-    top: Annotated[int, typer.Option(min=1, help="Without targets: how many, those that moved the most.")] = 20,
-    budget: Annotated[int, typer.Option(min=0, help="The largest budget on the slider.")] = 50,
+    budget: Annotated[int, typer.Option(min=0, help="Paths a step.")] = 10,
     method: Method = "exact",
     objective: Objective = "sufficiency",
     weights: Weights = None,
@@ -202,21 +203,70 @@ def report(
     memory: Memory = "2GB",
     json: Json = False,
 ) -> None:
-    """Write a report, one HTML file to look at.
+    """What happened to a node over a sequence of graphs? Without a target, to the one that changed most often.
+
+    Example: axiompath story demo/model monday.npz tuesday.npz friday.npz --target 13
+    """
+    from .report.terminal import story_table
+
+    files = [before, after, *(later or ())]
+    told = _tell(model, weights, files, nodes, target, 1, budget, method, objective, memory)
+    if json:
+        _print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
+        return
+    console = Console()
+    if not len(told):
+        console.print("No prediction moved.")
+    for item in told:
+        console.print(item.summary(), markup=False, highlight=False)
+        console.print(story_table(item))
+
+
+@app.command()
+def report(
+    model: Model,
+    before: Before,
+    after: After,
+    later: Later = None,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    target: Targets = None,
+    top: Annotated[int, typer.Option(min=1, help="Without targets: how many, those that moved the most.")] = 20,
+    budget: Annotated[
+        int | None,
+        typer.Option(min=0, help="Largest budget on the slider [50]; of more graphs, paths a step [10]."),
+    ] = None,
+    method: Method = "exact",
+    objective: Objective = "sufficiency",
+    weights: Weights = None,
+    nodes: Nodes = None,
+    memory: Memory = "2GB",
+    json: Json = False,
+) -> None:
+    """Write a report, one HTML file to look at; of three graphs or more, with each node's story over all of them.
 
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
-    from .report import build_report
+    from .report import build_report, build_story_report
     from .report.html import BUDGETS, write_text
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
-    pair = _read_pair(before, after, nodes)
-    explainer = _open(model, weights, pair, memory)
-    targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(top).tolist()
-    budgets = sorted({min(b, budget) for b in BUDGETS} | {budget})
-    title = f"{before.stem} → {after.stem}"
-    text = build_report(explainer, targets, budgets, method=method, objective=objective, title=title, progress=_aside())
+    files = [before, after, *(later or ())]
+    title = " → ".join((files[0].stem, files[-1].stem))
+    if later:
+        limit = 10 if budget is None else budget
+        told = _tell(model, weights, files, nodes, target, top, limit, method, objective, memory)
+        targets = [item.target for item in told]
+        text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
+    else:
+        largest = 50 if budget is None else budget
+        pair = _read_pair(before, after, nodes)
+        explainer = _open(model, weights, pair, memory)
+        targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(top).tolist()
+        budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
+        text = build_report(
+            explainer, targets, budgets, method=method, objective=objective, title=title, progress=_aside()
+        )
     with _writing(out):
         write_text(out, text)
     if json:
@@ -280,14 +330,15 @@ def warmup() -> None:
     console.print("The kernels are compiled.")
 
 
-class _Pair:
-    """Two graphs numbered alike, and their nodes' names."""
+class _Graphs:
+    """Two graphs or more, numbered alike, and their nodes' names."""
 
-    def __init__(self, before: Any, after: Any) -> None:
-        self.before, self.after = before.data, after.data
-        self.names: dict[int, str] = {**before.node_names, **after.node_names}
+    def __init__(self, graphs: Sequence[Any]) -> None:
+        self.data = [graph.data for graph in graphs]
+        self.before, self.after = self.data[:2]
+        self.names: dict[int, str] = {number: name for graph in graphs for number, name in graph.node_names.items()}
         self.numbers = {name: number for number, name in self.names.items()}
-        self.class_names = before.class_names or after.class_names
+        self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
     def name(self, node: int) -> str:
         return self.names.get(node, str(node))
@@ -301,14 +352,34 @@ class _Pair:
             raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
 
 
-def _read_pair(before: Path, after: Path, nodes: Path | None) -> _Pair:
+def _read_pair(before: Path, after: Path, nodes: Path | None) -> _Graphs:
+    return _read_graphs([before, after], nodes)
+
+
+def _read_graphs(files: Sequence[Path], nodes: Path | None) -> _Graphs:
     from .files import match_graphs, read_graph
 
     with _aside().status("Reading the graphs"):
-        return _Pair(*match_graphs(read_graph(before, nodes), read_graph(after, nodes)))
+        return _Graphs(match_graphs(*(read_graph(file, nodes) for file in files)))
 
 
-def _open(model: str, weights: Path | None, pair: _Pair, memory: str) -> Explainer:
+def _tell(
+    model: str, weights: Path | None, files: Sequence[Path], nodes: Path | None, target: list[str] | None, top: int,
+    budget: int, method: str, objective: str, memory: str,
+) -> Stories:  # fmt: skip
+    from .files import read_model
+    from .telling import tell_stories
+
+    graphs = _read_graphs(files, nodes)
+    stems = [file.stem for file in files]
+    return tell_stories(
+        read_model(model, weights), graphs.data, [graphs.number(text) for text in target] if target else None,
+        budget, method, objective, top=top, memory=memory, node_names=graphs.names, class_names=graphs.class_names,
+        snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=_aside(),
+    )  # fmt: skip
+
+
+def _open(model: str, weights: Path | None, pair: _Graphs, memory: str) -> Explainer:
     from .explainer import Explainer
     from .files import read_model
 
@@ -357,12 +428,12 @@ def _print_json(value: Any) -> None:
     sys.stdout.write(json_format.dumps(value, indent=1) + "\n")
 
 
-def _named_changes(changes: Any, pair: _Pair) -> list[dict[str, Any]]:
+def _named_changes(changes: Any, pair: _Graphs) -> list[dict[str, Any]]:
     rows = changes.to_dict("records")
     return [{**row, "name": pair.name(int(row["node"])), "num_paths": int(row["num_paths"])} for row in rows]
 
 
-def _changes_table(changes: Any, pair: _Pair, limit: int) -> Table:
+def _changes_table(changes: Any, pair: _Graphs, limit: int) -> Table:
     table = Table("node", "class before", "after", "KL", "altered paths")
 
     def name_class(label: int) -> str:

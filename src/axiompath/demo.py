@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from torch_geometric.datasets import KarateClub
 from torch_geometric.nn import GCN
 from torch_geometric.utils import coalesce
 
-from .drift import describe_steps, drifting_communities
+from .drift import drifting_communities
 from .explainer import Explainer
 from .explanation import Explanation
 from .files import save_graph, save_model
-from .report import save_report
+from .report import save_report, save_story_report
+from .telling import tell_stories
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.
 LOST = ((8, 33), (8, 32))
@@ -80,7 +80,7 @@ def run_demo(console: Console, out: Path, budget: int = 8) -> dict[str, Any]:
 
 
 def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, Any]:
-    """Thousands of nodes, five snapshots: what moved at every step, and a report on the last one."""
+    """Thousands of nodes, five snapshots: what moved at every step, and a report on the last one and on all of them."""
     with progress.status("Generating five snapshots of a graph whose communities drift"):
         snapshots = drifting_communities()
     torch.manual_seed(0)
@@ -92,26 +92,28 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
         f"{first.num_nodes:,} nodes in six communities, {first.edge_index.shape[1] // 2:,} edges; "
         "a GCN was trained on the first of five snapshots.\n"
     )
+    names = [f"community {c}" for c in range(6)]
+    stories = tell_stories(model, snapshots, class_names=names, progress=progress)
     table = Table("step", "edges gained", "lost", "predictions reached", "changed class", "paths altered")
     steps = []
-    for i, (before, after) in enumerate(pairwise(snapshots)):
-        explainer = Explainer(model, before, after, class_names=[f"community {c}" for c in range(6)])
-        changes = explainer.changes()
-        gained, lost = describe_steps(snapshots[i : i + 2])[0]
-        flipped = int((changes.class_before != changes.class_after).sum())
-        steps.append({"gained": gained, "lost": lost, "reached": len(changes), "flipped": flipped})
-        paths = int(changes.num_paths.sum())
-        table.add_row(f"{i} to {i + 1}", f"{gained:,}", f"{lost:,}", f"{len(changes):,}", f"{flipped:,}", f"{paths:,}")
+    for i, step in enumerate(stories.steps):
+        gained, lost = step.edges_added // 2, step.edges_removed // 2  # each is there in both directions
+        steps.append({"gained": gained, "lost": lost, "reached": step.reached, "flipped": step.flipped})
+        counts = (gained, lost, step.reached, step.flipped, step.num_paths)
+        table.add_row(f"{i} to {i + 1}", *(f"{count:,}" for count in counts))
     console.print(table)
+    console.print(f"\n{stories[0].summary()}", markup=False, highlight=False)
     out.mkdir(parents=True, exist_ok=True)
+    story = save_story_report(out / "story.html", stories, title="Communities that drift: five snapshots")
+    explainer = Explainer(model, *snapshots[-2:], class_names=names)
+    targets = explainer.changes().node.head(50).tolist()
     title = "Communities that drift: the last step"
-    targets = changes.node.head(50).tolist()
     report = save_report(out / "report.html", explainer, targets, title=title, progress=progress)
     for i, data in enumerate(snapshots):
-        save_graph(out / f"snapshot{i}.npz", data, class_names=[f"community {c}" for c in range(6)])
+        save_graph(out / f"snapshot{i}.npz", data, class_names=names)
     save_model(model, out / "model", settings)
-    console.print(f"\nThe report on the last step is in {report}: open it in a browser.", soft_wrap=True)
-    return {"steps": steps, "report": str(report)}
+    console.print(f"\nThe report on all steps is in {story}, that on the last one in {report}.", soft_wrap=True)
+    return {"steps": steps, "report": str(report), "story": str(story)}
 
 
 def path_table(explanation: Explanation) -> Table:

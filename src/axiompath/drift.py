@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import torch
 from torch_geometric.data import Data
@@ -37,12 +35,6 @@ def drifting_communities(
     return snapshots
 
 
-def describe_steps(snapshots: list[Data]) -> list[tuple[int, int]]:
-    """Edges gained and lost at each step, each counted once for both directions."""
-    keys = [_edge_keys(data) for data in snapshots]
-    return [(len(after - before) // 2, len(before - after) // 2) for before, after in pairwise(keys)]
-
-
 def _draw_targets(rng: np.random.Generator, home: IntArray, sources: IntArray) -> IntArray:
     members = [np.flatnonzero(home == community) for community in range(home.max() + 1)]
     anywhere = rng.integers(0, len(home), len(sources))
@@ -58,8 +50,3 @@ def _to_data(x: torch.Tensor, sources: IntArray, targets: IntArray, home: IntArr
     pairs = np.stack([sources[real], targets[real]])
     edges = np.unique(np.concatenate([pairs, pairs[::-1]], axis=1), axis=1)
     return Data(x=x, edge_index=torch.from_numpy(edges), y=torch.from_numpy(home.astype(np.int64)))
-
-
-def _edge_keys(data: Data) -> set[int]:
-    u, v = data.edge_index
-    return set((u * data.num_nodes + v).tolist())

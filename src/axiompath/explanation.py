@@ -150,19 +150,12 @@ class Explanation:
 
     def save(self, path: str | Path) -> None:
         """Write JSON; a file that is there is replaced only once the new one is whole."""
-        target = Path(path)
-        draft = target.with_name(target.name + ".part")
-        draft.write_text(json.dumps(self.to_dict(), indent=1, allow_nan=True), encoding="utf-8")
-        draft.replace(target)
+        write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
         """Read what `save` wrote."""
-        try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise ValueError(f"Expected JSON in {path} (could not read it: {error}).") from error
-        return cls.from_dict(values)
+        return cls.from_dict(read_json(path))
 
     def to_html(self) -> str:
         """One self-contained page: flow picture, waterfall, probabilities, table of paths."""
@@ -219,6 +212,22 @@ def with_names(explanation: Explanation, node_names: Mapping[int, str], class_na
     mentioned = {explanation.target, *explanation.paths.ravel().tolist()}
     names = {node: node_names[node] for node in sorted(mentioned) if node in node_names}
     return replace(explanation, node_names=names, class_names=class_names)
+
+
+def write_json(path: str | Path, values: dict[str, Any]) -> None:
+    """Write a record whole or not at all."""
+    target = Path(path)
+    draft = target.with_name(target.name + ".part")
+    draft.write_text(json.dumps(values, indent=1, allow_nan=True), encoding="utf-8")
+    draft.replace(target)
+
+
+def read_json(path: str | Path) -> Any:
+    """Read what `write_json` wrote."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"Expected JSON in {path} (could not read it: {error}).") from error
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 sizes.py    how large a file says it is, before anything of it is read into memory
 arrays.py   .npz -> arrays, without pickle
 tables.py   CSV or Parquet, an edge list and a node table -> GraphFile
-graphs.py   path -> GraphFile: a graph with the names of its nodes and classes; two of them matched
+graphs.py   path -> GraphFile: a graph with the names of its nodes and classes; several matched
 models.py   folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> torch module
 """
 

@@ -1,4 +1,4 @@
-"""path -> GraphFile: a graph, the names of its nodes and classes. Two of them -> the same, matched by name.
+"""path -> GraphFile: a graph, the names of its nodes and classes. Several of them -> the same, matched by name.
 
 .npz      pickle-free arrays: x [num_nodes, num_features], or x_data, x_indices, x_indptr, x_shape (CSR); edge_index
           [2, num_edges]; and where there are any edge_weight, n_id, y, node_names, class_names
@@ -71,17 +71,18 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
     return graph
 
 
-def match_graphs(before: GraphFile, after: GraphFile) -> tuple[GraphFile, GraphFile]:
-    """Number nodes alike in both: by `n_id` where both have it, else by name where both have names, else by row."""
-    has_ids = [graph.data.get("n_id") is not None for graph in (before, after)]
+def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
+    """Number nodes alike in all: by `n_id` where all have it, else by name where all have names, else by row."""
+    has_ids = [graph.data.get("n_id") is not None for graph in graphs]
     if all(has_ids):
-        return before, after
+        return graphs
     if any(has_ids):
-        raise InputError("Expected `n_id` in both graphs or in neither (got it in one).")
-    if before.row_names and after.row_names and before.row_names != after.row_names:
-        numbers = {name: i for i, name in enumerate(dict.fromkeys((*before.row_names, *after.row_names)))}
-        return _numbered(before, numbers), _numbered(after, numbers)
-    return before, after
+        raise InputError(f"Expected `n_id` in all graphs or in none (got it in {sum(has_ids)} of {len(graphs)}).")
+    if all(graph.row_names for graph in graphs) and len({graph.row_names for graph in graphs}) > 1:
+        names = dict.fromkeys(name for graph in graphs for name in graph.row_names)
+        numbers = {name: i for i, name in enumerate(names)}
+        return tuple(_numbered(graph, numbers) for graph in graphs)
+    return graphs
 
 
 def save_graph(path: str | Path, data: Data, node_names: Any = (), class_names: Any = ()) -> Path:

@@ -1,11 +1,14 @@
 """Explanations -> things to look at.
 
 page.py        frontiers of Explanations -> plain values: everything a page shows, and nothing it does not
-html.py        plain values -> one self-contained HTML file (template.html, report.css, report.js)
+html.py        plain values -> one self-contained HTML file (template.html, report.css, report.js, overview.js)
+stories.py     Stories -> the same for a sequence of snapshots (story.html and story.js besides)
+terminal.py    Story -> a table for the terminal
 plots.py       Explanation -> matplotlib figure
 movers.py      which edges moved the most predictions
 """
 
 from .html import build_report, save_report
+from .stories import build_story_report, save_story_report
 
-__all__ = ["build_report", "save_report"]
+__all__ = ["build_report", "build_story_report", "save_report", "save_story_report"]

@@ -88,26 +88,32 @@ def render_frontier(frontier: Sequence[Explanation], title: str | None = None) -
 
 
 def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any] | None) -> str:
-    """Fill the template."""
+    """HTML text of pages of targets, and of an overview where there is one."""
+    index = {
+        "title": title,
+        "targets": [{key: page[key] for key in ("target", "name", "class_before", "class_after")} for page in pages],
+        "classes": pages[0]["classes"] if pages else [],
+        "overview": overview,
+    }
+    blocks = {f"page-{i}": page for i, page in enumerate(pages)}
+    return fill_template("template.html", "overview.js", index, blocks)
+
+
+def fill_template(template: str, script: str, index: dict[str, Any], blocks: dict[str, dict[str, Any]]) -> str:
+    """A kind of report: its template, its script after the one that all share, and its numbers by the block's name."""
     from plotly.offline import get_plotlyjs  # slow to import, and wanted only here
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    classes = pages[0]["classes"] if pages else []
-    index = {
-        "title": title,
-        "targets": [{key: page[key] for key in ("target", "name", "class_before", "class_after")} for page in pages],
-        "classes": classes,
-        "overview": overview,
-    }
-    return environment.get_template("template.html").render(
-        title=title,
+    scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("report.js", script)]
+    return environment.get_template(template).render(
+        title=index["title"],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
-        script=Markup((FOLDER / "report.js").read_text(encoding="utf-8")),
+        script=Markup("\n".join(scripts)),
         plotly=Markup(get_plotlyjs()),
         index=to_script_json(index),
-        pages=[to_script_json(page) for page in pages],
+        blocks={name: to_script_json(block) for name, block in blocks.items()},
     )
 
 

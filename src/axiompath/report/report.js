@@ -1,5 +1,7 @@
 "use strict";
-(() => {
+// What every report has: tables, the list of targets, and the page of one change. What is particular to a kind of report
+// (overview.js, story.js) comes after it and calls start().
+const report = (() => {
   const COLOURS = {
     gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", feature: "#cc79a7", unchanged: "#6b7280", rest: "#d5dae0",
   };
@@ -14,7 +16,7 @@
   const $ = (id) => document.getElementById(id);
   const index = JSON.parse($("index").textContent);
   const pages = new Map();
-  const state = { page: -1, choice: 0, view: 0, sort: { key: "rank", down: false }, query: "" };
+  const state = { target: -1, page: -1, choice: 0, view: 0, sort: { key: "rank", down: false }, query: "" };
 
   // ---- small things -------------------------------------------------------------------------------------------
   const el = (tag, attributes = {}, ...children) => {
@@ -51,16 +53,17 @@
     if (!pages.has(i)) pages.set(i, prepare(JSON.parse($("page-" + i).textContent)));
     return pages.get(i);
   };
-  // What may be shown of a target: the new class against the old where they differ, and every class alone.
+  // What may be shown of a target: the classes of these pairs [old, new] against each other, and every class alone.
+  const viewsOf = (classes, pairs) => {
+    const unit = (k) => classes.map((_, i) => (i === k ? 1 : 0));
+    const first = pairs.flatMap(([old, now]) => [now, old]);
+    const order = [...new Set([...first, ...classes.keys()])];
+    return [...pairs.filter(([old, now]) => old !== now).map(([old, now]) => ({
+      label: `${classes[now]} against ${classes[old]}`, weights: unit(now).map((v, i) => v - unit(old)[i]),
+    })), ...order.map((k) => ({ label: `class ${classes[k]}`, weights: unit(k) }))];
+  };
   const prepare = (page) => {
-    const unit = (k) => page.classes.map((_, i) => (i === k ? 1 : 0));
-    page.views = [];
-    const [a, b] = [page.class_after, page.class_before];
-    if (a !== b) page.views.push({
-      label: `${page.classes[a]} against ${page.classes[b]}`, weights: unit(a).map((v, i) => v - unit(b)[i]),
-    });
-    const order = page.classes.map((_, i) => i).sort((i, j) => (j === a) - (i === a) || (j === b) - (i === b) || i - j);
-    for (const k of order) page.views.push({ label: `class ${page.classes[k]}`, weights: unit(k) });
+    page.views = viewsOf(page.classes, [[page.class_before, page.class_after]]);
     const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
     page.nameOf = name;
     for (const path of page.paths) {
@@ -129,69 +132,15 @@
   const kindLabel = (kind) => el("span", { class: "kind" },
     el("i", { style: `background:${COLOURS[kind] ?? COLOURS.unchanged}` }), kind);
 
-  // ---- overview -----------------------------------------------------------------------------------------------
-  const openers = new Map(index.targets.map((target, i) => [target.target, i]));
-  let changesTable = null;
   const fact = (what, value, note) => el("div", { class: "fact" }, el("div", { class: "what" }, what),
     el("div", { class: "value" }, value), ...(note ? [el("span", { class: "note" }, note)] : []));
 
-  const drawOverview = () => {
-    const o = index.overview, d = o.difference, c = o.changes;
-    const facts = [
-      fact("edges added", count(d.edges_added)), fact("edges removed", count(d.edges_removed)),
-      ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
-      ...(d.nodes_added + d.nodes_removed ? [fact("nodes added / removed", `${count(d.nodes_added)} / ${count(d.nodes_removed)}`)] : []),
-      ...(d.features_changed ? [fact("nodes with other features", count(d.features_changed))] : []),
-      fact("predictions reached", count(c.total), `of ${count(o.num_nodes)} nodes`),
-      fact("to another class", count(c.flipped)), fact("explained here", count(index.targets.length)),
-    ];
-    $("facts").replaceChildren(...facts);
-    if (o.left_out.length) {
-      $("left-out").hidden = false;
-      $("left-out").textContent = "Left out: " + o.left_out.join(" ");
-    }
-    const className = (k) => index.classes[k] ?? String(k);
-    const rows = c.node.map((node, i) => ({
-      node, name: c.name[i], before: className(c.class_before[i]), after: className(c.class_after[i]),
-      flipped: c.class_before[i] !== c.class_after[i], kl: c.kl[i], paths: c.num_paths[i],
-    }));
-    const most = Math.max(...rows.map((row) => row.kl), 1e-300);
-    changesTable = makeTable("changes", [
-      { key: "name", label: "Node", value: (r) => r.name, show: (r) => openers.has(r.node)
-        ? el("button", { type: "button", class: "link", onclick: () => go(openers.get(r.node)) }, r.name) : r.name },
-      { key: "before", label: "Class before", value: (r) => r.before, show: (r) => r.before },
-      { key: "after", label: "Class after", value: (r) => r.after,
-        show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
-      { key: "kl", label: "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
-      { key: "bar", label: "", value: (r) => r.kl, show: (r) => el("div", { style:
-        `height:9px;border-radius:3px;background:#7fb2dd;min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
-      { key: "paths", label: "Altered paths", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
-    ], {
-      rows, sort: { key: "kl", down: true }, more: "more-changes", text: (r) => `${r.name} ${r.node}`,
-      after: (matching) => {
-        const listed = c.total > rows.length ? ` The ${count(rows.length)} that moved the most are listed.` : "";
-        $("changes-note").textContent = `${count(matching)} of ${count(c.total)} nodes; KL(after ‖ before) says how far `
-          + `the distribution moved. Nodes with a link are explained in this file.` + listed;
-      },
-    });
-    makeTable("movers", [
-      { key: "edge", label: "Edge", value: (r) => r.edge.join(" → "), show: (r) => r.edge.join(" → ") },
-      { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
-      { key: "moved", label: "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
-      { key: "targets", label: "Nodes moved", number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
-      { key: "top", label: "Most of all", value: (r) => r.top, show: (r) => r.top },
-    ], { rows: o.movers, sort: { key: "moved", down: true }, more: "more-movers", text: (r) => r.edge.join(" ") });
-    $("movers-note").textContent = "Over the nodes explained here: how much probability comes back when the paths over "
-      + "the edge are taken away. A path over two changed edges counts for both.";
-  };
-
   // ---- list of targets ----------------------------------------------------------------------------------------
-  const drawSide = () => {
+  const drawSide = (sideNote, filter) => {
     $("side").hidden = false;
     $("targets").replaceChildren(...index.targets.map((target, i) => el("li", {}, el("button", {
       type: "button", id: "open-" + i, onclick: () => go(i),
-    }, short(target.name, 40), el("small", {}, target.class_before === target.class_after ? ""
-      : short(`${index.classes[target.class_before]} → ${index.classes[target.class_after]}`, 34))))));
+    }, short(target.name, 40), el("small", {}, short(sideNote(target), 34))))));
     $("find").addEventListener("input", () => {
       const query = $("find").value.trim().toLowerCase();
       let hits = 0;
@@ -201,7 +150,7 @@
         hits += hit;
       });
       $("found").textContent = query ? `${count(hits)} of ${count(index.targets.length)} explained nodes` : "";
-      if (changesTable) changesTable.filter(query);
+      filter(query);
     });
     $("find").addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
@@ -357,15 +306,21 @@
 
   const drawLegend = ({ chosen }) => {
     const kinds = [...new Set(chosen.map((path) => path.kind))];
-    const shown = Object.keys(COLOURS).filter((kind) => kinds.includes(kind) || kind === "rest");
+    fillLegend("legend", Object.fromEntries(Object.entries(MEANING).filter(([kind]) => kinds.includes(kind) || kind === "rest")));
+  };
+  const fillLegend = (id, texts, ...more) => {
     const hatch = "repeating-linear-gradient(45deg,#666 0 3px,#c4c4c4 3px 6px)";
-    $("legend").replaceChildren(...shown.map((kind) => el("span", {}, el("i", { style: `background:${COLOURS[kind]}` }), MEANING[kind])),
-      el("span", {}, el("i", { style: `background:${hatch}` }), "hatched: pushes down"));
+    $(id).replaceChildren(...Object.entries(texts).map(([kind, text]) => el("span", {}, el("i", { style: `background:${COLOURS[kind]}` }), text)),
+      el("span", {}, el("i", { style: `background:${hatch}` }), "hatched: pushes down"), ...more);
   };
 
   // ---- charts -------------------------------------------------------------------------------------------------
   const font = { family: "system-ui, sans-serif", size: 12.5, color: "#1b2430" };
   const config = { displayModeBar: false, responsive: true };
+  // Bars that push down. Plotly leaves the ground of a pattern empty unless told: white lines on it would be all of it.
+  const hatched = (which, colours) => ({
+    shape: which.map((down) => (down ? "/" : "")), size: 6, solidity: 0.35, fgcolor: "#fff", bgcolor: colours,
+  });
   const layout = (extra) => ({
     font, margin: { l: 60, r: 16, t: 8, b: 44 }, height: 280, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
     hoverlabel: { font: { family: font.family, size: 12.5 } }, ...extra,
@@ -430,7 +385,7 @@
     Plotly.react("waterfall", [
       { ...links, mode: "lines", line: { color: "#9aa6b2", width: 1, dash: "dot" }, hoverinfo: "skip", showlegend: false },
       { type: "bar", orientation: "h", y: steps.map((_, i) => i + 1), x: steps.map((step) => step.share), base: bases, width: 0.66,
-        marker: { color: steps.map((step) => COLOURS[step.kind]), pattern: { shape: steps.map((step) => (step.share < 0 ? "/" : "")), size: 6, solidity: 0.35, fgcolor: "#fff" } },
+        marker: { color: steps.map((step) => COLOURS[step.kind]), pattern: hatched(steps.map((step) => step.share < 0), steps.map((step) => COLOURS[step.kind])) },
         text: steps.map((step) => signed(step.share)), textposition: "outside", cliponaxis: false, showlegend: false,
         customdata: steps.map((step) => [forPlotly(step.label), step.kind === "rest" ? "net" : step.kind]), hovertemplate: "%{customdata[0]}<br>%{customdata[1]}, %{x:+.4f}<extra></extra>" },
       { x: [before, after], y: [0, steps.length + 1], mode: "markers+text", marker: { symbol: "diamond", size: 13, color: ["#a9b8c9", "#17456e"] }, cliponaxis: false,
@@ -493,21 +448,23 @@
       : `went from class ${page.classes[b]} (${plain(page.prob_before[b], 2)}) to class ${page.classes[a]} (${plain(page.prob_after[a], 2)})`;
     $("headline").textContent = `${page.name === String(page.target) ? "Node " : ""}${page.name} ${what}`;
     $("sentence").textContent = page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
-      ? `None of its ${count(page.num_paths)} altered paths is chosen: move the slider.`
+      ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
       : `${count(choice.chosen.length)} of ${count(page.num_paths)} altered paths explain ${percent(choice.explained)} of the change.`;
     const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
     $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths sum to `
       + `the change of every logit to ${plain(page.completeness, 12) === "0.000000000000" ? "rounding" : page.completeness.toExponential(0)}. Solver: ${choice.status}`;
   };
 
+  const slider = $("budget");  // a story has one budget, and no slider
   const refresh = () => {
     const now = current();
-    const slider = $("budget");
-    slider.max = now.page.choices.length - 1;
-    slider.value = state.choice;
-    slider.disabled = now.page.choices.length < 2;
-    slider.setAttribute("aria-valuetext", `${now.choice.budget} paths, ${percent(now.choice.explained)} explained`);
-    $("budget-value").textContent = count(now.choice.chosen.length);
+    if (slider) {
+      slider.max = now.page.choices.length - 1;
+      slider.value = state.choice;
+      slider.disabled = now.page.choices.length < 2;
+      slider.setAttribute("aria-valuetext", `${now.choice.budget} paths, ${percent(now.choice.explained)} explained`);
+      $("budget-value").textContent = count(now.choice.chosen.length);
+    }
     setNumber($("sum-chosen"), now.total);
     setNumber($("sum-rest"), now.rest);
     setNumber($("sum-whole"), now.whole);
@@ -518,20 +475,25 @@
     drawCauses(now);
     drawPaths(now);
     clearTimeout(charting);
-    if (window.Plotly) drawCharts();
-    else charting = setTimeout(drawCharts, 30);
+    charting = withPlotly(drawCharts);
   };
   // Plotly is four megabytes of script: it is run when the first charts are wanted, after the rest has been painted.
   let charting = 0;
+  const withPlotly = (drawing) => {
+    if (window.Plotly) return drawing() ?? 0;
+    return setTimeout(() => {
+      if (!window.Plotly) {
+        const script = document.createElement("script");
+        script.textContent = $("plotly").textContent;
+        document.head.append(script);
+      }
+      drawing();
+    }, 30);
+  };
   const drawCharts = () => {
-    if (!window.Plotly) {
-      const script = document.createElement("script");
-      script.textContent = $("plotly").textContent;
-      document.head.append(script);
-    }
     const now = current();
-    drawProbabilities(now);
-    drawFrontier(now);
+    if ($("probabilities")) drawProbabilities(now);
+    if ($("frontier")) drawFrontier(now);
     drawWaterfall(now);
   };
 
@@ -542,6 +504,20 @@
     return good >= 0 ? good : Math.max(ten, 0);
   };
 
+  // One change of one target: the page of that number, seen through one of these views.
+  const showPage = (number, views = null, view = 0) => {
+    const page = load(number);
+    if (views) page.views = views;
+    state.page = number;
+    state.choice = firstChoice(page);
+    state.view = view;
+    $("search-paths").value = "";
+    refresh();
+  };
+  const fillViews = (views) => $("view").replaceChildren(...views.map((view, k) => el("option", { value: k }, view.label)));
+
+  let kind = null;  // of report: { overview, open, sideNote, filter, view }
+  const setHash = (hash) => { if (location.hash !== hash) history.replaceState(null, "", hash); };
   const go = (i) => {
     hideTip();
     document.querySelectorAll("nav [aria-current]").forEach((node) => node.removeAttribute("aria-current"));
@@ -549,34 +525,38 @@
     if (button) { button.setAttribute("aria-current", "page"); button.scrollIntoView({ block: "nearest" }); }
     $("overview").hidden = i >= 0;
     $("target").hidden = i < 0;
-    const hash = i < 0 ? "#all" : "#node=" + index.targets[i].target;
-    if (location.hash !== hash) history.replaceState(null, "", hash);
-    state.page = i;
+    state.target = i;
     scrollTo(0, 0);
-    if (i < 0) return;
-    const page = load(i);
-    state.choice = firstChoice(page);
-    state.view = 0;
-    $("search-paths").value = "";
-    $("view").replaceChildren(...page.views.map((view, k) => el("option", { value: k }, view.label)));
+    if (i < 0) { setHash("#all"); return; }
     $("previous").disabled = i === 0;
     $("next").disabled = i === index.targets.length - 1;
-    refresh();
+    kind.open(i);
   };
 
   const fromHash = () => {
-    const wanted = /^#node=(-?\d+)$/.exec(location.hash);
+    const wanted = /^#node=(-?\d+)(&|$)/.exec(location.hash);
     const i = wanted ? index.targets.findIndex((target) => String(target.target) === wanted[1]) : -1;
-    return i >= 0 ? i : index.overview ? -1 : 0;
+    return i >= 0 ? i : kind.overview ? -1 : 0;
   };
-  $("budget").addEventListener("input", () => { state.choice = Number($("budget").value); refresh(); });
-  $("view").addEventListener("change", () => { state.view = Number($("view").value); refresh(); });
+  slider?.addEventListener("input", () => { state.choice = Number(slider.value); refresh(); });
+  $("view").addEventListener("change", () => {
+    state.view = Number($("view").value);
+    if (kind.view) kind.view(state.view);
+    else refresh();
+  });
   $("search-paths").addEventListener("input", () => pathsTable.filter($("search-paths").value));
-  $("previous").onclick = () => go(state.page - 1);
-  $("next").onclick = () => go(state.page + 1);
+  $("previous").onclick = () => go(state.target - 1);
+  $("next").onclick = () => go(state.target + 1);
   document.querySelector(".steps").hidden = index.targets.length < 2;
   addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
   addEventListener("hashchange", () => go(fromHash()));
-  if (index.overview) { drawOverview(); drawSide(); }
-  if (index.overview || index.targets.length) go(fromHash());
+  const start = (particular) => {
+    kind = particular;
+    if (kind.overview) { kind.overview(); drawSide(kind.sideNote, kind.filter); }
+    if (kind.overview || index.targets.length) go(fromHash());
+  };
+  return {
+    $, COLOURS, config, count, dot, el, fact, fillLegend, fillViews, forPlotly, go, hatched, index, layout, makeTable, plain, setHash, setNumber,
+    short, showPage, signed, start, sum, viewsOf, withPlotly, load,
+  };
 })();

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
+import socket
 from collections.abc import Generator
 from typing import Any
 
@@ -43,8 +44,9 @@ def run_ray(
         alone = {"address": "local", "num_cpus": workers or num_cores()}
         options: dict[str, Any] = {"address": address} if address else alone
         try:
+            _knock(address)
             ray.init(log_to_driver=False, include_dashboard=False, **options)
-        except (ConnectionError, ValueError) as error:
+        except (ConnectionError, OSError) as error:
             raise InputError(
                 f"Expected a Ray cluster at {address} (found none); start one with `ray start --head`, or leave the "
                 "address out to start one on this machine."
@@ -54,6 +56,13 @@ def run_ray(
     finally:
         if started:
             ray.shutdown()
+
+
+def _knock(address: str | None) -> None:
+    """Is anybody there? Ray itself would ask for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _run(ray: Any, load: Workload, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:

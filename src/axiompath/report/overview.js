@@ -1,0 +1,68 @@
+"use strict";
+// A change between two snapshots: the overview of all predictions that moved, and a page a target.
+(() => {
+  const { $, count, el, fact, fillViews, go, index, load, makeTable, plain, setHash, showPage, start } = report;
+  const openers = new Map(index.targets.map((target, i) => [target.target, i]));
+  let changesTable = null;
+  const drawOverview = () => {
+    const o = index.overview, d = o.difference, c = o.changes;
+    const facts = [
+      fact("edges added", count(d.edges_added)), fact("edges removed", count(d.edges_removed)),
+      ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
+      ...(d.nodes_added + d.nodes_removed ? [fact("nodes added / removed", `${count(d.nodes_added)} / ${count(d.nodes_removed)}`)] : []),
+      ...(d.features_changed ? [fact("nodes with other features", count(d.features_changed))] : []),
+      fact("predictions reached", count(c.total), `of ${count(o.num_nodes)} nodes`),
+      fact("to another class", count(c.flipped)), fact("explained here", count(index.targets.length)),
+    ];
+    $("facts").replaceChildren(...facts);
+    if (o.left_out.length) {
+      $("left-out").hidden = false;
+      $("left-out").textContent = "Left out: " + o.left_out.join(" ");
+    }
+    const className = (k) => index.classes[k] ?? String(k);
+    const rows = c.node.map((node, i) => ({
+      node, name: c.name[i], before: className(c.class_before[i]), after: className(c.class_after[i]),
+      flipped: c.class_before[i] !== c.class_after[i], kl: c.kl[i], paths: c.num_paths[i],
+    }));
+    const most = Math.max(...rows.map((row) => row.kl), 1e-300);
+    changesTable = makeTable("changes", [
+      { key: "name", label: "Node", value: (r) => r.name, show: (r) => openers.has(r.node)
+        ? el("button", { type: "button", class: "link", onclick: () => go(openers.get(r.node)) }, r.name) : r.name },
+      { key: "before", label: "Class before", value: (r) => r.before, show: (r) => r.before },
+      { key: "after", label: "Class after", value: (r) => r.after,
+        show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
+      { key: "kl", label: "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
+      { key: "bar", label: "", value: (r) => r.kl, show: (r) => el("div", { style:
+        `height:9px;border-radius:3px;background:#7fb2dd;min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
+      { key: "paths", label: "Altered paths", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
+    ], {
+      rows, sort: { key: "kl", down: true }, more: "more-changes", text: (r) => `${r.name} ${r.node}`,
+      after: (matching) => {
+        const listed = c.total > rows.length ? ` The ${count(rows.length)} that moved the most are listed.` : "";
+        $("changes-note").textContent = `${count(matching)} of ${count(c.total)} nodes; KL(after ‖ before) says how far `
+          + `the distribution moved. Nodes with a link are explained in this file.` + listed;
+      },
+    });
+    makeTable("movers", [
+      { key: "edge", label: "Edge", value: (r) => r.edge.join(" → "), show: (r) => r.edge.join(" → ") },
+      { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
+      { key: "moved", label: "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
+      { key: "targets", label: "Nodes moved", number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
+      { key: "top", label: "Most of all", value: (r) => r.top, show: (r) => r.top },
+    ], { rows: o.movers, sort: { key: "moved", down: true }, more: "more-movers", text: (r) => r.edge.join(" ") });
+    $("movers-note").textContent = "Over the nodes explained here: how much probability comes back when the paths over "
+      + "the edge are taken away. A path over two changed edges counts for both.";
+  };
+
+  const { overview } = index;
+  start({
+    overview: overview && drawOverview,
+    open: (i) => {
+      setHash("#node=" + index.targets[i].target);
+      fillViews(load(i).views);
+      showPage(i);
+    },
+    sideNote: ({ class_before: b, class_after: a }) => (a === b ? "" : `${index.classes[b]} → ${index.classes[a]}`),
+    filter: (query) => changesTable.filter(query),
+  });
+})();
