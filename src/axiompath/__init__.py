@@ -14,12 +14,13 @@ from .attribution import Attribution
 from .errors import InputError
 from .explainer import Explainer
 from .explanation import Explanation
-from .files import load_model, match_graphs, read_graph, save_graph, save_model
+from .files import convert_graph, load_model, match_graphs, read_graph, save_graph, save_model
 from .pyg import PyGAlgorithm
 from .readers import UnreadableModel, check, register_reader
 from .report import build_report, save_report
 from .selection import Selection, select
 from .states import KINDS
+from .stored import StoredGraph, open_graph
 
 __all__ = [
     "KINDS",
@@ -29,11 +30,14 @@ __all__ = [
     "InputError",
     "PyGAlgorithm",
     "Selection",
+    "StoredGraph",
     "UnreadableModel",
     "build_report",
     "check",
+    "convert_graph",
     "load_model",
     "match_graphs",
+    "open_graph",
     "read_graph",
     "register_reader",
     "save_graph",
