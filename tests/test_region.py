@@ -1,7 +1,7 @@
 """A region holds all that a change reaches: on it, every answer is the one that the whole graphs give."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -185,8 +185,6 @@ def assert_same_answers(network, whole_pair, region):
 
 def whole_as_numbers(change):
     """The same change with nodes called by row."""
-    from dataclasses import replace
-
     rows = np.arange(change.num_nodes)
     return replace(change, before=replace(change.before, node_ids=rows), after=replace(change.after, node_ids=rows))
 
@@ -232,8 +230,8 @@ def test_reached_nodes_and_kept_edges_follow_the_definition(network, graphs, sto
     assert touched == set(np.flatnonzero(pair.touched))
     assert differs == set(np.flatnonzero(pair.altered))
     for layer in network.layers:
-        blind = [isinstance(rule, coefficients.Identity | attention.InverseDeviation) for rule in layer.rules]
-        blind = [b or isinstance(getattr(r, "rule", 0), attention.InverseDeviation) for b, r in zip(blind, layer.rules)]
+        bare = [getattr(rule, "rule", rule) for rule in layer.rules]
+        blind = [isinstance(rule, coefficients.Identity | attention.InverseDeviation) for rule in bare]
         far = any(isinstance(rule, coefficients.SymmetricNorm | LooksFar) for rule in layer.rules)
         above = differs | (set() if layer.local else receivers(differs))
         above |= (set() if all(blind) else touched) | (receivers(touched) if far else set())
@@ -263,7 +261,9 @@ def explained_alike(whole, part, budget=3):
     number = {int(node): i for i, node in enumerate(ids)}
     for node in theirs.index[:3]:
         expected, found = whole.attribute(node), part.attribute(number[node])
-        known = {tuple(path): value for path, value in zip(expected.paths.tolist(), expected.contributions, strict=True)}
+        known = {
+            tuple(path): value for path, value in zip(expected.paths.tolist(), expected.contributions, strict=True)
+        }
         paths = [tuple(int(ids[v]) if v >= 0 else -1 for v in path) for path in found.paths.tolist()]
         assert set(paths) == set(known)
         scale = max(1.0, np.abs(expected.contributions).max())

@@ -57,7 +57,9 @@ class Explainer:
         self.memory = parse_memory(memory)
         self._stored: StoredPair | None = None
         self._region: Region | None = None
-        if isinstance(before, StoredGraph) and isinstance(after, StoredGraph):
+        if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
+            raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
+        if isinstance(before, StoredGraph):
             self._stored = match_stored(before, after)
             network = read_samples(model, *sample_pair(self._stored))
             self._region = cut_region(network, self._stored)

@@ -120,10 +120,13 @@ def cut_rings(pair: StoredPair, start: BoolArray, depth: int, num_hops: int) -> 
         if not len(ring):
             break
     numbers = np.flatnonzero(inside)
-    return _cut_side(pair.before, numbers, whole[numbers]), _cut_side(pair.after, numbers, whole[numbers])
+    before = _cut_side(pair.before, numbers, whole[numbers])
+    # Where no features differ, both snapshots hold the same ones.
+    shared = None if pair.altered[numbers].any() else before.x
+    return before, _cut_side(pair.after, numbers, whole[numbers], shared)
 
 
-def _cut_side(side: Side, numbers: IntArray, whole: BoolArray) -> Snapshot:
+def _cut_side(side: Side, numbers: IntArray, whole: BoolArray, x: Features | None = None) -> Snapshot:
     """A snapshot of these nodes: all edges into those that are `whole`, of the others their self-loops alone."""
     indptr, senders, weights = side.edges
     rows = side.rows_of(numbers)
@@ -143,10 +146,21 @@ def _cut_side(side: Side, numbers: IntArray, whole: BoolArray) -> Snapshot:
         copy_loops(rows[rest], indptr, senders, weights, loop_weights)
         edge_weight = np.concatenate([taken_weights, loop_weights])
     receivers = np.concatenate([np.repeat(kept, np.diff(starts)), loops])
-    places = np.concatenate([np.searchsorted(numbers, taken), loops])
-    x = _place(take_features(side.graph, rows[here]), here)
+    places = np.concatenate([_find_places(numbers, taken), loops])
+    if x is None:
+        x = _place(take_features(side.graph, rows[here]), here)
     release_graph(side.graph)
     return Snapshot(x, np.stack([places, receivers]), edge_weight, numbers, here, unseen if len(rest) else None)
+
+
+def _find_places(numbers: IntArray, wanted: IntArray) -> IntArray:
+    """Place of each wanted number among the ascending ones, all of which are there."""
+    if len(wanted) and int(numbers[-1]) < 16 * len(numbers):
+        # A table of all numbers is no larger than the region itself, and many times faster to look up.
+        table = np.zeros(int(numbers[-1]) + 1, dtype=np.int64)
+        table[numbers] = np.arange(len(numbers))
+        return table[wanted]
+    return np.searchsorted(numbers, wanted)
 
 
 def _place(features: Features, here: BoolArray) -> Features:

@@ -93,7 +93,7 @@ def _write(
         edges = open_arrays(source, whole["edge_index"], whole.get("edge_weight"))
     else:
         edges = open_table(source) if is_table(source) else _open_npy(source, weights)
-        numbering, header = _store_nodes(nodes, features_of, draft)
+        numbering, header = _store_nodes(nodes, features_of, draft, memory)
     with Bars(console=console, transient=True) as bars:
         tasks: dict[str, Any] = {}
 
@@ -115,7 +115,7 @@ def _open_npy(path: Path, weights: str | Path | None) -> EdgeList:
 
 
 def _store_nodes(
-    nodes: str | Path | None, features_of: str | Path | None, draft: Path
+    nodes: str | Path | None, features_of: str | Path | None, draft: Path, memory: float
 ) -> tuple[Numbering, dict[str, Any]]:
     """Write features and names; the rest of the header."""
     classes: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ def _store_nodes(
             store_array(x, draft, path)
             numbering, width = Numbering(len(x)), x.shape[1]
         elif is_table(path):
-            numbering, width, classes = store_table(path, draft)
+            numbering, width, classes = store_table(path, draft, memory)
         else:
             raise InputError(f"Expected nodes as .parquet, .csv, .tsv or .npy (got {path}).")
         if numbering.names is not None:

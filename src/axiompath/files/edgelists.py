@@ -18,6 +18,8 @@ from .nodelists import read_ids
 from .sizes import check_archive
 from .tables import SOURCES, SUFFIXES, TARGETS, WEIGHTS, as_numbers, column_names, find_column, listed, read_parts
 
+TABLE_BYTES = 32e6  # pages of a Parquet file, packed and unpacked; what pandas and Arrow keep for themselves
+
 
 @dataclass(frozen=True, eq=False)
 class EdgeList:
@@ -25,6 +27,7 @@ class EdgeList:
 
     path: Path
     weight_dtype: Any  # None where edges have no weights
+    fixed_bytes: float  # what its reader takes however few edges are read at a time
     # How many edges to read at a time -> their sources, targets (ids) and weights.
     batches: Callable[[int], Iterator[tuple[Any, Any, Any]]]
 
@@ -42,7 +45,7 @@ def open_table(path: Path) -> EdgeList:
             weights = None if weight is None else as_numbers(part[weight], weight, path)
             yield read_ids(part[source], path), read_ids(part[target], path), weights
 
-    return EdgeList(path, None if weight is None else np.float32, batches)
+    return EdgeList(path, None if weight is None else np.float32, TABLE_BYTES, batches)
 
 
 def open_arrays(path: Path, edge_index: Any, edge_weight: Any) -> EdgeList:
@@ -70,7 +73,7 @@ def open_arrays(path: Path, edge_index: Any, edge_weight: Any) -> EdgeList:
             release(edge_index, edge_weight)
 
     dtype = None if edge_weight is None else np.float64 if edge_weight.dtype == np.float64 else np.float32
-    return EdgeList(path, dtype, batches)
+    return EdgeList(path, dtype, 0.0, batches)
 
 
 def map_array(path: Path) -> Any:

@@ -23,9 +23,10 @@ import pyarrow.parquet
 from ..activations import IntArray
 from ..errors import InputError
 from ..stored import SparseRows, StoredGraph, release
-from .tables import IDS, LABELS, as_numbers, find_column, listed, read_parts
+from .tables import IDS, LABELS, as_numbers, column_names, find_column, listed, read_parts
 
 ROWS_AT_A_TIME = 1 << 16
+NUMBER_BYTES = 48  # at the peak, a number of a table as read, as float64, stacked, and as it is written
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Numbering:
                 found = self._order[found]
                 wrong = self.numbers[found] != numbers
             if wrong.any():
-                self._refuse(numbers[wrong][0], where)
+                self._refuse(int(numbers[wrong][0]), where)
             return found
         text = pyarrow.array(ids).cast(pyarrow.large_string()) if isinstance(ids, np.ndarray) else ids
         place = pyarrow.compute.index_in(text, value_set=self.names)
@@ -102,12 +103,13 @@ class ArrayWriter:
         np.lib.format.write_array_header_1_0(self._file, header)
 
 
-def store_table(path: Path, draft: Path) -> tuple[Numbering, int, tuple[str, ...]]:
+def store_table(path: Path, draft: Path, memory: float) -> tuple[Numbering, int, tuple[str, ...]]:
     """Read a node table; its features are written to the draft. Also their number, and the names of the classes."""
     ids: list[Any] = []
     labels: set[str] = set()
     writer: ArrayWriter | None = None
-    for part in read_parts(path, ROWS_AT_A_TIME):
+    num_rows = int(memory / 4 / NUMBER_BYTES / max(len(column_names(path).columns), 1))
+    for part in read_parts(path, min(max(num_rows, 256), ROWS_AT_A_TIME)):
         key, label = find_column(part, IDS), find_column(part, LABELS)
         if key is None:
             raise InputError(f"Expected a column `id` in the node table {path} (got {listed(part)}).")
@@ -120,7 +122,7 @@ def store_table(path: Path, draft: Path) -> tuple[Numbering, int, tuple[str, ...
         x = np.stack([as_numbers(part[column], column, path) for column in columns], axis=1)
         writer = writer or ArrayWriter(draft / "x.npy", np.float32, len(columns))
         writer.append(x)
-    if writer is None:
+    if writer is None or writer.num_rows == 0:
         raise InputError(f"Expected at least one node in {path} (got none).")
     writer.close()
     words = tuple(sorted(labels)) if not all(label.lstrip("-").isdigit() for label in labels) else ()

@@ -42,7 +42,7 @@ class Sorted:
 def sort_edges(edges: EdgeList, numbering: Numbering, draft: Path, memory: float, progress: Progress) -> Sorted:
     """Write indptr.npy, senders.npy and weights.npy of these edges to the draft."""
     num_nodes = numbering.num_nodes
-    room = memory - numbering.num_bytes - 24 * num_nodes
+    room = memory - edges.fixed_bytes - numbering.num_bytes - 24 * num_nodes
     if room < LEAST_BYTES:
         least = (memory - room + LEAST_BYTES) / 1e6
         raise InputError(

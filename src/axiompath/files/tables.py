@@ -101,7 +101,7 @@ def read_parts(path: Path, num_rows: int, columns: list[str] | None = None) -> I
 
 def _parquet_parts(path: Path, num_rows: int, columns: list[str] | None) -> Iterator[pd.DataFrame]:
     # With a buffer of its own, a column is read as it is needed and not a whole row group at once.
-    with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as table:
+    with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False) as table:
         given = table.schema_arrow.names
         kept = given if columns is None else [name for name in given if str(name).strip().lower() in columns]
         for batch in table.iter_batches(num_rows, columns=kept, use_threads=False):
