@@ -5,7 +5,7 @@ Parquet. Half of the changed edges are existing ones removed, half are new ones 
 a process of its own; memory is the peak of the process less what it had after its imports, as Linux tells it (pages of
 mapped files that are in memory at the time count).
 
-    python benchmarks/stored.py [--nodes 1000000] [--edges 10000000] [--memory 500MB] [--folder out/stored]
+    python benchmarks/stored.py [--nodes 1000000] [--edges 10000000] [--skew 2] [--folder out/stored]
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ NUM_FEATURES = 32
 CHANGED = (10, 1000)
 
 
-def write_tables(folder: Path, num_nodes: int, num_edges: int) -> None:
+def write_tables(folder: Path, num_nodes: int, num_edges: int, skew: float) -> None:
     """nodes.parquet, before.parquet and an after for each number of changed edges."""
     rng = np.random.default_rng(0)
-    rank = (num_nodes * rng.random((2, num_edges // 2)) ** 2).astype(np.int64)
+    rank = (num_nodes * rng.random((2, num_edges // 2)) ** skew).astype(np.int64)
     ends = rng.permutation(num_nodes)[rank]
     x = pd.DataFrame(rng.normal(size=(num_nodes, NUM_FEATURES)).astype(np.float32)).rename(columns=str)
     x.insert(0, "id", np.arange(num_nodes))
@@ -115,6 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=10_000_000)
+    parser.add_argument("--skew", type=float, default=2.0, help="1 for a graph without hubs")
     parser.add_argument("--memory", default="500MB")
     parser.add_argument("--folder", type=Path, default=Path("out/stored"))
     parser.add_argument("--step", nargs="+")
@@ -124,7 +125,7 @@ def main() -> None:
         return
     folder, console = options.folder, Console(width=120)
     folder.mkdir(parents=True)
-    write_tables(folder, options.nodes, options.edges)
+    write_tables(folder, options.nodes, options.edges, options.skew)
     table = Table("convert", "seconds", f"peak MB (--memory {options.memory})")
     for name in ("before", *(f"after_{count}" for count in CHANGED)):
         found = measured("convert", folder, name, options.memory)

@@ -113,7 +113,8 @@ def _deal_out(
         if not np.isfinite(records["weight"]).all():
             raise InputError(f"Expected finite weights in {edges.path} (got NaN or infinite ones).")
     # Two bytes are sorted by counting, in order: several times faster than any other way.
-    which = (np.searchsorted(bounds, records["receiver"], side="right") - 1).astype(np.uint16)
+    small = np.uint16 if len(files) <= 2**16 else np.int64
+    which = (np.searchsorted(bounds, records["receiver"], side="right") - 1).astype(small)
     records = records[np.argsort(which, kind="stable")] if len(files) > 1 else records
     ends = np.cumsum(np.bincount(which, minlength=len(files)))
     for i, file in enumerate(files):
