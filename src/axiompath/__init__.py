@@ -15,7 +15,7 @@ from .attribution import Attribution
 from .errors import InputError
 from .explainer import Explainer
 from .explanation import Explanation
-from .files import load_model, match_graphs, read_graph, save_graph, save_model
+from .files import convert_graph, load_model, match_graphs, read_graph, save_graph, save_model
 from .pyg import PyGAlgorithm
 from .readers import UnreadableModel, check, register_reader
 from .report import build_report, build_story_report, save_report, save_story_report
@@ -23,6 +23,7 @@ from .scan import Scan, read_scan
 from .selection import Selection, select
 from .sequence import scan_sequence
 from .states import KINDS
+from .stored import StoredGraph, open_graph
 from .story import Story
 from .telling import Stories, tell_stories
 
@@ -35,14 +36,17 @@ __all__ = [
     "PyGAlgorithm",
     "Scan",
     "Selection",
+    "StoredGraph",
     "Stories",
     "Story",
     "UnreadableModel",
     "build_report",
     "build_story_report",
     "check",
+    "convert_graph",
     "load_model",
     "match_graphs",
+    "open_graph",
     "read_graph",
     "read_scan",
     "register_reader",

@@ -18,7 +18,16 @@ import numpy as np
 from scipy import sparse
 
 from .activations import FloatArray, IntArray
-from .coefficients import SOURCE_TO_TARGET, Coefficients, assemble, diagonal, edges_of, reach_of, renew_loops
+from .coefficients import (
+    SOURCE_TO_TARGET,
+    Coefficients,
+    assemble,
+    diagonal,
+    edges_of,
+    reach_of,
+    reads_edges,
+    renew_loops,
+)
 from .snapshot import Features, Snapshot
 
 # Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
@@ -96,6 +105,7 @@ class InverseDeviation:
     eps: float
     local: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
+    reads_edges: ClassVar[bool] = False
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
@@ -122,6 +132,11 @@ class ReadColumns:
     def reach(self) -> int | None:
         """As the rule itself."""
         return reach_of(self.rule)
+
+    @property
+    def reads_edges(self) -> bool:
+        """As the rule itself."""
+        return reads_edges(self.rule)
 
     @property
     def flow(self) -> str:

@@ -22,6 +22,7 @@ from .experiments.commands import repeat_flags, reproduce
 
 if TYPE_CHECKING:
     from .explainer import Explainer
+    from .snapshot import Snapshot
     from .telling import Stories
 
 app = typer.Typer(
@@ -75,9 +76,15 @@ def demo(
 def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = None, json: Json = False) -> None:
     """Can this model be read, module by module? Example: axiompath check demo/model demo/before.npz"""
     from .files import read_graph, read_model
+    from .pair import match_stored
     from .readers import check as check_model
+    from .sample import sample_pair
+    from .stored import StoredGraph
 
-    found = check_model(read_model(model, weights), read_graph(graph, nodes).data)
+    data = read_graph(graph, nodes).data
+    if isinstance(data, StoredGraph):
+        data, _ = sample_pair(match_stored(data, data))
+    found = check_model(read_model(model, weights), data)
     if json:
         modules = found.to_frame().to_dict("records")
         _print_json({"readable": found.readable, "verdict": found.verdict, "modules": modules})
@@ -103,12 +110,9 @@ def diff(
     """
     from .difference import find_difference
     from .report.page import describe_difference
-    from .snapshot import align_snapshots, read_snapshot
 
     pair = _read_pair(before, after, nodes)
-    difference = find_difference(
-        *align_snapshots(read_snapshot(pair.before, "before"), read_snapshot(pair.after, "after"))
-    )
+    difference = find_difference(*pair.differing())
     explainer = _open(model, weights, pair, "2GB") if model else None
     changes = explainer.changes() if explainer else None
     counts = describe_difference(difference)
@@ -320,6 +324,37 @@ def scan(
 
 
 @app.command()
+def convert(
+    edges: Annotated[Path, typer.Argument(help="Edges: .parquet, .csv, .tsv, edge_index.npy, or a graph: .npz, .pt.")],
+    out: Annotated[Path, typer.Option(help="The folder to write; it must not exist yet.")],
+    nodes: Annotated[Path | None, typer.Option(help="Node table, or x.npy with nodes named by their row.")] = None,
+    features_of: Annotated[
+        Path | None, typer.Option(help="Instead of --nodes: a stored graph with the same nodes and features.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="edge_weight.npy of an edge_index.npy.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory that sorting may take.")] = "2GB",
+    json: Json = False,
+) -> None:
+    """Sort a graph into a folder that is opened without reading it into memory.
+
+    Example: axiompath convert edges.parquet --nodes nodes.parquet --out before --memory 500MB
+    """
+    from .files import convert_graph
+
+    with _writing(out):
+        graph = convert_graph(
+            edges, out, nodes=nodes, features_of=features_of, weights=weights, memory=memory, progress=_aside()
+        )
+    if json:
+        sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+        _print_json({"graph": str(out), **sizes, "weighted": graph.weights is not None})
+    else:
+        Console().print(
+            f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}.", soft_wrap=True, highlight=False
+        )
+
+
+@app.command()
 def warmup() -> None:
     """Compile the numerical kernels now rather than on first use. Example: axiompath warmup"""
     from .warmup import warm_up
@@ -334,18 +369,35 @@ class _Graphs:
     """Two graphs or more, numbered alike, and their nodes' names."""
 
     def __init__(self, graphs: Sequence[Any]) -> None:
+        from .pair import StoredPair, match_stored
+        from .stored import StoredGraph
+
         self.data = [graph.data for graph in graphs]
         self.before, self.after = self.data[:2]
+        is_stored = isinstance(self.before, StoredGraph)
+        self.stored: StoredPair | None = match_stored(self.before, self.after) if is_stored else None
         self.names: dict[int, str] = {number: name for graph in graphs for number, name in graph.node_names.items()}
         self.numbers = {name: number for number, name in self.names.items()}
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
+    def differing(self) -> tuple[Snapshot, Snapshot]:
+        """Two aligned snapshots that hold all that differs: the whole graphs, or the differing part of stored ones."""
+        from .region import cut_rings
+        from .snapshot import align_snapshots, read_snapshot
+
+        if self.stored is not None:
+            return cut_rings(self.stored, self.stored.touched | self.stored.altered, 0, 0)
+        return align_snapshots(read_snapshot(self.before, "before"), read_snapshot(self.after, "after"))
+
     def name(self, node: int) -> str:
+        if self.stored is not None:
+            return self.stored.name(node)
         return self.names.get(node, str(node))
 
     def number(self, text: str) -> int:
-        if text in self.numbers:
-            return self.numbers[text]
+        known = self.stored.number(text) if self.stored is not None else self.numbers.get(text)
+        if known is not None:
+            return known
         try:
             return int(text)
         except ValueError:

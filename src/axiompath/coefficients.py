@@ -7,7 +7,9 @@ receives exactly the columns that its reader named. See attention.py for those.
 
 A rule may say how far its rows look, `reach`: 0 where the messages into V (and the inputs of V and its senders) decide
 row V, 1 where the messages into its senders do too. A rule that does not say is taken to look at the whole graph, and
-is computed anew for all of it whenever anything changes.
+is computed anew for all of it whenever anything changes. A rule of reach 1 that needs no more of the messages into its
+senders than their number and weight, and adds `snapshot.unseen` to what it counts, says `heeds_unseen = True`; a rule
+that looks at no edge at all says `reads_edges = False`.
 
 Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop.
 """
@@ -50,6 +52,7 @@ class Identity:
 
     local: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = False
+    reads_edges: ClassVar[bool] = False
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
@@ -115,6 +118,7 @@ class SymmetricNorm:
     local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = False
     reach: ClassVar[int] = 1
+    heeds_unseen: ClassVar[bool] = True
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Loops added where wanted, then both ends divided by the root of their degree."""
@@ -126,6 +130,8 @@ class SymmetricNorm:
             loop_weights[receivers[is_loop]] = weights[is_loop]
             receivers, senders, weights = renew_loops(snapshot, receivers, senders, weights, loop_weights)
         degree = np.bincount(receivers, weights=weights, minlength=snapshot.num_nodes)
+        if snapshot.unseen is not None:
+            degree = degree + snapshot.unseen[int(self.weighted and snapshot.edge_weight is not None)]
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = degree**-0.5
         scale[np.isinf(scale)] = 0.0
@@ -178,6 +184,16 @@ def reach_of(rule: Coefficients) -> int | None:
     """0 or 1 as the rule says; None for the whole graph."""
     reach: int | None = getattr(rule, "reach", None)
     return reach
+
+
+def heeds_unseen(rule: Coefficients) -> bool:
+    """Whether the rule counts what was left out of a snapshot."""
+    return bool(getattr(rule, "heeds_unseen", False))
+
+
+def reads_edges(rule: Coefficients) -> bool:
+    """Whether the rule looks at edges; one that does not say is taken to."""
+    return bool(getattr(rule, "reads_edges", True))
 
 
 def edges_of(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress, track
+from torch_geometric.data import Data
 
 from .activations import FloatArray, IntArray
 from .attribution import Attribution, attribute_paths, estimate_bytes, split_by_target
@@ -21,11 +22,16 @@ from .choice import Choice, Question, choose_batch, choose_budgets
 from .edges import replay_edges
 from .explanation import Explanation, with_names
 from .moved import find_moved
+from .pair import StoredPair, match_stored
 from .paths import count_paths, walk_paths
-from .readers import read_network
+from .readers import read_network, read_samples
+from .region import Region, cut_region, cut_rings, find_sight
 from .replay import replay_paths
+from .rerun import run_pair
+from .sample import dtype_of, sample_pair, to_data
 from .scan import Scan, Thresholds, run_aside, run_scan
 from .snapshot import align_snapshots, read_snapshot
+from .stored import StoredGraph
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -37,6 +43,7 @@ class Explainer:
     """Explains how a trained GNN's predictions changed from one snapshot of a graph to another.
 
     Nodes are named by their row, or by `n_id` where both graphs carry it. The model is copied, never altered.
+    Two stored graphs (`axiompath.open_graph`) may be larger than memory: only what the change reaches is computed.
     """
 
     def __init__(
@@ -51,8 +58,21 @@ class Explainer:
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time."""
         self.memory = parse_memory(memory)
-        snapshots = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
-        network, *passes = read_network(model, *snapshots, before, after)
+        self._stored: StoredPair | None = None
+        self._region: Region | None = None
+        if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
+            raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
+        if isinstance(before, StoredGraph):
+            self._stored = match_stored(before, after)
+            network = read_samples(model, *sample_pair(self._stored))
+            self._region = cut_region(network, self._stored)
+            snapshots = self._region.before, self._region.after
+            passes = list(run_pair(network, *snapshots))
+            class_names = class_names or before.class_names or after.class_names
+            node_names = node_names or self._stored.names(snapshots[0].node_ids)
+        else:
+            snapshots = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+            network, *passes = read_network(model, *snapshots, before, after)
         self.change = find_change(network, *snapshots, *passes)
         self.node_names = dict(enumerate(node_names)) if isinstance(node_names, Sequence) else dict(node_names or {})
         self.class_names = tuple(class_names or ())
@@ -61,6 +81,25 @@ class Explainer:
                 f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
             )
         self._model, self._before, self._after = model, before, after
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of both graphs together, whether the change reaches them or not."""
+        return self.change.num_nodes if self._region is None else self._region.num_nodes
+
+    @property
+    def num_shared_nodes(self) -> int:
+        """Nodes that both graphs have: those whose prediction could have changed."""
+        if self._stored is not None:
+            return self._stored.num_nodes - len(self._stored.numbers_of_one)
+        return int((self.change.before.present & self.change.after.present).sum())
+
+    @cached_property
+    def _after_data(self) -> Data:
+        """`after` as the user gave it; of a stored graph, the part that the change reaches."""
+        if self._region is None:
+            return self._after
+        return to_data(self._region.after, dtype_of(self._after.x))
 
     @cached_property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
@@ -205,7 +244,10 @@ class Explainer:
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
         self._rows_of([target])
         steps = np.asarray(paths, dtype=np.int64).reshape(-1, self.change.network.num_hops + 1)
-        base, other = (self._before, self._after) if add else (self._after, self._before)
+        before, after = self._before, self._after
+        if self._stored is not None:
+            before, after = self._surroundings(target)
+        base, other = (before, after) if add else (after, before)
         return replay_edges(self._model, base, other, target, steps)
 
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
@@ -215,8 +257,18 @@ class Explainer:
             yield from self._named(choose_batch(self.change, found, contributions, question))
             del found, contributions
 
+    def _surroundings(self, target: int) -> tuple[Data, Data]:
+        """All of two stored graphs that decides the model's logits of one node, one ring beyond the hops included."""
+        assert self._stored is not None
+        if find_sight(self.change.network) is None:
+            start, depth = np.ones(self._stored.num_nodes, dtype=np.bool_), 0
+        else:
+            start, depth = np.arange(self._stored.num_nodes) == target, self.change.network.num_hops
+        before, after = cut_rings(self._stored, start, depth, depth)
+        return to_data(before, dtype_of(self._before.x)), to_data(after, dtype_of(self._after.x))
+
     def _named(self, choices: list[Choice]) -> list[Explanation]:
-        explanations = [choice.to_explanation(self.change, self._after) for choice in choices]
+        explanations = [choice.to_explanation(self.change, self._after_data) for choice in choices]
         return [with_names(explanation, self.node_names, self.class_names) for explanation in explanations]
 
     def _walkable(self, targets: Iterable[int]) -> IntArray:
@@ -274,6 +326,15 @@ class Explainer:
         ids = self.change.before.node_ids
         order = np.argsort(ids, kind="stable")
         rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
+        if self._region is not None:
+            known = (ids[rows] == wanted) & self._region.reached[rows]
+            for node in wanted[~known & (wanted >= 0) & (wanted < self.num_nodes)][:1]:
+                raise ValueError(
+                    f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
+                    "graphs); `changes()` lists those that it does."
+                )
+            for node in wanted[~known][:1]:
+                raise ValueError(f"Expected a target among the nodes 0 to {self.num_nodes - 1} (got {node}).")
         for node in wanted[ids[rows] != wanted][:1]:
             raise ValueError(f"Expected a target among the {len(ids):,} nodes {ids.min()} to {ids.max()} (got {node}).")
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):

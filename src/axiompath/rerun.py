@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from .activations import BoolArray, FloatArray, IntArray
 from .coefficients import SOURCE_TO_TARGET, Coefficients, reach_of
-from .network import ForwardPass, Layer, Network, project
+from .network import ForwardPass, Layer, Network, project, run_network
 from .rows import compare_edges, compare_rows, entries_of, mark_receivers, replace_rows, sort_by_receiver
 from .snapshot import Features, Snapshot, differing_features
 from .threads import run_in_pieces
@@ -68,6 +69,14 @@ class Reach:
                     mark_receivers, len(nodes), len(edges.senders) * ROW_WORK, edges.indptr, edges.senders, nodes, found
                 )
         return found
+
+
+def run_pair(network: Network, before: Snapshot, after: Snapshot) -> tuple[ForwardPass, ForwardPass]:
+    """The forward passes on two aligned snapshots, the same to the last bit on any number of cores."""
+    # The rounding of a product may depend on how many threads share it.
+    with threadpool_limits(1):
+        start = run_network(network, before)
+        return start, rerun_network(network, before, after, start)
 
 
 def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: ForwardPass) -> ForwardPass:

@@ -30,6 +30,8 @@ class Snapshot:
     edge_weight: FloatArray | None  # [num_edges]
     node_ids: IntArray  # [num_nodes]
     present: BoolArray  # [num_nodes]
+    # [2, num_nodes]: number and weight of the edges into each node that were left out, where this is a part of a graph
+    unseen: FloatArray | None = None
 
     @property
     def num_nodes(self) -> int:

@@ -1,6 +1,9 @@
-"""Compile the numerical kernels now rather than on first use: every method once, on a graph of four nodes."""
+"""Compile the numerical kernels now rather than on first use: every method once, on four nodes, also stored."""
 
 from __future__ import annotations
+
+import tempfile
+from pathlib import Path
 
 import torch
 from torch_geometric.data import Data
@@ -8,6 +11,7 @@ from torch_geometric.data import Data
 from .choice import RIVALS
 from .experiments.models import random_sum_gnn
 from .explainer import Explainer
+from .files import convert_graph, save_graph
 from .selection import METHODS
 
 
@@ -19,3 +23,11 @@ def warm_up() -> None:
     explainer = Explainer(random_sum_gnn([4, 3, 2], seed=0), before, after)
     for method in (*METHODS, *RIVALS):
         explainer.explain(3, budget=1, method=method)
+    with tempfile.TemporaryDirectory() as folder:
+        for weight in (None, torch.ones(4, dtype=torch.float32)):
+            stored = []
+            for data in (before, after):
+                data.edge_weight = None if weight is None else weight[: data.edge_index.shape[1]]
+                file = save_graph(Path(folder) / f"{len(list(Path(folder).iterdir()))}.npz", data)
+                stored.append(convert_graph(file, file.with_suffix("")))
+            Explainer(random_sum_gnn([4, 3, 2], seed=0), *stored)

@@ -4,10 +4,24 @@ sizes.py    how large a file says it is, before anything of it is read into memo
 arrays.py   .npz -> arrays, without pickle
 tables.py   CSV or Parquet, an edge list and a node table -> GraphFile
 graphs.py   path -> GraphFile: a graph with the names of its nodes and classes; several matched
+nodelists.py   a node table or an array, however large -> features on disk, and the row of every node
+edgelists.py   an edge list, however large -> the same edges a batch at a time
+sorting.py     those batches -> edges sorted by receiver, on disk, in bounded memory
+conversion.py  edge list + nodes -> a stored graph
 models.py   folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> torch module
 """
 
+from .conversion import convert_graph
 from .graphs import GraphFile, match_graphs, read_graph, save_graph
 from .models import load_model, read_model, save_model
 
-__all__ = ["GraphFile", "load_model", "match_graphs", "read_graph", "read_model", "save_graph", "save_model"]
+__all__ = [
+    "GraphFile",
+    "convert_graph",
+    "load_model",
+    "match_graphs",
+    "read_graph",
+    "read_model",
+    "save_graph",
+    "save_model",
+]

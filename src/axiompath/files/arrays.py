@@ -22,7 +22,7 @@ def read_arrays(path: Path, wanted: set[str], max_bytes: float) -> dict[str, np.
         size = 0.0
         with zipfile.ZipFile(path) as archive:
             for name in sorted(names):
-                size += _declared_size(archive, name, path)
+                size += declared_size(archive, name, path)
         check_size(path, size, max_bytes)
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in sorted(names)}
@@ -34,7 +34,8 @@ def read_arrays(path: Path, wanted: set[str], max_bytes: float) -> dict[str, np.
         raise InputError(f"Expected arrays that numpy can read in {path} (one of them is damaged).") from error
 
 
-def _declared_size(archive: zipfile.ZipFile, name: str, path: Path) -> float:
+def declared_size(archive: zipfile.ZipFile, name: str, path: Path) -> float:
+    """Bytes that an array inside an .npz says it takes; arrays of Python objects are refused."""
     with archive.open(name + ".npy") as member:
         version = np.lib.format.read_magic(member)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -4,6 +4,7 @@
           [2, num_edges]; and where there are any edge_weight, n_id, y, node_names, class_names
 .pt       a torch_geometric Data, or a dict of the same keys, loaded with weights_only
 .csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
+folder    a stored graph, which is opened and not read (see stored.py)
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch_geometric.data.storage import GlobalStorage
 
 from ..errors import InputError
 from ..snapshot import read_snapshot, to_torch_csr
+from ..stored import StoredGraph, is_stored, open_graph
 from .arrays import read_arrays
 from .sizes import MAX_BYTES, check_archive, check_file, check_size
 from .tables import SUFFIXES, read_edges, read_nodes
@@ -36,13 +38,15 @@ VERSION = 1
 class GraphFile:
     """A graph as a file holds it."""
 
-    data: Data
+    data: Any  # torch_geometric Data, or a StoredGraph
     row_names: tuple[str, ...] = ()  # of the rows of x; empty where the file has none
     class_names: tuple[str, ...] = ()
 
     @property
     def node_names(self) -> dict[int, str]:
-        """Name of each node by its number: `n_id` where the graph has it, else its row."""
+        """Name of each node by its number: `n_id` where the graph has it, else its row. None of a stored graph."""
+        if isinstance(self.data, StoredGraph):
+            return {}
         ids = self.data.get("n_id")
         numbers = range(len(self.row_names)) if ids is None else ids.tolist()
         return dict(zip(numbers, self.row_names, strict=False))
@@ -51,6 +55,9 @@ class GraphFile:
 def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: float = MAX_BYTES) -> GraphFile:
     """Read a graph of any of the kinds above; `nodes` is the node table of an edge list."""
     file = Path(path)
+    if is_stored(file):
+        stored = open_graph(file)
+        return GraphFile(stored, class_names=stored.class_names)
     if file.is_dir():
         file, found = _find_table(file, "edges"), _find_table(file, "nodes")
         nodes = nodes or found
@@ -73,6 +80,11 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
 
 def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
     """Number nodes alike in all: by `n_id` where all have it, else by name where all have names, else by row."""
+    kinds = [isinstance(graph.data, StoredGraph) for graph in graphs]
+    if all(kinds):
+        return graphs  # an Explainer matches these itself, without reading their names into memory
+    if any(kinds):
+        raise InputError("Expected all graphs stored or none (got some); convert the others with `axiompath convert`.")
     has_ids = [graph.data.get("n_id") is not None for graph in graphs]
     if all(has_ids):
         return graphs

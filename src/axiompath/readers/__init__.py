@@ -20,7 +20,7 @@ checking.py      the same for one graph, as a table that never raises: ModelChec
 
 from .calls import Call, register_reader
 from .checking import ModelCheck, check
-from .reading import read_network
+from .reading import read_network, read_samples
 from .recording import UnreadableModel
 
-__all__ = ["Call", "ModelCheck", "UnreadableModel", "check", "read_network", "register_reader"]
+__all__ = ["Call", "ModelCheck", "UnreadableModel", "check", "read_network", "read_samples", "register_reader"]

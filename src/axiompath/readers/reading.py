@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import torch
 from torch import nn
@@ -9,8 +11,9 @@ from torch_geometric.data import Data
 
 from ..activations import IntArray
 from ..network import ForwardPass, Network, run_network
-from ..rerun import rerun_network
-from ..snapshot import Snapshot
+from ..rerun import run_pair
+from ..sample import WHOLE_EDGES, sample_snapshots
+from ..snapshot import Snapshot, read_snapshot
 from .assembly import assemble_network, leaves
 from .recording import Recording, UnreadableModel
 from .running import copy_model, record_model
@@ -25,21 +28,42 @@ def read_network(
 ) -> tuple[Network, ForwardPass, ForwardPass]:
     """Read the model, run the Network on both snapshots, and refuse if it does not compute what the model computes.
 
-    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run.
+    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run. Where they
+    are large, it is run on samples of them instead.
     """
+    if max(before.edge_index.shape[1], after.edge_index.shape[1]) > WHOLE_EDGES:
+        network = read_samples(model, *sample_snapshots(before, after))
+        return network, *run_pair(network, before, after)
+    graphs = (before, before_data), (after, after_data)
+    network, passes = _read_and_check(model, graphs, lambda network: run_pair(network, before, after))
+    return network, *passes
+
+
+def read_samples(model: nn.Module, before: Data, after: Data) -> Network:
+    """Read the model on parts of the two graphs, each checked by itself."""
+    parts = [(read_snapshot(data, name), data) for name, data in (("before", before), ("after", after))]
+
+    def run(network: Network) -> tuple[ForwardPass, ForwardPass]:
+        return run_network(network, parts[0][0]), run_network(network, parts[1][0])
+
+    return _read_and_check(model, parts, run)[0]
+
+
+def _read_and_check(
+    model: nn.Module,
+    graphs: Sequence[tuple[Snapshot, Data]],
+    run: Callable[[Network], tuple[ForwardPass, ForwardPass]],
+) -> tuple[Network, tuple[ForwardPass, ForwardPass]]:
+    """Record the model on `before`, then compare it with the Network on `before` and on `after`."""
     duplicate = copy_model(model)
-    recording = record_model(duplicate, before_data, leaves())
-    reading = assemble_network(recording, before.x.shape[1])
-    passes: list[ForwardPass] = []
-    for name, snapshot, data in (("before", before, before_data), ("after", after, after_data)):
-        if name == "before":
-            computed = run_network(reading.network, snapshot)
-        else:
+    recording = record_model(duplicate, graphs[0][1], leaves())
+    reading = assemble_network(recording, graphs[0][0].x.shape[1])
+    passes = run(reading.network)
+    for name, (snapshot, data), computed in zip(("before", "after"), graphs, passes, strict=True):
+        if name == "after":
             recording = record_model(duplicate, data, leaves())
-            computed = rerun_network(reading.network, before, after, passes[0])
         check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
-        passes.append(computed)
-    return reading.network, passes[0], passes[1]
+    return reading.network, passes
 
 
 def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:

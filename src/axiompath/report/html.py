@@ -64,7 +64,7 @@ def build_report(
         "changes": describe_changes(changes, names, shown),
         "difference": describe_difference(difference),
         "movers": describe_movers(movers, names),
-        "num_nodes": int((explainer.change.before.present & explainer.change.after.present).sum()),
+        "num_nodes": explainer.num_shared_nodes,
         "left_out": left_out,
     }
     return render(title, pages, overview)

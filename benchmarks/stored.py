@@ -1,0 +1,151 @@
+"""What does a graph on disk cost? Conversion in bounded memory; an Explainer on stored graphs, beside one in memory.
+
+The graph is power-law-like (degrees fall with the square root of the rank; every edge in both directions), written as
+Parquet. Half of the changed edges are existing ones removed, half are new ones between random nodes. Every step runs in
+a process of its own; memory is the peak of the process less what it had after its imports, as Linux tells it (pages of
+mapped files that are in memory at the time count).
+
+    python benchmarks/stored.py [--nodes 1000000] [--edges 10000000] [--skew 2] [--folder out/stored]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch_geometric.nn import GCN
+
+import axiompath
+
+NUM_FEATURES = 32
+CHANGED = (10, 1000)
+
+
+def write_tables(folder: Path, num_nodes: int, num_edges: int, skew: float) -> None:
+    """nodes.parquet, before.parquet and an after for each number of changed edges."""
+    rng = np.random.default_rng(0)
+    rank = (num_nodes * rng.random((2, num_edges // 2)) ** skew).astype(np.int64)
+    ends = rng.permutation(num_nodes)[rank]
+    x = pd.DataFrame(rng.normal(size=(num_nodes, NUM_FEATURES)).astype(np.float32)).rename(columns=str)
+    x.insert(0, "id", np.arange(num_nodes))
+    x.to_parquet(folder / "nodes.parquet")
+    _write_edges(folder / "before.parquet", ends)
+    for count in CHANGED:
+        new = rng.integers(num_nodes, size=(2, count // 2))
+        _write_edges(folder / f"after_{count}.parquet", np.concatenate([ends[:, count - count // 2 :], new], axis=1))
+
+
+def _write_edges(path: Path, ends: np.ndarray) -> None:
+    both = np.concatenate([ends, ends[::-1]], axis=1)
+    pd.DataFrame({"source": both[0], "target": both[1]}).to_parquet(path)
+
+
+def convert(folder: Path, name: str, memory: str) -> dict[str, Any]:
+    """One table to a stored graph; the second and later ones link their features to the first."""
+    nodes = {"nodes": folder / "nodes.parquet"} if name == "before" else {"features_of": folder / "before"}
+    axiompath.convert_graph(folder / f"{name}.parquet", folder / name, memory=memory, **nodes)
+    return {}
+
+
+def explain(folder: Path, count: str, kind: str) -> dict[str, Any]:
+    """Open an Explainer, ask for all changes and explain the largest."""
+    torch.manual_seed(0)
+    model = GCN(NUM_FEATURES, 16, num_layers=2, out_channels=4)
+    if kind == "stored":
+        graphs = [axiompath.open_graph(folder / name) for name in ("before", f"after_{count}")]
+    else:
+        names = ("before.parquet", f"after_{count}.parquet")
+        graphs = [axiompath.read_graph(folder / name, folder / "nodes.parquet").data for name in names]
+    start = time.perf_counter()
+    explainer = axiompath.Explainer(model, *graphs)
+    opened = time.perf_counter() - start
+    changes = explainer.changes()
+    explanation = explainer.explain(int(changes.node[0]), 10)
+    change = explainer.change
+    return {
+        "explainer_seconds": opened,
+        "region_nodes": change.num_nodes,
+        "region_edges": change.before.edge_index.shape[1],
+        "changes": len(changes),
+        "num_paths": int(changes.num_paths.sum()),
+        "largest": float(changes.kl[0]),
+        "residual": explanation.kl_residual,
+    }
+
+
+def kilobytes(key: str) -> int:
+    """A line of /proc/self/status. The peak that getrusage gives would be the parent's, if that was larger."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(key))
+
+
+def measured(*arguments: Any) -> dict[str, Any]:
+    """One step in a process of its own."""
+    command = [sys.executable, __file__, "--step", *map(str, arguments)]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def run_step(name: str, *arguments: str) -> None:
+    """What that process does: warm up, then the step."""
+    from axiompath.warmup import warm_up
+
+    warm_up()
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    floor = kilobytes("VmRSS")
+    start = time.perf_counter()
+    steps = {"convert": convert, "explain": explain}
+    found = steps[name](Path(arguments[0]), *arguments[1:])
+    seconds = time.perf_counter() - start
+    peak = kilobytes("VmHWM") - floor
+    sys.stdout.write(json.dumps({**found, "seconds": seconds, "megabytes": peak / 1e3}))
+
+
+def main() -> None:
+    """Print the figures side by side."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--edges", type=int, default=10_000_000)
+    parser.add_argument("--skew", type=float, default=2.0, help="1 for a graph without hubs")
+    parser.add_argument("--memory", default="500MB")
+    parser.add_argument("--folder", type=Path, default=Path("out/stored"))
+    parser.add_argument("--step", nargs="+")
+    options = parser.parse_args()
+    if options.step:
+        run_step(*options.step)
+        return
+    folder, console = options.folder, Console(width=120)
+    folder.mkdir(parents=True)
+    write_tables(folder, options.nodes, options.edges, options.skew)
+    table = Table("convert", "seconds", f"peak MB (--memory {options.memory})")
+    for name in ("before", *(f"after_{count}" for count in CHANGED)):
+        found = measured("convert", folder, name, options.memory)
+        table.add_row(name, f"{found['seconds']:.1f}", f"{found['megabytes']:.0f}")
+    console.print(table)
+    table = Table("changed", "graphs", "open, s", "all, s", "peak MB", "nodes", "edges", "changes", "paths")
+    for count in CHANGED:
+        pair = [measured("explain", folder, count, kind) for kind in ("stored", "in memory")]
+        for kind, found in zip(("stored", "in memory"), pair, strict=True):
+            table.add_row(
+                str(count), kind, f"{found['explainer_seconds']:.1f}", f"{found['seconds']:.1f}",
+                f"{found['megabytes']:.0f}", f"{found['region_nodes']:,}", f"{found['region_edges']:,}",
+                f"{found['changes']:,}", f"{found['num_paths']:,}",
+            )  # fmt: skip
+        for key in ("changes", "num_paths"):
+            assert pair[0][key] == pair[1][key], f"{key}: {pair[0][key]} stored, {pair[1][key]} in memory"
+        for key in ("largest", "residual"):
+            assert abs(pair[0][key] - pair[1][key]) < 1e-9, key
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
