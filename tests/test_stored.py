@@ -292,7 +292,7 @@ def test_graphs_that_do_not_fit_together_are_refused(tables, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((30, 5)))
     wide = convert_graph(edges, tmp_path / "wide", nodes=tmp_path / "x.npy")
     refused("Expected node features of the same width", match_stored, wide, bare)
-    refused("Expected two stored graphs or none", match_graphs, read_graph(tmp_path / "bare"), read_graph(edges, nodes))
+    refused("Expected all graphs stored or none", match_graphs, read_graph(tmp_path / "bare"), read_graph(edges, nodes))
     with pytest.raises(TypeError, match="Expected two stored graphs or two Data objects"):
         axiompath.Explainer(GCN(3, 4, 1, 2), read_graph(edges, nodes).data, bare)
 

@@ -175,6 +175,7 @@ def _rows_of_rule(
         edge_weight=None if snapshot.edge_weight is None else snapshot.edge_weight[edges],
         node_ids=snapshot.node_ids[nodes],
         present=snapshot.present[nodes],
+        unseen=None if snapshot.unseen is None else snapshot.unseen[:, nodes],
     )
     matrix = rule.matrix(part, h[nodes] if rule.reads_inputs else part.x)[position[rows]]
     matrix.sort_indices()
