@@ -301,3 +301,19 @@ def test_every_convolution_is_explained_alike(name, store):
 @given(model=gcn_models(), graphs=sparse_pairs())
 def test_every_gcn_is_explained_alike(model, graphs, store):
     explained_alike(axiompath.Explainer(model, *graphs), axiompath.Explainer(model, *store(*graphs)))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_degrees_beyond_the_rim_count_in_every_pass(store, weighted):
+    """A region much smaller than the graph, whose outermost nodes have edges that are counted and not kept."""
+    rng = np.random.default_rng(0)
+    edges, x = torch.from_numpy(rng.integers(600, size=(2, 1800))), torch.from_numpy(rng.normal(size=(600, 3)))
+    graphs = [Data(x=x, edge_index=edges), Data(x=x, edge_index=edges[:, 3:])]
+    if weighted:
+        weight = torch.from_numpy(rng.uniform(0.5, 2, size=1800))
+        graphs[0].edge_weight, graphs[1].edge_weight = weight, weight[3:]
+    model = randomise(Convolutions([CONVOLUTIONS["GCN"][0](3, 4), CONVOLUTIONS["GCN"][0](4, 3)], True, nn.ReLU()))
+    part = axiompath.Explainer(model, *store(*graphs))
+    assert part.change.num_nodes < 500
+    assert part.change.before.unseen[0].max() > 1
+    explained_alike(axiompath.Explainer(model, *graphs), part)
