@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from torch_geometric.nn import SAGEConv
 
-from axiompath import Explanation, cli, save_model
+from axiompath import Explanation, cli, read_scan, save_model
 from axiompath.errors import InputError
 
 ESCAPE = "\x1b"
@@ -202,7 +203,9 @@ def test_debug_shows_the_traceback(monkeypatch, files):
         cli.main()
 
 
-@pytest.mark.parametrize("command", ["demo", "check", "diff", "explain", "story", "report", "warmup"])
+@pytest.mark.parametrize(
+    "command", ["demo", "check", "diff", "explain", "story", "report", "scan", "convert", "warmup"]
+)
 def test_every_command_has_help_with_an_example(call, command):
     code, text, _ = call(command, "--help")
     assert code == 0
@@ -214,6 +217,61 @@ def test_a_place_that_cannot_be_written_to_is_the_users(call, tmp_path):
     code, _, error = call("demo", "--out", tmp_path / "file" / "demo")
     assert code == 2
     assert "Expected a place that can be written to" in error
+
+
+def test_scan_writes_a_folder_and_goes_on_where_it_stopped(call, files, tmp_path):
+    code, shown, _ = call("scan", *files, "--out", tmp_path / "scan", "--budget", 3)
+    assert code == 0
+    assert "predictions moved, 1 of them to another class" in shown
+    assert "member 8" in shown
+    first = read_scan(tmp_path / "scan")
+    assert max(len(explanation.paths) for explanation in first) == 3
+    part = next((tmp_path / "scan").glob("parts/*"))
+    bytes_before = part.read_bytes()
+    part.unlink()
+    code, shown, error = call("scan", *files, "--out", tmp_path / "scan", "--budget", 3, "--json")
+    assert code == 0
+    assert error == ""
+    (told,) = json.loads(shown)
+    assert told["num_explained"] == len(first)
+    assert part.read_bytes() == bytes_before
+    code, _, error = call("scan", *files, "--out", tmp_path / "scan", "--budget", 4)
+    assert code == 2
+    assert "nothing there was touched" in " ".join(error.split())
+
+
+def test_scan_of_a_sequence_has_a_folder_for_each_step(call, files, tmp_path):
+    model, before, after = files
+    code, shown, _ = call("scan", model, before, after, before, "--out", tmp_path / "week", "--only-flips", "--json")
+    assert code == 0
+    assert [Path(step["folder"]).name for step in json.loads(shown)] == ["step-0001", "step-0002"]
+    there, back = (list(read_scan(tmp_path / "week" / name)) for name in ("step-0001", "step-0002"))
+    assert [e.target for e in there] == [e.target for e in back] == [8]
+    assert np.abs(there[0].logits_after - back[0].logits_before).max() < 1e-9
+    change = sum(sum(e.causes.values()) for e in (there[0], back[0]))
+    assert np.abs(change).max() < 1e-9
+    assert call("scan", model, before, "--out", tmp_path / "one")[0] == 2
+
+
+def test_a_scan_that_was_killed_goes_on(files, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "axiompath.cli", "scan", *map(str, files), "--min-kl", "0", "--out"]
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment, stdout=subprocess.DEVNULL)
+    while not (tmp_path / "killed").exists() and process.poll() is None:
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    for name in ("killed", "whole"):
+        assert subprocess.run([*command, str(tmp_path / name)], env=environment, capture_output=True).returncode == 0
+    trees = [
+        {
+            path.relative_to(tmp_path / name): path.read_bytes()
+            for path in (tmp_path / name).rglob("*")
+            if path.is_file()
+        }
+        for name in ("killed", "whole")
+    ]
+    assert trees[0] == trees[1]
 
 
 def test_interrupting_stops_without_a_traceback(tmp_path):
