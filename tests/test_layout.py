@@ -118,6 +118,7 @@ ORDER = [
     "drift",
     "demo",
     "warmup",
+    "opening",
     "cli",
     "",
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json as json_format
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,11 +19,7 @@ from rich.table import Table
 
 from .errors import InputError
 from .experiments.commands import repeat_flags, reproduce
-
-if TYPE_CHECKING:
-    from .explainer import Explainer
-    from .snapshot import Snapshot
-    from .telling import Stories
+from .opening import Graphs, aside, open_explainer, read_pair, tell
 
 app = typer.Typer(
     help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",
@@ -67,7 +63,7 @@ def demo(
 
     console = Console(quiet=json)
     with _writing(out):
-        found = run_large_demo(console, out, _aside()) if large else run_demo(console, out)
+        found = run_large_demo(console, out, aside()) if large else run_demo(console, out)
     if json:
         _print_json(found)
 
@@ -111,9 +107,9 @@ def diff(
     from .difference import find_difference
     from .report.page import describe_difference
 
-    pair = _read_pair(before, after, nodes)
+    pair = read_pair(before, after, nodes)
     difference = find_difference(*pair.differing())
-    explainer = _open(model, weights, pair, "2GB") if model else None
+    explainer = open_explainer(model, weights, pair, "2GB") if model else None
     changes = explainer.changes() if explainer else None
     counts = describe_difference(difference)
     edges = [
@@ -166,11 +162,11 @@ def explain(
     """
     from .demo import path_table
 
-    pair = _read_pair(before, after, nodes)
-    explainer = _open(model, weights, pair, memory)
+    pair = read_pair(before, after, nodes)
+    explainer = open_explainer(model, weights, pair, memory)
     targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(1).tolist()
     answers = explainer.explain_many(targets, budget, method, objective, progress=False)
-    found = list(track(answers, "Explaining", total=len(targets), console=_aside(), transient=True))
+    found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
     if out is not None:
         with _writing(out):
             out.mkdir(parents=True, exist_ok=True)
@@ -214,7 +210,7 @@ def story(
     from .report.terminal import story_table
 
     files = [before, after, *(later or ())]
-    told = _tell(model, weights, files, nodes, target, 1, budget, method, objective, memory)
+    told = tell(model, weights, files, nodes, target, 1, budget, method, objective, memory)
     if json:
         _print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
         return
@@ -259,17 +255,17 @@ def report(
     title = " → ".join((files[0].stem, files[-1].stem))
     if later:
         limit = 10 if budget is None else budget
-        told = _tell(model, weights, files, nodes, target, top, limit, method, objective, memory)
+        told = tell(model, weights, files, nodes, target, top, limit, method, objective, memory)
         targets = [item.target for item in told]
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         largest = 50 if budget is None else budget
-        pair = _read_pair(before, after, nodes)
-        explainer = _open(model, weights, pair, memory)
+        pair = read_pair(before, after, nodes)
+        explainer = open_explainer(model, weights, pair, memory)
         targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(top).tolist()
         budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
         text = build_report(
-            explainer, targets, budgets, method=method, objective=objective, title=title, progress=_aside()
+            explainer, targets, budgets, method=method, objective=objective, title=title, progress=aside()
         )
     with _writing(out):
         write_text(out, text)
@@ -306,12 +302,12 @@ def scan(
 
     found, console = [], Console(quiet=json)
     for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
-        pair = _read_pair(before, after, nodes)
-        explainer = _open(model, weights, pair, memory)
+        pair = read_pair(before, after, nodes)
+        explainer = open_explainer(model, weights, pair, memory)
         with _writing(folder):
             done = explainer.scan(
                 folder, budget, method, objective, min_kl=min_kl, only_flips=only_flips, workers=workers,
-                engine="ray" if ray_address else engine, ray_address=ray_address, progress=not _aside().quiet,
+                engine="ray" if ray_address else engine, ray_address=ray_address, progress=not aside().quiet,
             )  # fmt: skip
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
@@ -343,7 +339,7 @@ def convert(
 
     with _writing(out):
         graph = convert_graph(
-            edges, out, nodes=nodes, features_of=features_of, weights=weights, memory=memory, progress=_aside()
+            edges, out, nodes=nodes, features_of=features_of, weights=weights, memory=memory, progress=aside()
         )
     if json:
         sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
@@ -363,83 +359,6 @@ def warmup() -> None:
     with console.status("Compiling the numerical kernels, about a minute the first time"):
         warm_up()
     console.print("The kernels are compiled.")
-
-
-class _Graphs:
-    """Two graphs or more, numbered alike, and their nodes' names."""
-
-    def __init__(self, graphs: Sequence[Any]) -> None:
-        from .pair import StoredPair, match_stored
-        from .stored import StoredGraph
-
-        self.data = [graph.data for graph in graphs]
-        self.before, self.after = self.data[:2]
-        is_stored = isinstance(self.before, StoredGraph)
-        self.stored: StoredPair | None = match_stored(self.before, self.after) if is_stored else None
-        self.names: dict[int, str] = {number: name for graph in graphs for number, name in graph.node_names.items()}
-        self.numbers = {name: number for number, name in self.names.items()}
-        self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
-
-    def differing(self) -> tuple[Snapshot, Snapshot]:
-        """Two aligned snapshots that hold all that differs: the whole graphs, or the differing part of stored ones."""
-        from .region import cut_rings
-        from .snapshot import align_snapshots, read_snapshot
-
-        if self.stored is not None:
-            return cut_rings(self.stored, self.stored.touched | self.stored.altered, 0, 0)
-        return align_snapshots(read_snapshot(self.before, "before"), read_snapshot(self.after, "after"))
-
-    def name(self, node: int) -> str:
-        if self.stored is not None:
-            return self.stored.name(node)
-        return self.names.get(node, str(node))
-
-    def number(self, text: str) -> int:
-        known = self.stored.number(text) if self.stored is not None else self.numbers.get(text)
-        if known is not None:
-            return known
-        try:
-            return int(text)
-        except ValueError:
-            raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
-
-
-def _read_pair(before: Path, after: Path, nodes: Path | None) -> _Graphs:
-    return _read_graphs([before, after], nodes)
-
-
-def _read_graphs(files: Sequence[Path], nodes: Path | None) -> _Graphs:
-    from .files import match_graphs, read_graph
-
-    with _aside().status("Reading the graphs"):
-        return _Graphs(match_graphs(*(read_graph(file, nodes) for file in files)))
-
-
-def _tell(
-    model: str, weights: Path | None, files: Sequence[Path], nodes: Path | None, target: list[str] | None, top: int,
-    budget: int, method: str, objective: str, memory: str,
-) -> Stories:  # fmt: skip
-    from .files import read_model
-    from .telling import tell_stories
-
-    graphs = _read_graphs(files, nodes)
-    stems = [file.stem for file in files]
-    return tell_stories(
-        read_model(model, weights), graphs.data, [graphs.number(text) for text in target] if target else None,
-        budget, method, objective, top=top, memory=memory, node_names=graphs.names, class_names=graphs.class_names,
-        snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=_aside(),
-    )  # fmt: skip
-
-
-def _open(model: str, weights: Path | None, pair: _Graphs, memory: str) -> Explainer:
-    from .explainer import Explainer
-    from .files import read_model
-
-    with _aside().status("Reading the model"):
-        network = read_model(model, weights)
-        return Explainer(
-            network, pair.before, pair.after, memory=memory, node_names=pair.names, class_names=pair.class_names
-        )
 
 
 @contextmanager
@@ -469,23 +388,16 @@ def _writing(path: Path) -> Iterator[None]:
         raise InputError(f"Expected a place that can be written to (got {path}: {reason}).") from error
 
 
-def _aside() -> Console:
-    """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
-    console = Console(stderr=True)
-    console.quiet = not console.is_terminal
-    return console
-
-
 def _print_json(value: Any) -> None:
     sys.stdout.write(json_format.dumps(value, indent=1) + "\n")
 
 
-def _named_changes(changes: Any, pair: _Graphs) -> list[dict[str, Any]]:
+def _named_changes(changes: Any, pair: Graphs) -> list[dict[str, Any]]:
     rows = changes.to_dict("records")
     return [{**row, "name": pair.name(int(row["node"])), "num_paths": int(row["num_paths"])} for row in rows]
 
 
-def _changes_table(changes: Any, pair: _Graphs, limit: int) -> Table:
+def _changes_table(changes: Any, pair: Graphs, limit: int) -> Table:
     table = Table("node", "class before", "after", "KL", "altered paths")
 
     def name_class(label: int) -> str:

@@ -1,0 +1,106 @@
+"""What is named on the command line -> graphs, model, Explainer or Stories. Imports are late: help must not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from .explainer import Explainer
+    from .snapshot import Snapshot
+    from .telling import Stories
+
+
+def aside() -> Console:
+    """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
+    console = Console(stderr=True)
+    console.quiet = not console.is_terminal
+    return console
+
+
+class Graphs:
+    """Two graphs or more, numbered alike, and their nodes' names."""
+
+    def __init__(self, graphs: Sequence[Any]) -> None:
+        from .pair import StoredPair, match_stored
+        from .stored import StoredGraph
+
+        self.data = [graph.data for graph in graphs]
+        self.before, self.after = self.data[:2]
+        is_stored = isinstance(self.before, StoredGraph)
+        self.stored: StoredPair | None = match_stored(self.before, self.after) if is_stored else None
+        self.names: dict[int, str] = {number: name for graph in graphs for number, name in graph.node_names.items()}
+        self.numbers = {name: number for number, name in self.names.items()}
+        self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
+
+    def differing(self) -> tuple[Snapshot, Snapshot]:
+        """Two aligned snapshots that hold all that differs: the whole graphs, or the differing part of stored ones."""
+        from .region import cut_rings
+        from .snapshot import align_snapshots, read_snapshot
+
+        if self.stored is not None:
+            return cut_rings(self.stored, self.stored.touched | self.stored.altered, 0, 0)
+        return align_snapshots(read_snapshot(self.before, "before"), read_snapshot(self.after, "after"))
+
+    def name(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        if self.stored is not None:
+            return self.stored.name(node)
+        return self.names.get(node, str(node))
+
+    def number(self, text: str) -> int:
+        """The node that a name or a number on the command line means."""
+        known = self.stored.number(text) if self.stored is not None else self.numbers.get(text)
+        if known is not None:
+            return known
+        try:
+            return int(text)
+        except ValueError:
+            raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
+
+
+def read_pair(before: Path, after: Path, nodes: Path | None) -> Graphs:
+    """Two graphs, numbered alike."""
+    return read_graphs([before, after], nodes)
+
+
+def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
+    """Several graphs, numbered alike."""
+    from .files import match_graphs, read_graph
+
+    with aside().status("Reading the graphs"):
+        return Graphs(match_graphs(*(read_graph(file, nodes) for file in files)))
+
+
+def tell(
+    model: str, weights: Path | None, files: Sequence[Path], nodes: Path | None, target: list[str] | None, top: int,
+    budget: int, method: str, objective: str, memory: str,
+) -> Stories:  # fmt: skip
+    """Stories of these targets over the graphs, or of those that moved the most."""
+    from .files import read_model
+    from .telling import tell_stories
+
+    graphs = read_graphs(files, nodes)
+    stems = [file.stem for file in files]
+    return tell_stories(
+        read_model(model, weights), graphs.data, [graphs.number(text) for text in target] if target else None,
+        budget, method, objective, top=top, memory=memory, node_names=graphs.names, class_names=graphs.class_names,
+        snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),
+    )  # fmt: skip
+
+
+def open_explainer(model: str, weights: Path | None, pair: Graphs, memory: str) -> Explainer:
+    """The model, read on two graphs."""
+    from .explainer import Explainer
+    from .files import read_model
+
+    with aside().status("Reading the model"):
+        network = read_model(model, weights)
+        return Explainer(
+            network, pair.before, pair.after, memory=memory, node_names=pair.names, class_names=pair.class_names
+        )
