@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,37 @@ def browser():
         running = driver.chromium.launch(executable_path=found, args=FLAGS)
         yield running
         running.close()
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The command line within this process: exit code, stdout, stderr."""
+    from axiompath import cli
+
+    def call(*arguments):
+        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setattr(sys, "argv", ["axiompath", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            sys.exit(cli.main())
+        shown = capsys.readouterr()
+        return left.value.code or 0, shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def open_page(browser):
+    """A function that opens a file in a new tab, which notes every complaint and every request."""
+
+    def open_page(path, **options):
+        opened = browser.new_page(**options)
+        opened.set_default_timeout(60_000)
+        opened.complaints, opened.requests = [], []
+        opened.on("console", lambda message: opened.complaints.append(message.text))
+        opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        opened.on("dialog", lambda dialog: (opened.complaints.append("dialog"), dialog.dismiss()))
+        opened.on("request", lambda request: opened.requests.append(request.url))
+        opened.goto(path.as_uri())
+        return opened
+
+    return open_page

@@ -27,21 +27,6 @@ def run(*arguments, columns=100, cwd=None, **environment):
     )  # fmt: skip
 
 
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """The same within this process: exit code, stdout, stderr."""
-
-    def call(*arguments):
-        monkeypatch.setenv("COLUMNS", "100")
-        monkeypatch.setattr(sys, "argv", ["axiompath", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            sys.exit(cli.main())
-        shown = capsys.readouterr()
-        return left.value.code or 0, shown.out, shown.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     """What `axiompath demo` wrote, and what it said."""

@@ -33,15 +33,8 @@ def report(explainer, tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, report):
-    opened = browser.new_page(viewport={"width": 1366, "height": 768})
-    opened.set_default_timeout(60_000)
-    opened.complaints, opened.requests = [], []
-    opened.on("console", lambda message: opened.complaints.append(message.text))
-    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
-    opened.on("dialog", lambda dialog: (opened.complaints.append("dialog"), dialog.dismiss()))
-    opened.on("request", lambda request: opened.requests.append(request.url))
-    opened.goto(report.as_uri())
+def page(open_page, report):
+    opened = open_page(report, viewport={"width": 1366, "height": 768})
     yield opened
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith(("file:", "data:", "blob:"))] == []

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import weakref
 from itertools import pairwise
 
@@ -15,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath import Explainer, Stories, Story, cli, demo, tell_stories, telling
+from axiompath import Explainer, Stories, Story, demo, tell_stories, telling
 from axiompath.demo import evolve_karate, train_karate
 from axiompath.narration import tell_classes
 from axiompath.report.stories import describe_story
@@ -295,16 +294,9 @@ def report(karate, stories, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tab(browser, report):
+def tab(open_page, report):
     """One tab for all: its charts' four megabytes of script are read once."""
-    opened = browser.new_page()
-    opened.set_default_timeout(60_000)
-    opened.complaints, opened.requests = [], []
-    opened.on("console", lambda message: opened.complaints.append(message.text))
-    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
-    opened.on("dialog", lambda dialog: (opened.complaints.append("dialog"), dialog.dismiss()))
-    opened.on("request", lambda request: opened.requests.append(request.url))
-    opened.goto(report.as_uri())
+    opened = open_page(report)
     yield opened
     opened.close()
 
@@ -437,19 +429,6 @@ def test_a_page_holds_no_nan(karate):
 
 
 # ---- the command line ----------------------------------------------------------------------------------------------
-@pytest.fixture
-def call(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setenv("COLUMNS", "100")
-        monkeypatch.setattr(sys, "argv", ["axiompath", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            sys.exit(cli.main())
-        shown = capsys.readouterr()
-        return left.value.code or 0, shown.out, shown.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def files(karate, tmp_path_factory):
     model, snapshots = karate
