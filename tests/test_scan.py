@@ -394,7 +394,8 @@ def _status(key):
 def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path, method, monkeypatch):
     monkeypatch.setattr(plan, "PART_TARGETS", 1)  # each hub is a part, and each small target
     question = axiompath.choice.Question(10, method)
-    made = plan.make_plan(crowded.change, question, plan.Thresholds(0.0), 1e10)
+    counted = crowded.num_paths, crowded.num_bytes
+    made = plan.make_plan(crowded.change, *counted, question, plan.Thresholds(0.0), 1e10)
     load = work.Workload(
         work.share_change(crowded.change), question, made.targets, made.sizes, made.indptr, made.digest,
         tmp_path, 64e6, {}, (),

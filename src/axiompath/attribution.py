@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from .activations import FloatArray, IntArray
 from .change import Change
 from .kernels import multiply_rows, take_sources
-from .paths import Level, PathSet, bias_layers, count_paths, count_suffixes
+from .paths import Level, PathSet, bias_layers, count_suffixes
 from .states import IN_AFTER, IN_BEFORE, IN_DELTA, KINDS, NUM_STATES, STATES
 from .threads import run_in_pieces
 
@@ -108,12 +108,12 @@ def split_by_target(change: Change, found: PathSet, contributions: FloatArray) -
         )
 
 
-def estimate_bytes(change: Change) -> FloatArray:
-    """Upper bound on the memory that walking and attributing each node takes, [num_nodes]."""
+def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
+    """Upper bound on the memory that walking, attributing and choosing takes for each node, [num_nodes]."""
     num_classes, num_hops = change.network.num_classes, change.network.num_hops
     layers = change.network.layers
     # Contributions, paths and kinds, twice because each target gets its own; entries; what choosing weighs a path with.
-    total = count_paths(change).astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 8 + 40)
+    total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 8 + 40)
     product_above, peak = np.zeros(change.num_nodes), np.zeros(change.num_nodes)
     for t in range(len(layers) - 1, change.lowest_hop - 1, -1):
         suffixes, states = count_suffixes(change, t)

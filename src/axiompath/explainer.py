@@ -107,8 +107,9 @@ class Explainer:
         return count_paths(self.change)
 
     @cached_property
-    def _bytes(self) -> FloatArray:
-        return estimate_bytes(self.change)
+    def num_bytes(self) -> FloatArray:
+        """Memory that explaining each node takes at most."""
+        return estimate_bytes(self.change, self.num_paths)
 
     def changes(self) -> pd.DataFrame:
         """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
@@ -201,6 +202,8 @@ class Explainer:
             def run(folder: Path) -> Scan:
                 return run_scan(
                     self.change,
+                    self.num_paths,
+                    self.num_bytes,
                     question,
                     thresholds,
                     folder,
@@ -274,8 +277,8 @@ class Explainer:
     def _walkable(self, targets: Iterable[int]) -> IntArray:
         """Rows of these targets, each checked to fit into the memory budget on its own."""
         rows = self._rows_of(targets)
-        for i in np.flatnonzero(self._bytes[rows] > self.memory)[:1]:
-            needed = self._bytes[rows[i]] / 1e9
+        for i in np.flatnonzero(self.num_bytes[rows] > self.memory)[:1]:
+            needed = self.num_bytes[rows[i]] / 1e9
             raise MemoryError(
                 f"Node {self.change.before.node_ids[rows[i]]} has {self.num_paths[rows[i]]:,} altered paths, about "
                 f"{needed:.1f} GB to walk, more than the budget of {self.memory / 1e9:.1f} GB; "
@@ -286,7 +289,7 @@ class Explainer:
     def _batches(self, rows: IntArray) -> Iterator[IntArray]:
         """Consecutive targets that together fit into the budget; at least one a batch."""
         limit = min(self.memory, BATCH_BYTES)
-        total = np.concatenate([[0.0], np.cumsum(self._bytes[rows])])
+        total = np.concatenate([[0.0], np.cumsum(self.num_bytes[rows])])
         start = 0
         while start < len(rows):
             stop = max(start + 1, int(np.searchsorted(total, total[start] + limit, side="right")) - 1)

@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 
 from .. import datasets
 from ..activations import FloatArray, IntArray
-from ..attribution import attribute_paths, estimate_bytes
+from ..attribution import attribute_paths
 from ..change import Change
 from ..choice import RIVALS
 from ..explainer import Explainer
@@ -95,7 +95,7 @@ def compare_methods(
     moved = changes[changes.class_before != changes.class_after]
     wanted = moved[moved.num_paths > FEWEST_PATHS]
     targets = np.sort(wanted.node.to_numpy())
-    fits = estimate_bytes(explainer.change)[targets] <= explainer.memory
+    fits = explainer.num_bytes[targets] <= explainer.memory
     sampled = targets[fits]
     if max_targets is not None and len(sampled) > max_targets:
         sampled = np.sort(np.random.default_rng(0).choice(sampled, max_targets, replace=False))

@@ -18,7 +18,7 @@ from scipy import special
 
 from .. import datasets
 from ..activations import FloatArray
-from ..attribution import attribute_paths, estimate_bytes
+from ..attribution import attribute_paths
 from ..explainer import Explainer
 from ..metrics import kl_divergence
 from ..paths import walk_paths
@@ -56,7 +56,7 @@ def run_runtime(
     explainer = Explainer(model, before, after, memory=memory)
     changes = explainer.changes()
     changes = changes[(changes.class_before != changes.class_after) & (changes.num_paths > FEWEST_PATHS)]
-    changes = changes[estimate_bytes(explainer.change)[changes.node] <= explainer.memory].sort_values("num_paths")
+    changes = changes[explainer.num_bytes[changes.node] <= explainer.memory].sort_values("num_paths")
     targets = changes.node.to_numpy()
     asked = set(np.linspace(0, len(targets) - 1, min(sample, len(targets))).astype(int)) if can_compare() else set()
     rows = []

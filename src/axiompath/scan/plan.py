@@ -17,11 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..activations import FloatArray, IntArray
-from ..attribution import estimate_bytes
 from ..change import Change
 from ..choice import Question
 from ..moved import find_moved
-from ..paths import count_paths
 from ..rivals.gnnlrp import BLOCK_BYTES
 
 PART_TARGETS = 1000
@@ -75,10 +73,16 @@ class Plan:
         return float(self.costs[self.part(index)].sum())
 
 
-def make_plan(change: Change, question: Question, thresholds: Thresholds, memory: float) -> Plan:
+def make_plan(
+    change: Change,
+    num_paths: NDArray[Any],
+    num_bytes: FloatArray,
+    question: Question,
+    thresholds: Thresholds,
+    memory: float,
+) -> Plan:
     """Find the moved nodes, leave out those below the thresholds, list those too large for the memory of a worker."""
-    num_paths = count_paths(change)
-    sizes = estimate_bytes(change) + _bytes_beside(change, question)
+    sizes = num_bytes + _bytes_beside(change, question)
     moved = find_moved(change, num_paths)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
@@ -146,7 +150,8 @@ def _digest(change: Change, question: Question, thresholds: Thresholds, targets:
         for array in arrays:
             _update(found, array)
     logits = change.before_pass.logits, change.after_pass.logits
-    for values in (targets, change.before.node_ids, *change.messages, *logits):
+    messages = change.messages[:1] if change.messages[0] is change.messages[1] else change.messages
+    for values in (targets, change.before.node_ids, *messages, *logits):
         _update(found, values)
     return found.hexdigest()
 

@@ -15,7 +15,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from ..activations import FloatArray
 from ..change import Change
 from ..choice import Question
 from ..errors import InputError
@@ -99,6 +101,8 @@ class Scan:
 
 def run_scan(
     change: Change,
+    num_paths: NDArray[Any],
+    num_bytes: FloatArray,
     question: Question,
     thresholds: Thresholds,
     out: str | Path,
@@ -111,7 +115,10 @@ def run_scan(
     class_names: tuple[str, ...] = (),
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scan:
-    """Plan, run what is missing, write the manifest. `report` is told how many targets are done, of how many."""
+    """Plan, run what is missing, write the manifest.
+
+    `num_paths` and `num_bytes` are those of every node; `report` is told how many targets are done, of how many.
+    """
     if engine not in ENGINES:
         raise ValueError(f"Expected an engine among {', '.join(ENGINES)} (got {engine!r}).")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
@@ -124,7 +131,7 @@ def run_scan(
     room = memory - PROCESS_BYTES
     folder = Path(out)
     with locked(folder) as lock:
-        plan = make_plan(change, question, thresholds, room)
+        plan = make_plan(change, num_paths, num_bytes, question, thresholds, room)
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
