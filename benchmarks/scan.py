@@ -179,10 +179,18 @@ def main() -> None:
     print(HEADER)
     sizes = [int(10**power) for power in (5, 6, 7) if 10**power <= options.largest]
     by_size = [watched({**usual, "edges": edges, "min_kl": kl}) for kl in (1e-3, 0.0) for edges in sizes]
+    # As many changes for its size as the largest has: what one change reaches is then alike.
+    sparse = watched({**usual, "edges": 10**5, "changes": int(NUM_CHANGES * 1e5 / options.largest)})
     by_workers = [watched({**usual, "edges": 10**6, "workers": workers}) for workers in (1, 2)]
     by_layers = [watched({**usual, "edges": 10**5, "layers": n, "changes": 100, "loop": 300}) for n in (1, 2, 3)]
     tight = [watched({**usual, "edges": 10**5, "memory": memory}) for memory in ("160MB", "400MB")]
-    groups = {"by_size": by_size, "by_workers": by_workers, "by_layers": by_layers, "by_memory": tight}
+    groups = {
+        "by_size": by_size,
+        "equal_density": [sparse],
+        "by_workers": by_workers,
+        "by_layers": by_layers,
+        "by_memory": tight,
+    }
     (options.out / "scan.json").write_text(json.dumps(groups, indent=1) + "\n")
     draw(by_size, options.out / "scan.png")
     whole = [row for row in by_size if row["min_kl"] == 0]
@@ -190,6 +198,8 @@ def main() -> None:
     print(
         f"\na target on the largest graph costs {each[-1] / each[0]:.2f} times one on the smallest (at most 2 wanted)"
     )
+    alike = each[-1] / (sparse["scan_seconds"] / sparse["num_explained"])
+    print(f"and {alike:.2f} times as much as on the smallest with as many changes for its size")
     ratio = by_workers[0]["scan_seconds"] / by_workers[1]["scan_seconds"]
     print(f"two workers are {ratio:.2f} times one, on {by_workers[0]['scan_seconds']:.0f} s (1.7 wanted, on over 20 s)")
     print(f"peak on the largest graph: {whole[-1]['peak_gb']:.2f} GB (8 allowed)")
