@@ -141,6 +141,7 @@ HEADER = (
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Growth with the size of the graph: seconds in all and a target."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     total, each, memory = figure.subplots(1, 3)
@@ -161,6 +162,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set_xlabel("edges")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     figure.savefig(path, dpi=150)
 
 
