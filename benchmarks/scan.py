@@ -141,7 +141,7 @@ HEADER = (
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Growth with the size of the graph: seconds in all and a target."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import LogFormatter
 
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     total, each, memory = figure.subplots(1, 3)
@@ -162,8 +162,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set_xlabel("edges")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(LogFormatter())
+        axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
     figure.savefig(path, dpi=150)
 
 
