@@ -8,10 +8,10 @@ parts/part-*.parquet
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -46,13 +46,25 @@ def locked(folder: Path) -> Iterator[IO[Any]]:
     (folder / PARTS).mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(lock)
         except OSError as error:
             raise InputError(
                 f"Expected a folder that nobody writes to (got {folder}, where another scan is running); "
                 "wait until it has ended, or choose another name."
             ) from error
         yield lock
+
+
+def _lock(file: IO[Any]) -> None:
+    """Lock it or raise an OSError at once."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def begin(folder: Path, plan: Plan) -> list[int]:
