@@ -65,6 +65,7 @@ ORDER = [
     "metrics",
     "explanation",
     "choice",
+    "streaming",
     "edges",
     "moved",
     "scan.plan",

@@ -16,7 +16,7 @@ sum is taken the other way round, P @ (coefficient * rate * g), which costs one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from .activations import FloatArray, IntArray
 from .change import Change
 from .kernels import multiply_rows, take_sources
-from .paths import Level, PathSet, bias_layers, count_suffixes
+from .paths import Level, PathSet, bias_layers, count_suffixes, count_ways, highest_hop
 from .states import IN_AFTER, IN_BEFORE, IN_DELTA, KINDS, NUM_STATES, STATES
 from .threads import run_in_pieces
 
@@ -110,13 +110,31 @@ def split_by_target(change: Change, found: PathSet, contributions: FloatArray) -
 
 def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
     """Upper bound on the memory that walking, attributing and choosing takes for each node, [num_nodes]."""
+    return _sum_bytes(change, num_paths, lambda t: count_suffixes(change, t), len(change.layers) - 1)
+
+
+def estimate_step_bytes(change: Change, steps: Level) -> FloatArray:
+    """The same for the paths by each of a target's first steps, [num_steps]."""
+    stop = highest_hop(change)
+    states = steps.flags & STATES
+
+    def count(lowest: int, weigh: bool = False) -> FloatArray:
+        return np.asarray(count_ways(change, lowest, stop, weigh_states=weigh)[steps.node, states])
+
+    return _sum_bytes(change, count(change.lowest_hop), lambda t: (count(t + 1), count(t + 1, True)), stop - 1)
+
+
+def _sum_bytes(
+    change: Change, num_paths: NDArray[Any], count: Callable[[int], tuple[FloatArray, FloatArray]], top: int
+) -> FloatArray:
+    """`count` says how many partial paths there are at the output of a layer, and their numbers of states."""
     num_classes, num_hops = change.network.num_classes, change.network.num_hops
     layers = change.network.layers
     # Contributions, paths and kinds, twice because each target gets its own; entries; what choosing weighs a path with.
     total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 8 + 40)
-    product_above, peak = np.zeros(change.num_nodes), np.zeros(change.num_nodes)
-    for t in range(len(layers) - 1, change.lowest_hop - 1, -1):
-        suffixes, states = count_suffixes(change, t)
+    product_above, peak = np.zeros(len(total)), np.zeros(len(total))
+    for t in range(top, change.lowest_hop - 1, -1):
+        suffixes, states = count(t)
         # A Level, its trail, first rows, numbers and rows of children, and the sources at a bias.
         total += suffixes * (21 + 4 * (num_hops + 1) + 48 + 16 * num_classes)
         columns = sum(channel.inputs.stop - channel.inputs.start for channel in layers[t].channels)

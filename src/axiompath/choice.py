@@ -107,7 +107,7 @@ def choose_batch(change: Change, found: PathSet, contributions: FloatArray, ques
     """One Choice for each target of the batch, in order."""
     if question.method in RIVALS:
         choices = [_choose_rival(change, found, contributions, i, question) for i in range(len(found.targets))]
-        return _replay(change, choices)
+        return replay_choices(change, choices)
     selections = select_many(
         contributions,
         change.before_pass.logits[found.targets],
@@ -119,7 +119,7 @@ def choose_batch(change: Change, found: PathSet, contributions: FloatArray, ques
         offsets=found.indptr,
     )
     choices = [_from_selection(change, found, contributions, i, question, s) for i, s in enumerate(selections)]
-    return _replay(change, choices)
+    return replay_choices(change, choices)
 
 
 def choose_budgets(
@@ -134,7 +134,7 @@ def choose_budgets(
         most = max(int(question.budget) for question in questions)
         paths, _ = RIVALS[first.method](change, row, most, int(change.after_pass.logits[row].argmax()))
         ranked = [_judge(change, found, contributions, 0, question, paths[: question.budget]) for question in questions]
-        return _replay(change, ranked)
+        return replay_choices(change, ranked)
     (target,) = found.targets
     selections = select_budgets(
         contributions,
@@ -149,7 +149,7 @@ def choose_budgets(
         _from_selection(change, found, contributions, 0, question, selection)
         for question, selection in zip(questions, selections, strict=True)
     ]
-    return _replay(change, choices)
+    return replay_choices(change, choices)
 
 
 def _from_selection(
@@ -214,7 +214,7 @@ def _whole(change: Change, found: PathSet, contributions: FloatArray, i: int) ->
     }
 
 
-def _replay(change: Change, choices: list[Choice]) -> list[Choice]:
+def replay_choices(change: Change, choices: list[Choice]) -> list[Choice]:
     """Both replays of all choices at once."""
     if not choices:
         return []

@@ -92,13 +92,19 @@ def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
     return _count(change, layer + 1, np.float64, False), _count(change, layer + 1, np.float64, True)
 
 
-def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
-    """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
+def count_ways(change: Change, lowest: int, stop: int, *, weigh_states: bool = False) -> FloatArray:
+    """Ways down from each node through the layers stop-1 .. lowest, [num_nodes, 8]: one number a set of states.
+
+    Whole paths where `lowest` is the lowest hop; else partial ones, or with `weigh_states` their numbers of states.
+    """
+    return _ways(change, lowest, stop, np.float64, weigh_states)
+
+
+def _ways(change: Change, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
     counted = bias_layers(change)
-    top = len(change.layers) - 1
     below: NDArray[Any] = np.zeros((change.num_nodes, 8), dtype=dtype)
     below[:, 1:] = NUM_STATES[1:] if weigh_states else 1
-    for t in range(lowest, top):
+    for t in range(lowest, stop):
         layer = change.layers[t]
         above = np.zeros_like(below)
         marks = change.descents[t].marks
@@ -107,6 +113,13 @@ def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> NDAr
         if counted.get(t) and lowest == change.lowest_hop and not weigh_states:
             above[:, [s for s in range(8) if s & (IN_AFTER | IN_BEFORE)]] += 1
         below = above
+    return below
+
+
+def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
+    """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
+    top = len(change.layers) - 1
+    below = _ways(change, lowest, top, dtype, weigh_states)
     # The root starts in delta, and only where it can differ; there its biases cancel.
     if lowest > top:
         return np.where(change.differs[-1], below[:, IN_DELTA], 0)
@@ -134,8 +147,13 @@ def _as_integers(counts: FloatArray, change: Change) -> IntArray | NDArray[np.ob
     return _count(change, change.lowest_hop, object, weigh_states=False)
 
 
-def walk_paths(change: Change, targets: IntArray) -> PathSet:
-    """All altered paths of these nodes. Check with `count_paths` first that they fit into memory."""
+def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None = None) -> PathSet:
+    """All altered paths of these nodes. Check with `count_paths` first that they fit into memory.
+
+    With `steps` (first, last), only those that reach the one target by these of its `first_steps`; the path that starts
+    at its own bias goes with the first.
+    """
+    highest = highest_hop(change)
     lowest, counted = change.lowest_hop, bias_layers(change)
     position = change.network.num_hops  # of the root in a stored path; counts down to the leaf's, 0
     level, trail = _start(change, targets)
@@ -145,12 +163,16 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
         levels[t] = level
         if counted.get(t):
             altered = (level.flags & (IN_AFTER | IN_BEFORE)) != 0
+            if steps is not None and t >= highest and steps[0] > 0:
+                altered[:] = False
             events.append((t, altered.astype(np.int64), trail))
         num_children = _count_children(change, t, level)
         if not change.layers[t].local:
             position -= 1
         if t > lowest:
             level, trail = _descend(change, t, level, trail, num_children, position)
+            if steps is not None and t == highest:
+                level, trail = _slice(level, slice(*steps)), trail[slice(*steps)]
 
     starts, indptr = _place_rows(
         [(levels[t].target, n) for t, n, _ in events] + [(level.target, num_children)], targets
@@ -171,6 +193,23 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
         change.layers[lowest].indices, KIND_OF_FLAGS, level.node, level.flags, trail, starts[-1], paths, kinds, entry,
     )  # fmt: skip
     return PathSet(targets, indptr, paths, kinds, entry, levels, bias_rows, starts[-1], num_children)
+
+
+def highest_hop(change: Change) -> int:
+    """Index of the last layer that passes messages: a path's last step."""
+    return max(t for t, layer in enumerate(change.layers) if not layer.local)
+
+
+def first_steps(change: Change, target: int) -> Level:
+    """The ways to leave the root: its partial paths of one step. Local layers above the last hop add none."""
+    level, trail = _start(change, np.array([target]))
+    for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
+        level, trail = _descend(change, t, level, trail, _count_children(change, t, level), change.network.num_hops - 1)
+    return level
+
+
+def _slice(level: Level, rows: slice) -> Level:
+    return Level(level.node[rows], level.target[rows], level.parent[rows], level.entry[rows], level.flags[rows])
 
 
 def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:

@@ -21,6 +21,7 @@ from ..change import Change
 from ..choice import Question
 from ..moved import find_moved
 from ..rivals.gnnlrp import BLOCK_BYTES
+from ..streaming import cut_pieces, pool_bytes
 
 PART_TARGETS = 1000
 PART_COST = 2e6  # paths; a part takes about a second
@@ -56,7 +57,8 @@ class Plan:
     sizes: FloatArray  # [num_targets]: bytes to walk and choose, an upper bound
     costs: FloatArray  # [num_targets]: in paths
     indptr: IntArray  # [num_parts + 1]
-    too_large: pd.DataFrame  # node, num_paths, bytes: what no budget given would hold
+    too_large: pd.DataFrame  # node, num_paths, bytes: what the budget does not hold, even a piece at a time
+    pieces: dict[int, IntArray]  # place of a target that is streamed -> bounds of its pieces
     digest: str  # of everything that decides a byte of the output
 
     @property
@@ -86,6 +88,10 @@ def make_plan(
     moved = find_moved(change, num_paths)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
+    pieces = _cut_large(change, question, rows, sizes, memory)
+    sizes = sizes.copy()
+    for row, (_, size) in pieces.items():
+        sizes[row] = size
     fits = sizes[rows] <= memory
     targets = rows[fits]
     costs = TARGET_COST + num_paths[targets].astype(np.float64)
@@ -101,8 +107,22 @@ def make_plan(
         costs,
         cut_parts(costs),
         too_large.reset_index(drop=True),
-        _digest(change, question, thresholds, targets),
+        {int(i): pieces[row][0] for i, row in enumerate(targets.tolist()) if row in pieces},
+        _digest(change, question, thresholds, targets, sorted(pieces)),
     )
+
+
+def _cut_large(
+    change: Change, question: Question, rows: IntArray, sizes: FloatArray, memory: float
+) -> dict[int, tuple[IntArray, float]]:
+    """Targets that do not fit as a whole and do in pieces: row -> bounds of the pieces, and what they take."""
+    found = {}
+    beside = pool_bytes(change, question) + _bytes_beside(change, question)
+    for row in rows[sizes[rows] > memory].tolist():
+        bounds, size = cut_pieces(change, row)
+        if size + beside <= memory:
+            found[row] = bounds, size + beside
+    return found
 
 
 def cut_parts(costs: FloatArray) -> IntArray:
@@ -133,10 +153,10 @@ def _as_counts(counts: NDArray[Any]) -> NDArray[Any]:
     return counts.astype(np.float64 if counts.dtype == object else np.int64)
 
 
-def _digest(change: Change, question: Question, thresholds: Thresholds, targets: IntArray) -> str:
+def _digest(change: Change, question: Question, thresholds: Thresholds, targets: IntArray, streamed: list[int]) -> str:
     """What decides the output: the question, the targets, the weights, the coefficients, the messages, the logits."""
     found = hashlib.blake2b(digest_size=16)
-    settings = [asdict(question), asdict(thresholds), PART_TARGETS, PART_COST, TARGET_COST]
+    settings = [asdict(question), asdict(thresholds), PART_TARGETS, PART_COST, TARGET_COST, streamed]
     found.update(json.dumps(settings, sort_keys=True, default=int).encode())
     seen: set[int] = set()
     for layer, entries in zip(change.network.layers, change.layers, strict=True):

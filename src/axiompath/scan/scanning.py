@@ -142,6 +142,7 @@ def run_scan(
             plan.targets,
             plan.sizes,
             plan.indptr,
+            plan.pieces,
             plan.digest,
             (folder / PARTS).resolve(),
             min(room, BATCH_BYTES),

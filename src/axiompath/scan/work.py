@@ -17,6 +17,7 @@ from ..explanation import Explanation, with_names
 from ..network import ForwardPass
 from ..paths import walk_paths
 from ..snapshot import Snapshot
+from ..streaming import choose_streaming
 from .parts import Failure, write_part
 
 # Larger batches are no faster (their multipliers leave the cache) and take more memory.
@@ -33,6 +34,7 @@ class Workload:
     targets: IntArray  # [num_targets]: rows of the aligned snapshots
     sizes: FloatArray  # [num_targets]: bytes that each takes
     indptr: IntArray  # [num_parts + 1]
+    pieces: Mapping[int, IntArray]  # place of a target that is streamed -> bounds of its pieces
     digest: str
     folder: Path
     batch_bytes: float
@@ -92,6 +94,9 @@ def _batches(load: Workload, places: IntArray) -> Iterator[IntArray]:
     while start < len(places):
         stop = int(np.searchsorted(total, total[start] + load.batch_bytes, side="right")) - 1
         stop = max(start + 1, stop)
+        streamed = [i for i in range(start, stop) if int(places[i]) in load.pieces]
+        if streamed:
+            stop = max(start + 1, streamed[0])
         yield places[start:stop]
         start = stop
 
@@ -108,6 +113,10 @@ def _explain_batch(load: Workload, places: IntArray) -> list[Explanation | Failu
 
 
 def _explain(load: Workload, places: IntArray) -> list[Explanation | Failure]:
+    bounds = load.pieces.get(int(places[0]))
+    if bounds is not None:
+        choice = choose_streaming(load.change, int(load.targets[places[0]]), bounds, load.question)
+        return [with_names(choice.to_explanation(load.change, None), load.node_names, load.class_names)]
     found = walk_paths(load.change, load.targets[places])
     contributions = attribute_paths(load.change, found)
     choices = choose_batch(load.change, found, contributions, load.question)

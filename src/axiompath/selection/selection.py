@@ -6,7 +6,6 @@ Public entry points: `select` for one problem, `select_budgets` for one problem 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from axiompath.selection.batch import (
 )
 from axiompath.selection.objective import Floats, Ints
 from axiompath.selection.problem import checked_budget, checked_problem, checked_problems
+from axiompath.threads import num_cores
 
 OBJECTIVES = ("sufficiency", "necessity")
 
@@ -146,7 +146,7 @@ def select_many(
     packed, starts, stops, before, after, sizes = checked_problems(
         contributions, logits_before, logits_after, budgets, offsets
     )
-    workers = workers if workers is not None else os.cpu_count() or 1
+    workers = workers if workers is not None else num_cores()
     if workers < 1:
         raise ValueError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
     return _solve(

@@ -1,0 +1,221 @@
+"""Change + one target with more paths than memory holds -> Choice: its paths walked piece by piece, several times.
+
+A piece is what reaches the target by a few of its first steps. Rankings (linear, topk, deeplift) hold the best n paths
+so far, which loses nothing. The relaxation is solved on a pool of candidates: with y = C'x its solution there and
+g the gradient of f at y, every choice x* of n among all paths satisfies, f being convex,
+
+    f(C'x*)  >=  f(y) - g.y + the n smallest of C g,
+
+and the right-hand side needs one more pass. Where it meets f(y), the pool's solution is the solution; until then the
+paths with the smallest prices C g join the pool. The bound is true whenever we stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from .activations import FloatArray, IntArray
+from .attribution import attribute_paths, estimate_step_bytes
+from .change import Change
+from .choice import RIVALS, Choice, Question, replay_choices
+from .metrics import kl_divergence
+from .paths import find_rows, first_steps, walk_paths
+from .selection import Selection, select
+from .states import KINDS
+
+PIECE_BYTES = 64e6  # a constant: pieces must not depend on who has how much memory
+POOL_PATHS = 2000  # candidates, or twenty times the budget
+MAX_PASSES = 40
+TOLERANCE = 1e-9  # of the relaxation, as that of selection/
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Candidates, each known by its place among all altered paths of the target."""
+
+    place: IntArray  # [size], ascending
+    paths: IntArray  # [size, num_hops + 1]
+    contributions: FloatArray  # [size, num_classes]
+    kinds: NDArray[np.int8]  # [size]
+
+    def take(self, rows: NDArray[Any]) -> Pool:
+        """Some of them."""
+        return Pool(self.place[rows], self.paths[rows], self.contributions[rows], self.kinds[rows])
+
+    def join(self, other: Pool) -> Pool:
+        """Both, each path once."""
+        place, rows = np.unique(np.concatenate([self.place, other.place]), return_index=True)
+        return Pool(
+            place,
+            np.concatenate([self.paths, other.paths])[rows],
+            np.concatenate([self.contributions, other.contributions])[rows],
+            np.concatenate([self.kinds, other.kinds])[rows],
+        )
+
+
+def cut_pieces(change: Change, target: int) -> tuple[IntArray, float]:
+    """Bounds of the pieces among the target's first steps, [num_pieces + 1]; and the bytes that the largest takes."""
+    if change.network.num_hops < 2:
+        return np.array([0]), np.inf
+    sizes = estimate_step_bytes(change, first_steps(change, target))
+    total = np.concatenate([[0.0], np.cumsum(sizes)])
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        stop = int(np.searchsorted(total, total[bounds[-1]] + PIECE_BYTES, side="right")) - 1
+        bounds.append(max(bounds[-1] + 1, stop))
+    return np.array(bounds), float(np.diff(total[bounds]).max(initial=0.0))
+
+
+def pool_bytes(change: Change, question: Question) -> float:
+    """What the candidates take at most, those of one piece on their way in included."""
+    numbers = change.network.num_classes + change.network.num_hops + 3
+    return 4.0 * 8.0 * numbers * _pool_size(question)
+
+
+def choose_streaming(change: Change, target: int, bounds: IntArray, question: Question) -> Choice:
+    """One Choice, its numbers those of all altered paths."""
+    before, after = change.before_pass.logits[target], change.after_pass.logits[target]
+    stream = Stream(change, target, bounds)
+    if question.method in RIVALS:
+        return _choose_rival(stream, question)
+    sign = 1.0 if question.objective == "sufficiency" else -1.0
+    start, goal = (before, after) if sign > 0 else (after, before)
+    pool, _ = stream.best(_first_prices(question, before, after, sign, start, goal), _pool_size(question))
+    relaxed = question.method in ("convex", "exact")
+    bound, value, passes = 0.0, 0.0, 1
+    while passes < MAX_PASSES:
+        weights = _select(pool, question, before, after, "convex" if relaxed else question.method).weights
+        y = sign * (weights @ pool.contributions)
+        value = float(kl_divergence(goal, start + y))
+        gradient = special.softmax(start + y) - special.softmax(goal)
+        offered, prices = stream.best(sign * gradient, _pool_size(question))
+        smallest = np.minimum(prices, 0.0) if question.at_most else prices
+        bound = max(bound, value - float(gradient @ y) + float(smallest[: question.budget].sum()))
+        passes += 1
+        if not relaxed or value - bound <= TOLERANCE * max(1.0, value):
+            break
+        pool = pool.take(weights > 0).join(offered)
+    selection = _select(pool, question, before, after, question.method)
+    chosen = selection.chosen
+    done = not relaxed or value - bound <= 2 * TOLERANCE * max(1.0, value)
+    found = "" if done else f"; the relaxation was left {value - bound:.1e} from its bound"
+    choice = Choice(
+        question,
+        paths=pool.paths[chosen],
+        contributions=pool.contributions[chosen],
+        weights=selection.weights[chosen],
+        kinds=tuple(KINDS[kind] for kind in pool.kinds[chosen]),
+        kl_residual=selection.kl_residual,
+        kl_bound=min(bound, selection.kl_residual),
+        status=f"{selection.status} Streamed in {passes} passes over {stream.num_paths:,} paths{found}.",
+        **stream.whole(),
+    )
+    return replay_choices(change, [choice])[0]
+
+
+class Stream:
+    """The altered paths of one target, a piece at a time; every pass sums up what is said of all of them."""
+
+    def __init__(self, change: Change, target: int, bounds: IntArray) -> None:
+        self.change, self.target, self.bounds = change, target, bounds
+        self.num_paths = 0
+        self.causes: FloatArray | None = None  # [num_kinds, num_classes]
+
+    def pieces(self) -> Iterator[Pool]:
+        """One after the other, places counting on."""
+        causes = np.zeros((len(KINDS), self.change.network.num_classes))
+        place = 0
+        for steps in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
+            found = walk_paths(self.change, np.array([self.target]), steps)
+            contributions = attribute_paths(self.change, found)
+            for kind in range(len(KINDS)):
+                causes[kind] += contributions[found.kinds == kind].sum(axis=0)
+            yield Pool(place + np.arange(len(found.paths)), found.paths, contributions, found.kinds)
+            place += len(found.paths)
+            del found, contributions  # before the next piece is walked
+        self.num_paths, self.causes = place, causes
+
+    def best(self, prices: FloatArray, size: int) -> tuple[Pool, FloatArray]:
+        """The paths with the smallest C @ prices, earlier ones first among equals; and these numbers, ascending."""
+        held: Pool | None = None
+        for piece in self.pieces():
+            keys = _keys(piece, prices)
+            near = piece.take(np.sort(np.argsort(keys, kind="stable")[:size]))
+            held = near if held is None else held.join(near)
+            held = held.take(np.sort(np.argsort(_keys(held, prices), kind="stable")[:size]))
+        assert held is not None
+        return held, np.sort(_keys(held, prices))
+
+    def whole(self) -> dict[str, Any]:
+        """What a Choice says of all altered paths."""
+        assert self.causes is not None
+        logits = self.change.after_pass.logits[self.target] - self.change.before_pass.logits[self.target]
+        return {
+            "row": self.target,
+            "num_paths": self.num_paths,
+            "causes": dict(zip(KINDS, self.causes, strict=True)),
+            "completeness": float(np.abs(self.causes.sum(axis=0) - logits).max()),
+        }
+
+
+def _keys(pool: Pool, prices: FloatArray) -> FloatArray:
+    # Row by row: a product may round a row by how many there are, and a path must have one key in every piece.
+    return np.asarray((pool.contributions * prices).sum(axis=1))
+
+
+def _pool_size(question: Question) -> int:
+    return max(POOL_PATHS, 20 * int(question.budget))
+
+
+def _first_prices(
+    question: Question, before: FloatArray, after: FloatArray, sign: float, start: FloatArray, goal: FloatArray
+) -> FloatArray:
+    """What ranks the paths on the first pass: a method's own order, or the gradient where nothing is chosen yet."""
+    if question.method == "topk":
+        return -np.ones(len(before))
+    if question.method == "deeplift":
+        identity: FloatArray = np.eye(len(before))
+        return np.asarray(identity[before.argmax()] - identity[after.argmax()])
+    if question.method == "linear":
+        return np.asarray(-sign * special.softmax(goal))
+    return np.asarray(sign * (special.softmax(start) - special.softmax(goal)))
+
+
+def _select(pool: Pool, question: Question, before: FloatArray, after: FloatArray, method: str) -> Selection:
+    return select(
+        pool.contributions, before, after, question.budget, method=method, objective=question.objective,
+        at_most=question.at_most and method in ("convex", "exact"),
+    )  # fmt: skip
+
+
+def _choose_rival(stream: Stream, question: Question) -> Choice:
+    """The rival's own ranking, judged by the shares of those of its paths that are altered."""
+    change, target = stream.change, stream.target
+    before, after = change.before_pass.logits[target], change.after_pass.logits[target]
+    paths, _ = RIVALS[question.method](change, target, int(question.budget), int(after.argmax()))
+    shares = np.zeros((len(paths), change.network.num_classes))
+    kinds = ["unchanged"] * len(paths)
+    for piece in stream.pieces():
+        place = find_rows(piece.paths, paths)
+        for i in np.flatnonzero(place >= 0):
+            shares[i], kinds[i] = piece.contributions[place[i]], KINDS[piece.kinds[place[i]]]
+    total = shares.sum(axis=0)
+    ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
+    choice = Choice(
+        question,
+        paths=paths,
+        contributions=shares,
+        weights=np.ones(len(paths)),
+        kinds=tuple(kinds),
+        kl_residual=float(kl_divergence(*ends)),
+        kl_bound=0.0,
+        status="ranked: chosen by what matters on `after` alone; judged in one pass over streamed paths.",
+        **stream.whole(),
+    )
+    return replay_choices(change, [choice])[0]

@@ -1,0 +1,163 @@
+"""Targets with more paths than memory: piece by piece they give what they give as a whole."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN
+
+import axiompath
+from axiompath import streaming
+from axiompath.attribution import attribute_paths, estimate_step_bytes
+from axiompath.change import find_change
+from axiompath.choice import Question, choose_batch
+from axiompath.network import run_network
+from axiompath.paths import count_paths, first_steps, highest_hop, walk_paths
+from axiompath.scan import plan, work
+from evolutions import aligned, any_networks, graph_pairs
+from test_scan import content, evolving_graph, peak_of
+
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+
+
+@settings(relaxed, max_examples=200)
+@given(any_networks(), graph_pairs(max_nodes=6), st.integers(1, 3))
+def test_pieces_hold_every_path_once(network, graphs, width):
+    before, after = aligned(*graphs)
+    change = find_change(network, before, after, run_network(network, before), run_network(network, after))
+    if highest_hop(change) == change.lowest_hop:
+        return
+    for target in np.flatnonzero((count_paths(change) > 0) & before.present & after.present):
+        found = walk_paths(change, np.array([target]))
+        whole = dict(zip(map(tuple, found.paths.tolist()), attribute_paths(change, found), strict=True))
+        kinds = dict(zip(map(tuple, found.paths.tolist()), found.kinds, strict=True))
+        num_steps = len(first_steps(change, target).node)
+        bounds = np.unique([*range(0, num_steps, width), num_steps])
+        stream = streaming.Stream(change, target, bounds)
+        seen = []
+        for piece in stream.pieces():
+            paths = map(tuple, piece.paths.tolist())
+            for path, value, kind in zip(paths, piece.contributions, piece.kinds, strict=True):
+                np.testing.assert_allclose(value, whole[path], rtol=0, atol=1e-12 * max(1.0, np.abs(value).max()))
+                assert kind == kinds[path]
+                seen.append(path)
+        assert sorted(seen) == sorted(whole)
+        assert stream.num_paths == len(whole)
+        assert len(estimate_step_bytes(change, first_steps(change, target))) == num_steps
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    torch.manual_seed(0)
+    return axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(400, 40))
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(streaming, "PIECE_BYTES", 20e3)
+    monkeypatch.setattr(streaming, "POOL_PATHS", 30)
+
+
+def both_ways(explainer, target, question):
+    change = explainer.change
+    found = walk_paths(change, np.array([target]))
+    (whole,) = choose_batch(change, found, attribute_paths(change, found), question)
+    bounds, _ = streaming.cut_pieces(change, target)
+    assert len(bounds) > 3
+    return whole, streaming.choose_streaming(change, target, bounds, question)
+
+
+def largest(explainer, number):
+    return np.argsort(-explainer.num_paths)[:number].tolist()
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("objective", ["sufficiency", "necessity"])
+@pytest.mark.parametrize("method", ["linear", "topk", "deeplift", "gnnlrp", "grad"])
+def test_rankings_choose_what_they_choose_of_the_whole(explainer, method, objective):
+    for target in largest(explainer, 6):
+        whole, streamed = both_ways(explainer, target, Question(7, method, objective))
+        assert {*map(tuple, whole.paths.tolist())} == {*map(tuple, streamed.paths.tolist())}
+        assert streamed.kl_residual == pytest.approx(whole.kl_residual, abs=1e-12)
+        assert streamed.kl_bound == pytest.approx(whole.kl_bound, abs=1e-9)
+        assert streamed.num_paths == whole.num_paths
+        for kind, value in whole.causes.items():
+            np.testing.assert_allclose(streamed.causes[kind], value, atol=1e-12)
+        np.testing.assert_allclose(streamed.logits_undone, whole.logits_undone, atol=1e-12)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("at_most", [False, True])
+@pytest.mark.parametrize("objective", ["sufficiency", "necessity"])
+@pytest.mark.parametrize("method", ["convex", "exact"])
+def test_the_relaxation_loses_nothing(explainer, method, objective, at_most):
+    for target in largest(explainer, 6):
+        for budget in (1, 5, 12):
+            whole, streamed = both_ways(explainer, target, Question(budget, method, objective, at_most))
+            assert "left" not in streamed.status
+            # The optimum of the relaxation over all paths: equal from a pool and from the whole.
+            assert streamed.kl_bound == pytest.approx(whole.kl_bound, abs=2e-8)
+            assert streamed.kl_residual >= streamed.kl_bound - 1e-12
+            assert streamed.kl_residual <= whole.kl_residual + 1e-6 or method == "convex"
+
+
+@pytest.fixture(scope="module")
+def hub():
+    """A node with 360,000 altered paths."""
+    torch.manual_seed(0)
+    wide = 600
+    inner, outer = np.arange(1, 1 + wide), np.arange(1 + wide, 1 + 2 * wide)
+    edges = np.stack(
+        [np.concatenate([inner, np.tile(outer, wide)]), np.concatenate([np.zeros(wide, int), np.repeat(inner, wide)])]
+    )
+    after = np.concatenate([edges, [[1 + wide], [0]]], axis=1)
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(1 + 2 * wide, 8)).astype(np.float32))
+    graphs = [Data(x=x, edge_index=torch.from_numpy(e)) for e in (edges, after)]
+    return axiompath.Explainer(GCN(8, 16, 2, 8).eval(), *graphs)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@pytest.mark.parametrize("method", ["convex", "exact", "linear"])
+def test_streaming_stays_within_its_memory(hub, tmp_path, method, monkeypatch):
+    monkeypatch.setattr(streaming, "PIECE_BYTES", 5e6)
+    question = Question(10, method)
+    made = plan.make_plan(hub.change, hub.num_paths, hub.num_bytes, question, plan.Thresholds(0.0), 40e6)
+    (place,) = made.pieces
+    load = work.Workload(
+        work.share_change(hub.change), question, made.targets, made.sizes, made.indptr, made.pieces, made.digest,
+        tmp_path, 40e6, {}, (),
+    )  # fmt: skip
+    (part,) = [p for p in range(made.num_parts) if place in load.places_of(p)]
+    assert made.sizes[place] < hub.num_bytes[0] / 3
+    assert peak_of(load, part) <= load.need_of(part)
+
+
+def test_a_scan_streams_what_does_not_fit_and_says_so(hub, tmp_path, monkeypatch):
+    explainer = hub
+    assert explainer.num_bytes[0] > 64e6
+    monkeypatch.setattr(streaming, "PIECE_BYTES", 5e6)
+    options = {"min_kl": 0.0, "progress": False, "budget": 5}
+    large = explainer.scan(tmp_path / "large", memory="1GB", **options)
+    small = explainer.scan(tmp_path / "small", memory="128MB", **options)
+    again = explainer.scan(tmp_path / "again", memory="130MB", workers=1, **options)
+    assert content(small.folder) == content(again.folder)
+    assert len(small.too_large()) == len(large.too_large()) == 0
+    (whole,), (streamed,) = ([e for e in scan if e.target == 0] for scan in (large, small))
+    assert "Streamed in" in streamed.status
+    assert "Streamed" not in whole.status
+    assert streamed.num_paths == whole.num_paths == explainer.num_paths[0] > 300_000
+    assert streamed.kl_bound == pytest.approx(whole.kl_bound, abs=1e-8)
+    assert streamed.completeness < 1e-9
+    # Pieces that do not fit either: listed, and left out.
+    monkeypatch.setattr(streaming, "PIECE_BYTES", 1e12)
+    assert explainer.scan(tmp_path / "none", memory="128MB", **options).too_large().node.tolist() == [0]
+
+
+def test_a_network_of_one_hop_is_not_cut():
+    torch.manual_seed(0)
+    explainer = axiompath.Explainer(GCN(8, 16, 1, 4).eval(), *evolving_graph(50, 10))
+    assert streaming.cut_pieces(explainer.change, 0)[1] == np.inf
