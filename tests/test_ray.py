@@ -38,19 +38,19 @@ def cluster():
 @pytest.fixture(scope="module")
 def explainer():
     torch.manual_seed(0)
-    return axiompath.Explainer(GCN(8, 16, 3, 4).eval(), *evolving_graph(3000, 60))
+    return axiompath.Explainer(GCN(8, 16, 3, 4).eval(), *evolving_graph(1500, 60))
 
 
 @pytest.fixture(autouse=True)
 def parts(monkeypatch):
-    monkeypatch.setattr(plan, "PART_TARGETS", 250)
+    monkeypatch.setattr(plan, "PART_TARGETS", 150)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(explainer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("local") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "PART_TARGETS", 250)
+        patch.setattr(plan, "PART_TARGETS", 150)
         scan(explainer, folder, method="exact")
     return content(folder)
 
