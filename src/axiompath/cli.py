@@ -351,14 +351,16 @@ def convert(
 
 
 @app.command()
-def warmup() -> None:
+def warmup(json: Json = False) -> None:
     """Compile the numerical kernels now rather than on first use. Example: axiompath warmup"""
     from .warmup import warm_up
 
-    console = Console()
+    console = Console(quiet=json)
     with console.status("Compiling the numerical kernels, about a minute the first time"):
         warm_up()
     console.print("The kernels are compiled.")
+    if json:
+        _print_json({"compiled": True})
 
 
 @contextmanager
