@@ -470,3 +470,10 @@ def test_nothing_moved_is_an_answer(tmp_path):
     assert list(found) == []
     assert found.to_frame().empty
     assert found.summary.startswith("0 predictions moved")
+
+
+def test_names_are_part_of_the_scan(explainer, tmp_path, monkeypatch):
+    scan(explainer, tmp_path, min_kl=0.01)
+    monkeypatch.setattr(explainer, "class_names", ("w", "x", "y", "z"))
+    with pytest.raises(InputError, match="nothing there was touched"):
+        scan(explainer, tmp_path, min_kl=0.01)

@@ -8,7 +8,7 @@ model + before + after
   -> Selection      the few paths that best approximate the change, certified       selection/
   -> Explanation    a frozen record: numbers, paths, fidelity                       explanation.py
   -> Story          the explanations of a sequence of snapshots, step by step       story.py, telling.py
-  -> Scan           every moved node, explained on all cores or a cluster               scan/
+  -> Scan           every moved node, explained on all cores or a cluster           scan/
   -> report         pictures and pages to look at                                   report/
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,12 @@ def make_plan(
     question: Question,
     thresholds: Thresholds,
     memory: float,
+    names: Any = (),
 ) -> Plan:
-    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory of a worker."""
+    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory of a worker.
+
+    `names` is what else is written into the output.
+    """
     sizes = num_bytes + _bytes_beside(change, question)
     moved = find_moved(change, num_paths)
     admitted = moved[thresholds.admit(moved)]
@@ -108,7 +113,7 @@ def make_plan(
         cut_parts(costs),
         too_large.reset_index(drop=True),
         {int(i): pieces[row][0] for i, row in enumerate(targets.tolist()) if row in pieces},
-        _digest(change, question, thresholds, targets, sorted(pieces)),
+        _digest(change, targets, [asdict(question), asdict(thresholds), sorted(pieces), names]),
     )
 
 
@@ -153,16 +158,18 @@ def _as_counts(counts: NDArray[Any]) -> NDArray[Any]:
     return counts.astype(np.float64 if counts.dtype == object else np.int64)
 
 
-def _digest(change: Change, question: Question, thresholds: Thresholds, targets: IntArray, streamed: list[int]) -> str:
+def _digest(change: Change, targets: IntArray, settings: list[Any]) -> str:
     """What decides the output: the question, the targets, the weights, the coefficients, the messages, the logits."""
     found = hashlib.blake2b(digest_size=16)
-    settings = [asdict(question), asdict(thresholds), PART_TARGETS, PART_COST, TARGET_COST, streamed]
-    found.update(json.dumps(settings, sort_keys=True, default=int).encode())
+    # Another release may round or choose otherwise, and parts of two must not be mixed.
+    constants = [version("axiompath"), PART_TARGETS, PART_COST, TARGET_COST]
+    found.update(json.dumps([constants, settings], sort_keys=True, default=int).encode())
     seen: set[int] = set()
     for layer, entries in zip(change.network.layers, change.layers, strict=True):
         weights = [channel.weight for channel in layer.channels if channel.weight is not None]
-        names = [block.activation.name if block.activation else "" for block in layer.blocks]
-        found.update(json.dumps(names).encode())
+        shape = [block.activation.name if block.activation else "" for block in layer.blocks]
+        shape += [f"{channel.inputs} {channel.outputs}" for channel in layer.channels]
+        found.update(json.dumps(shape).encode())
         arrays: list[NDArray[Any]] = [*weights, *([] if layer.bias is None else [layer.bias])]
         if id(entries) not in seen:  # layers with the same rules share their coefficients
             seen.add(id(entries))

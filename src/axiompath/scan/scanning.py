@@ -131,7 +131,9 @@ def run_scan(
     room = memory - PROCESS_BYTES
     folder = Path(out)
     with locked(folder) as lock:
-        plan = make_plan(change, num_paths, num_bytes, question, thresholds, room)
+        plan = make_plan(
+            change, num_paths, num_bytes, question, thresholds, room, [class_names, sorted((node_names or {}).items())]
+        )
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
