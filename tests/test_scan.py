@@ -477,3 +477,22 @@ def test_names_are_part_of_the_scan(explainer, tmp_path, monkeypatch):
     monkeypatch.setattr(explainer, "class_names", ("w", "x", "y", "z"))
     with pytest.raises(InputError, match="nothing there was touched"):
         scan(explainer, tmp_path, min_kl=0.01)
+
+
+def test_stored_graphs_are_scanned_as_any_other(tmp_path):
+    before, after = evolving_graph(800, 6)
+    np.save(tmp_path / "x.npy", before.x.numpy())
+    for name, data, features in (("before", before, "nodes"), ("after", after, "features_of")):
+        np.save(tmp_path / f"{name}.npy", data.edge_index.numpy())
+        source = tmp_path / ("x.npy" if features == "nodes" else "before")
+        axiompath.convert_graph(tmp_path / f"{name}.npy", tmp_path / name, **{features: source})
+    torch.manual_seed(0)
+    model = GCN(8, 16, 2, 4).eval()
+    stored = axiompath.Explainer(model, *(axiompath.open_graph(tmp_path / name) for name in ("before", "after")))
+    found = {e.target: e for e in scan(stored, tmp_path / "stored")}
+    expected = {e.target: e for e in scan(axiompath.Explainer(model, before, after), tmp_path / "memory")}
+    assert found.keys() == expected.keys()
+    assert len(found) > 100
+    for target, explanation in found.items():
+        assert explanation.num_paths == expected[target].num_paths
+        assert explanation.kl_bound == pytest.approx(expected[target].kl_bound, abs=1e-12)
