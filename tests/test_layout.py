@@ -44,6 +44,7 @@ ORDER = [
     "change",
     "paths",
     "attribution",
+    "batches",
     "rivals.gnnlrp",
     "rivals.gradient",
     "rivals",

@@ -439,6 +439,15 @@ def test_the_queue_hands_out_the_most_expensive_part_that_fits():
     assert [queue.take(Load(), room) for room in (6.0, 6.0, 6.0, 9.0, 9.0)] == [1, 0, None, 2, None]
 
 
+def test_a_streamed_target_is_a_batch_by_itself(explainer, tmp_path):
+    sizes = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 2.0])
+    load = work.Workload(
+        explainer.change, axiompath.choice.Question(1), np.arange(8), sizes, np.array([0, 8]),
+        {2: np.array([0]), 3: np.array([0])}, "", tmp_path, 10.0, {}, (),
+    )  # fmt: skip
+    assert [batch.tolist() for batch in work._batches(load, np.arange(8))] == [[0, 1], [2], [3], [4], [5, 6, 7]]
+
+
 def test_parts_hold_a_bounded_cost():
     costs = np.array([3e6, 1e6, 9e5, 2e5, *[500.0] * 120])
     bounds = plan.cut_parts(costs).tolist()

@@ -1,5 +1,6 @@
 """Targets with more paths than memory: piece by piece they give what they give as a whole."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_pieces_hold_every_path_once(network, graphs, width):
         found = walk_paths(change, np.array([target]))
         whole = dict(zip(map(tuple, found.paths.tolist()), attribute_paths(change, found), strict=True))
         kinds = dict(zip(map(tuple, found.paths.tolist()), found.kinds, strict=True))
-        num_steps = len(first_steps(change, target).node)
+        num_steps = len(first_steps(change, np.array([target])).node)
         bounds = np.unique([*range(0, num_steps, width), num_steps])
         stream = streaming.Stream(change, target, bounds)
         seen = []
@@ -47,7 +48,7 @@ def test_pieces_hold_every_path_once(network, graphs, width):
                 seen.append(path)
         assert sorted(seen) == sorted(whole)
         assert stream.num_paths == len(whole)
-        assert len(estimate_step_bytes(change, first_steps(change, target))) == num_steps
+        assert len(estimate_step_bytes(change, first_steps(change, np.array([target])))) == num_steps
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def both_ways(explainer, target, question):
     change = explainer.change
     found = walk_paths(change, np.array([target]))
     (whole,) = choose_batch(change, found, attribute_paths(change, found), question)
-    bounds, _ = streaming.cut_pieces(change, target)
+    ((bounds, _),) = streaming.cut_pieces(change, np.array([target]))
     assert len(bounds) > 3
     return whole, streaming.choose_streaming(change, target, bounds, question)
 
@@ -160,4 +161,15 @@ def test_a_scan_streams_what_does_not_fit_and_says_so(hub, tmp_path, monkeypatch
 def test_a_network_of_one_hop_is_not_cut():
     torch.manual_seed(0)
     explainer = axiompath.Explainer(GCN(8, 16, 1, 4).eval(), *evolving_graph(50, 10))
-    assert streaming.cut_pieces(explainer.change, 0)[1] == np.inf
+    assert streaming.cut_pieces(explainer.change, np.array([0]))[0][1] == np.inf
+
+
+def test_many_targets_are_cut_as_each_by_itself(explainer, small_pieces):
+    targets = np.array(largest(explainer, 12))
+    together = streaming.cut_pieces(explainer.change, targets)
+    for target, (bounds, size) in zip(targets, together, strict=True):
+        ((alone, largest_piece),) = streaming.cut_pieces(explainer.change, np.array([target]))
+        assert bounds.tolist() == alone.tolist()
+        assert size == pytest.approx(largest_piece)
+        steps = estimate_step_bytes(explainer.change, first_steps(explainer.change, np.array([target])))
+        assert size == pytest.approx(max(steps[a:b].sum() for a, b in itertools.pairwise(bounds)))

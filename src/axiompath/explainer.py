@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch_geometric.data import Data
 
 from .activations import FloatArray, IntArray
 from .attribution import Attribution, attribute_paths, estimate_bytes, split_by_target
+from .batches import BATCH_BYTES, cut_runs
 from .change import find_change
 from .choice import Choice, Question, choose_batch, choose_budgets
 from .edges import replay_edges
@@ -34,9 +36,6 @@ from .snapshot import align_snapshots, read_snapshot
 from .stored import StoredGraph
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-
-# Larger batches are no faster (their multipliers leave the cache) and take more memory.
-BATCH_BYTES = 64e6
 
 
 class Explainer:
@@ -288,13 +287,8 @@ class Explainer:
 
     def _batches(self, rows: IntArray) -> Iterator[IntArray]:
         """Consecutive targets that together fit into the budget; at least one a batch."""
-        limit = min(self.memory, BATCH_BYTES)
-        total = np.concatenate([[0.0], np.cumsum(self.num_bytes[rows])])
-        start = 0
-        while start < len(rows):
-            stop = max(start + 1, int(np.searchsorted(total, total[start] + limit, side="right")) - 1)
-            yield rows[start:stop]
-            start = stop
+        bounds = cut_runs(self.num_bytes[rows], min(self.memory, BATCH_BYTES))
+        return (rows[start:stop] for start, stop in pairwise(bounds))
 
     def _path_rows(self, paths: Any, row: int) -> IntArray:
         """Paths as the user writes them -> rows of the aligned snapshots, checked."""

@@ -200,9 +200,9 @@ def highest_hop(change: Change) -> int:
     return max(t for t, layer in enumerate(change.layers) if not layer.local)
 
 
-def first_steps(change: Change, target: int) -> Level:
-    """The ways to leave the root: its partial paths of one step. Local layers above the last hop add none."""
-    level, trail = _start(change, np.array([target]))
+def first_steps(change: Change, targets: IntArray) -> Level:
+    """The ways to leave each root: partial paths of one step, ordered by target. Local layers above it add none."""
+    level, trail = _start(change, targets)
     for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
         level, trail = _descend(change, t, level, trail, _count_children(change, t, level), change.network.num_hops - 1)
     return level

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from scipy import special
 
 from .activations import FloatArray, IntArray
 from .attribution import attribute_paths, estimate_step_bytes
+from .batches import cut_runs
 from .change import Change
 from .choice import RIVALS, Choice, Question, replay_choices
 from .metrics import kl_divergence
@@ -59,17 +61,18 @@ class Pool:
         )
 
 
-def cut_pieces(change: Change, target: int) -> tuple[IntArray, float]:
-    """Bounds of the pieces among the target's first steps, [num_pieces + 1]; and the bytes that the largest takes."""
-    if change.network.num_hops < 2:
-        return np.array([0]), np.inf
-    sizes = estimate_step_bytes(change, first_steps(change, target))
-    total = np.concatenate([[0.0], np.cumsum(sizes)])
-    bounds = [0]
-    while bounds[-1] < len(sizes):
-        stop = int(np.searchsorted(total, total[bounds[-1]] + PIECE_BYTES, side="right")) - 1
-        bounds.append(max(bounds[-1] + 1, stop))
-    return np.array(bounds), float(np.diff(total[bounds]).max(initial=0.0))
+def cut_pieces(change: Change, targets: IntArray) -> list[tuple[IntArray, float]]:
+    """Of each target: bounds of the pieces among its first steps, [num_pieces + 1], and the bytes of the largest."""
+    if len(targets) == 0 or change.network.num_hops < 2:
+        return [(np.array([0]), np.inf) for _ in targets]
+    steps = first_steps(change, targets)
+    sizes = estimate_step_bytes(change, steps)
+    ends = np.searchsorted(steps.target, np.arange(len(targets) + 1))
+    found = []
+    for start, stop in pairwise(ends.tolist()):
+        bounds = cut_runs(sizes[start:stop], PIECE_BYTES)
+        found.append((bounds, float(np.add.reduceat(sizes[start:stop], bounds[:-1]).max(initial=0.0))))
+    return found
 
 
 def pool_bytes(change: Change, question: Question) -> float:

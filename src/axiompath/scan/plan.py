@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..activations import FloatArray, IntArray
+from ..batches import cut_runs
 from ..change import Change
 from ..choice import Question
 from ..moved import find_moved
@@ -121,24 +122,15 @@ def _cut_large(
     change: Change, question: Question, rows: IntArray, sizes: FloatArray, memory: float
 ) -> dict[int, tuple[IntArray, float]]:
     """Targets that do not fit as a whole and do in pieces: row -> bounds of the pieces, and what they take."""
-    found = {}
+    large = rows[sizes[rows] > memory]
     beside = pool_bytes(change, question) + _bytes_beside(change, question)
-    for row in rows[sizes[rows] > memory].tolist():
-        bounds, size = cut_pieces(change, row)
-        if size + beside <= memory:
-            found[row] = bounds, size + beside
-    return found
+    cut = zip(large.tolist(), cut_pieces(change, large), strict=True)
+    return {row: (bounds, size + beside) for row, (bounds, size) in cut if size + beside <= memory}
 
 
 def cut_parts(costs: FloatArray) -> IntArray:
     """Consecutive targets: at most PART_TARGETS, and no more than PART_COST unless one target alone costs more."""
-    total = np.concatenate([[0.0], np.cumsum(costs)])
-    bounds = [0]
-    while bounds[-1] < len(costs):
-        start = bounds[-1]
-        stop = int(np.searchsorted(total, total[start] + PART_COST, side="right")) - 1
-        bounds.append(min(max(start + 1, stop), start + PART_TARGETS, len(costs)))
-    return np.array(bounds, dtype=np.int64)
+    return cut_runs(costs, PART_COST, PART_TARGETS)
 
 
 def _bytes_beside(change: Change, question: Question) -> float:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..activations import FloatArray
+from ..batches import BATCH_BYTES
 from ..change import Change
 from ..choice import Question
 from ..errors import InputError
@@ -27,7 +28,7 @@ from .engines import order_parts, run_local
 from .folder import MOVED, PARTS, TOO_LARGE, begin, clear_drafts, finish, locked, part_file, read_manifest
 from .parts import Failure, read_part
 from .plan import Thresholds, make_plan
-from .work import BATCH_BYTES, PROCESS_BYTES, Workload, share_change
+from .work import PROCESS_BYTES, Workload, share_change
 
 ENGINES = ("local", "ray")
 MIN_MEMORY = 2 * PROCESS_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ..activations import FloatArray, IntArray
 from ..attribution import attribute_paths
+from ..batches import cut_runs
 from ..change import Change
 from ..choice import Question, choose_batch
 from ..explanation import Explanation, with_names
@@ -20,8 +22,6 @@ from ..snapshot import Snapshot
 from ..streaming import choose_streaming
 from .parts import Failure, write_part
 
-# Larger batches are no faster (their multipliers leave the cache) and take more memory.
-BATCH_BYTES = 64e6
 PROCESS_BYTES = 64e6  # of a worker that has loaded the compiled loops and done nothing yet
 
 
@@ -88,17 +88,10 @@ def explain_alone(load: Workload, place: int) -> Explanation | Failure:
 
 
 def _batches(load: Workload, places: IntArray) -> Iterator[IntArray]:
-    """Consecutive targets that together fit into a batch; at least one each."""
-    total = np.concatenate([[0.0], np.cumsum(load.sizes[places])])
-    start = 0
-    while start < len(places):
-        stop = int(np.searchsorted(total, total[start] + load.batch_bytes, side="right")) - 1
-        stop = max(start + 1, stop)
-        streamed = [i for i in range(start, stop) if int(places[i]) in load.pieces]
-        if streamed:
-            stop = max(start + 1, streamed[0])
-        yield places[start:stop]
-        start = stop
+    """Consecutive targets that together fit into a batch; a target that is streamed is one by itself."""
+    alone = np.isin(places, np.fromiter(load.pieces, dtype=np.int64, count=len(load.pieces)))
+    bounds = cut_runs(np.where(alone, 2 * load.batch_bytes, load.sizes[places]), load.batch_bytes)
+    return (places[start:stop] for start, stop in pairwise(bounds))
 
 
 def _explain_batch(load: Workload, places: IntArray) -> list[Explanation | Failure]:
