@@ -9,6 +9,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
 ORDER = [
     "errors",
+    "writing",
     "activations",
     "threads",
     "states",

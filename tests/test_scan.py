@@ -266,7 +266,7 @@ def test_a_full_disk_leaves_no_part_that_is_not_whole(explainer, tmp_path, undis
     held = content(tmp_path / "out")
     assert not json.loads((tmp_path / "out" / "manifest.json").read_text())["complete"]
     assert all(undisturbed[name] == digest for name, digest in held.items() if name.endswith(".parquet"))
-    assert not [name for name in held if name.endswith(".draft")]
+    assert not [name for name in held if name.endswith(".part")]
     scan(explainer, tmp_path / "out")
     assert content(tmp_path / "out") == undisturbed
 

@@ -247,7 +247,8 @@ def report(
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
     from .report import build_report, build_story_report
-    from .report.html import BUDGETS, write_text
+    from .report.html import BUDGETS
+    from .writing import write_text
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")

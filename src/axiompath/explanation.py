@@ -17,6 +17,7 @@ from torch_geometric.explain import Explanation as PyGExplanation
 from .activations import FloatArray, IntArray
 from .metrics import kl_divergence
 from .states import KINDS
+from .writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,8 +166,6 @@ class Explanation:
 
     def save_html(self, path: str | Path) -> None:
         """Write that page; a file that is there is replaced only once the new one is whole."""
-        from .report.html import write_text
-
         write_text(path, self.to_html())
 
     def plot(self, label: int | None = None) -> Figure:
@@ -216,10 +215,7 @@ def with_names(explanation: Explanation, node_names: Mapping[int, str], class_na
 
 def write_json(path: str | Path, values: dict[str, Any]) -> None:
     """Write a record whole or not at all."""
-    target = Path(path)
-    draft = target.with_name(target.name + ".part")
-    draft.write_text(json.dumps(values, indent=1, allow_nan=True), encoding="utf-8")
-    draft.replace(target)
+    write_text(path, json.dumps(values, indent=1, allow_nan=True))
 
 
 def read_json(path: str | Path) -> Any:

@@ -20,6 +20,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..writing import whole_file
+
 NOTES = b"axiompath"
 
 
@@ -47,9 +49,8 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), NOTES: json.dumps(frame.attrs).encode()})
-    draft = path.with_name(path.name + ".part")
-    pq.write_table(table, draft)
-    draft.replace(path)
+    with whole_file(path) as stream:
+        pq.write_table(table, stream)
 
 
 def read_table(path: Path) -> pd.DataFrame:

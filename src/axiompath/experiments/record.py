@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..threads import num_cores
+from ..writing import write_text
 
 PACKAGES = ("axiompath", "torch", "torch_geometric", "numpy", "scipy", "numba", "pandas", "pyarrow")
 
@@ -26,6 +27,4 @@ def write_record(path: Path, facts: Mapping[str, Any]) -> None:
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "machine": describe_machine(),
     }
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(json.dumps(whole, indent=1), encoding="utf-8")
-    draft.replace(path)
+    write_text(path, json.dumps(whole, indent=1))

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from scipy import sparse
 from torch_geometric.data import Data
 
 from ..activations import IntArray
 from ..snapshot import read_snapshot, to_torch_csr
+from ..writing import whole_file
 from .models import SumGNN
 
 
@@ -95,9 +96,8 @@ def train(data: Data, training: Training, cache: str | Path | None = None) -> Tr
                 parameter.copy_(weight.T)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            draft = file.with_suffix(".part")
-            save_file(model.state_dict(), draft)
-            draft.replace(file)
+            with whole_file(file) as stream:
+                stream.write(save(model.state_dict()))
     with torch.no_grad():
         correct = model.eval()(data.x, data.edge_index).argmax(dim=1) == data.y
     return Trained(model, float(correct[parts["test"]].double().mean()), float(correct[parts["val"]].double().mean()))

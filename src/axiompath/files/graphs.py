@@ -24,6 +24,7 @@ from torch_geometric.data.storage import GlobalStorage
 from ..errors import InputError
 from ..snapshot import read_snapshot, to_torch_csr
 from ..stored import StoredGraph, is_stored, open_graph
+from ..writing import whole_file
 from .arrays import read_arrays
 from .sizes import MAX_BYTES, check_archive, check_file, check_size
 from .tables import SUFFIXES, read_edges, read_nodes
@@ -114,10 +115,8 @@ def save_graph(path: str | Path, data: Data, node_names: Any = (), class_names: 
         if len(names):
             arrays[key] = np.array([str(name) for name in names])
     target = Path(path).with_suffix(".npz")
-    draft = target.with_name(target.name + ".part")
-    with draft.open("wb") as stream:
+    with whole_file(target) as stream:
         np.savez_compressed(stream, **arrays)
-    draft.replace(target)
     return target
 
 

@@ -16,13 +16,14 @@ from typing import Any
 import torch
 import torch_geometric.nn
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from ..errors import InputError
 from ..experiments import models as experiment_models
+from ..writing import whole_file
 
 FORMAT = "axiompath.model"
 VERSION = 1
@@ -46,8 +47,8 @@ def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) 
     _build(name, json.loads(text)["arguments"], target)
     target.mkdir(parents=True, exist_ok=True)
     weights = {key: value.detach().cpu().contiguous().clone() for key, value in model.state_dict().items()}
-    save_file(weights, target / "weights.safetensors.part")
-    (target / "weights.safetensors.part").replace(target / "weights.safetensors")
+    with whole_file(target / "weights.safetensors") as stream:
+        stream.write(save(weights))
     (target / "model.json").write_text(text + "\n", encoding="utf-8")
     return target
 

@@ -22,6 +22,7 @@ from ..attribution import Attribution
 from ..difference import find_difference
 from ..explainer import Explainer
 from ..explanation import Explanation
+from ..writing import write_text
 from .movers import find_movers
 from .page import describe_changes, describe_difference, describe_movers, describe_target
 
@@ -123,15 +124,6 @@ def to_script_json(value: Any) -> Markup:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def write_text(path: str | Path, text: str) -> Path:
-    """Write a file whole or not at all."""
-    target = Path(path)
-    draft = target.with_name(target.name + ".part")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(target)
-    return target
 
 
 def _useful(explainer: Explainer, target: int, budgets: Sequence[int]) -> list[int]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..story import Story
 from ..telling import Stories
-from .html import fill_template, write_text
+from ..writing import write_text
+from .html import fill_template
 from .page import describe_target, number, rounded
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,8 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import InputError
-from .parts import DRAFT, is_whole, write_whole
+from ..writing import DRAFT, write_text
+from .parts import is_whole, write_whole
 from .plan import Plan
 
 FORMAT = "axiompath.scan"
@@ -147,15 +147,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:
     """Whole or not at all."""
-    draft = folder / f"{MANIFEST}{DRAFT}"
-    try:
-        with draft.open("w", encoding="utf-8") as stream:
-            stream.write(json.dumps(values, indent=1, sort_keys=True) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(folder / MANIFEST)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_text(folder / MANIFEST, json.dumps(values, indent=1, sort_keys=True) + "\n")
 
 
 def _to_table(frame: pd.DataFrame) -> pa.Table:

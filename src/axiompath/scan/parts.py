@@ -7,14 +7,11 @@ own, pushed to the disk and renamed; the same rows always give the same bytes.
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +20,9 @@ import pyarrow.parquet as pq
 from ..errors import InputError
 from ..explanation import FORMAT, VERSION, Explanation
 from ..states import KINDS
+from ..writing import whole_file
 
 NOTES = b"axiompath"
-DRAFT = ".draft"
 GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
 VECTOR, LABELS = pa.list_(pa.float64()), pa.list_(pa.string())
@@ -74,7 +71,7 @@ def write_part(path: Path, found: Iterable[Explanation | Failure], digest: str, 
     notes = {NOTES: json.dumps({"scan": digest, "targets": num_targets}).encode()}
     schema = SCHEMA.with_metadata(notes)
     rows = iter(found)
-    with _draft_of(path) as stream, pq.ParquetWriter(stream, schema) as writer:
+    with whole_file(path) as stream, pq.ParquetWriter(stream, schema) as writer:
         while group := [_to_row(item) for item in islice(rows, GROUP)]:
             columns = [pa.array([row.get(name) for row in group], type=kind) for name, kind in COLUMNS.items()]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
@@ -82,22 +79,8 @@ def write_part(path: Path, found: Iterable[Explanation | Failure], digest: str, 
 
 def write_whole(path: Path, table: pa.Table) -> None:
     """A Parquet file under its name only once the disk has all of it."""
-    with _draft_of(path) as stream:
+    with whole_file(path) as stream:
         pq.write_table(table, stream)
-
-
-@contextmanager
-def _draft_of(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name when it is closed without an error, and is gone after one."""
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{DRAFT}")
-    try:
-        with draft.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def is_whole(path: Path, digest: str, num_targets: int) -> bool:
