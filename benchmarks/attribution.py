@@ -73,8 +73,8 @@ def literal_seconds_per_path(explainer: axiompath.Explainer, seconds: float) -> 
     change = explainer.change
     twin = LiteralAttribution(change.network, change.before, change.after)
     twin.known = {(v, t): bool(d) for t, differs in enumerate(change.differs) for v, d in enumerate(differs)}
-    frame = explainer.changes().sort_values("num_paths", kind="stable")
-    small = frame[(frame.num_paths >= 10) & (frame.num_paths <= 3000)].node
+    frame = explainer.moved().sort_values("num_paths", kind="stable")
+    small = frame[(frame.num_paths >= 10) & (frame.num_paths <= 3000)].target
     num_paths = spent = 0.0
     for target in small.sample(frac=1.0, random_state=0):
         start = time.perf_counter()
@@ -91,7 +91,7 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
     after = datasets.evolve(before, added=200, seed=0)
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
     explainer = axiompath.Explainer(network(widths, normalize), before, after)
-    targets = explainer.changes().node.to_numpy()
+    targets = explainer.moved().target.to_numpy()
     batches = list(explainer._batches(targets))
     num_paths = 0
 
@@ -137,7 +137,7 @@ def show_memory(console: Console) -> None:
     )
     for memory in ("16MB", "64MB"):
         explainer = axiompath.Explainer(network(widths, False), before, after, memory=memory)
-        nodes = explainer.changes().node.to_numpy()
+        nodes = explainer.moved().target.to_numpy()
         fits = nodes[explainer._bytes[nodes] <= explainer.memory]
         for share in (0.01, 0.1, 1.0):
             chosen = fits[: int(len(fits) * share)]

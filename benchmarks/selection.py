@@ -135,9 +135,9 @@ def compare(problems: Iterable[Problem], with_scs: bool = True) -> bool:
         data = (rows, problem.logits_before, problem.logits_after, n)
         slope = np.ones(rows.shape[1])
         one_pass = best_time(lambda rows=rows, slope=slope: rows @ slope)
-        convex_time = best_time(lambda data=data: select(*data))
+        convex_time = best_time(lambda data=data: select(*data, method="convex"))
         exact_time = best_time(lambda data=data: select(*data, method="exact"))
-        convex, exact = select(*data), select(*data, method="exact")
+        convex, exact = select(*data, method="convex"), select(*data, method="exact")
         ours = divergence_of(problem, convex.weights)
         line = (
             f"{problem.name:42}{1e3 * convex_time:9.3f}ms{convex_time / one_pass:8.0f}"
@@ -164,10 +164,10 @@ def real() -> Iterable[Problem]:
         for layers in (2, 3):
             model = train(before, Training(name, layers, epochs=60), cache="out/weights").model
             explainer = Explainer(model, before, datasets.evolve(before, added=200, seed=0))
-            frame = explainer.changes()
+            frame = explainer.moved()
             frame = frame[(frame.class_before != frame.class_after) & (frame.num_paths > 10)].sort_values("num_paths")
             for place in (0.25, 0.75, 1.0):
-                found = explainer.attribute(int(frame.node.iloc[int(place * (len(frame) - 1))]))
+                found = explainer.attribute(int(frame.target.iloc[int(place * (len(frame) - 1))]))
                 budget = budgets_for(len(found.paths))[4]
                 label = f"{name} {layers} layers m={len(found.paths):,} n={budget}"
                 yield Problem(label, found.contributions, found.logits_before, found.logits_after, budget)

@@ -158,7 +158,7 @@ def test_results_do_not_depend_on_the_batch_bit_by_bit(monkeypatch, limit):
     torch.manual_seed(0)
     before, after = random_pair()
     explainer = axiompath.Explainer(SumGNN(5, 6, 6, 3).double(), before, after)
-    targets = explainer.changes().node
+    targets = explainer.moved().target
     expected = [explainer.attribute(target) for target in targets]
     monkeypatch.setattr(explainer_module, "BATCH_BYTES", limit)
     for one, other in zip(expected, explainer.attribute_many(targets), strict=True):
@@ -181,7 +181,7 @@ def test_counts_beyond_float64_are_exact_python_integers(monkeypatch):
     empty = Data(x=x, edge_index=full[:, :0])
     deep = axiompath.Explainer(SumGNN(*[2] * 13).double(), empty, Data(x=x, edge_index=full))
     assert deep.num_paths.tolist() == [40**12] * 40
-    assert deep.changes().num_paths[0] == 40**12
+    assert deep.moved().num_paths[0] == 40**12
 
 
 def test_estimated_memory_bounds_what_the_arrays_take():
@@ -200,7 +200,7 @@ def test_estimated_memory_bounds_what_the_arrays_take():
 def test_a_target_beyond_the_memory_budget_is_refused_with_its_numbers():
     before, after = random_pair()
     explainer = axiompath.Explainer(SumGNN(5, 6, 6, 3).double(), before, after, memory="10KB")
-    target = explainer.changes().sort_values("num_paths").node.iloc[-1]
+    target = explainer.moved().sort_values("num_paths").target.iloc[-1]
     count = explainer.num_paths[target]
     with pytest.raises(MemoryError, match=rf"Node {target} has {count:,} altered paths, about .* GB to walk.*memory="):
         explainer.attribute(target)
@@ -214,19 +214,19 @@ def test_many_targets_share_one_walk_and_keep_their_order():
     assert list(explainer.attribute_many([])) == []
 
 
-def test_changes_lists_the_largest_first_with_exact_numbers():
+def test_moved_lists_the_largest_first_with_exact_numbers():
     before, after = random_pair()
     model = SumGNN(5, 6, 3).double()
     explainer = axiompath.Explainer(model, before, after)
-    frame = explainer.changes()
-    assert list(frame.columns) == ["node", "class_before", "class_after", "kl", "num_paths"]
+    frame = explainer.moved()
+    assert list(frame.columns) == ["target", "name", "class_before", "class_after", "kl", "num_paths"]
     assert frame.kl.is_monotonic_decreasing
     with torch.no_grad():
         p, q = (model(data.x, data.edge_index).softmax(-1).numpy() for data in (after, before))
     for row in frame.itertuples():
-        assert row.kl == pytest.approx((p[row.node] * np.log(p[row.node] / q[row.node])).sum(), abs=1e-9)
-        assert (row.class_before, row.class_after) == (q[row.node].argmax(), p[row.node].argmax())
-        assert row.num_paths == len(explainer.attribute(row.node).paths)
+        assert row.kl == pytest.approx((p[row.target] * np.log(p[row.target] / q[row.target])).sum(), abs=1e-9)
+        assert (row.class_before, row.class_after) == (q[row.target].argmax(), p[row.target].argmax())
+        assert row.num_paths == len(explainer.attribute(row.target).paths)
 
 
 def test_to_frame_has_a_row_a_path():

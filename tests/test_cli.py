@@ -174,7 +174,7 @@ def test_our_own_faults_are_exit_code_1(call, files, monkeypatch):
     def fail(self):
         raise ValueError("too many values to unpack")
 
-    monkeypatch.setattr(Explainer, "changes", fail)
+    monkeypatch.setattr(Explainer, "moved", fail)
     code, _, error = call("explain", *files)
     assert code == 1
     assert "This is a fault of axiompath's, not yours: ValueError: too many values to unpack" in error

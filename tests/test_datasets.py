@@ -189,8 +189,8 @@ from axiompath.experiments.models import random_sum_gnn
 before = datasets.load("coauthor_physics")
 after = datasets.evolve(before, added=100, removed=100)
 explainer = Explainer(random_sum_gnn([before.x.shape[1], 16, 5], 0), before, after)
-frame = explainer.changes()
-worst = max(found.residual for found in explainer.attribute_many(frame.node))
+frame = explainer.moved()
+worst = max(found.residual for found in explainer.attribute_many(frame.target))
 print(len(frame), int(frame.num_paths.sum()), worst, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
 """
 
@@ -209,7 +209,7 @@ def test_amazon_photo_is_complete_at_three_layers(data_root):
     before = datasets.load("amazon_photo", data_root)
     after = datasets.evolve(before, added=20, removed=20)
     explainer = Explainer(random_sum_gnn([before.x.shape[1], 16, 16, 8], 0), before, after)
-    frame = explainer.changes()
-    for row, found in zip(frame.itertuples(), explainer.attribute_many(frame.node), strict=True):
+    frame = explainer.moved()
+    for row, found in zip(frame.itertuples(), explainer.attribute_many(frame.target), strict=True):
         assert len(found.paths) == row.num_paths
         assert found.residual < 1e-9 * max(1, np.abs(found.logits_after).max())

@@ -79,9 +79,9 @@ def test_rows_say_what_the_explainer_says(small_comparison):
 
 def test_only_changed_predictions_with_more_than_ten_paths_are_targets(small_comparison):
     model, before, after, rows = small_comparison
-    changes = Explainer(model, before, after).changes()
-    moved = changes[changes.class_before != changes.class_after]
-    assert set(rows.target) == set(moved[moved.num_paths > 10].node)
+    moved = Explainer(model, before, after).moved()
+    moved = moved[moved.class_before != moved.class_after]
+    assert set(rows.target) == set(moved[moved.num_paths > 10].target)
     assert rows.attrs["changed"] == len(moved)
     assert rows.attrs["targets"] == rows.target.nunique() > 3
     assert len(rows) == rows.target.nunique() * 10 * (len(METHODS) + 1)

@@ -28,8 +28,8 @@ def explainer():
 
 
 def target_of(explainer):
-    frame = explainer.changes()
-    return int(frame[frame.num_paths.between(30, 200)].node.iloc[0])
+    frame = explainer.moved()
+    return int(frame[frame.num_paths.between(30, 200)].target.iloc[0])
 
 
 def kl(p, q):
@@ -94,7 +94,7 @@ def test_undoing_more_paths_of_one_direction_leads_further_back():
 
 
 def test_many_equals_one_by_one_and_frontier_equals_single_budgets(explainer):
-    targets = explainer.changes().node[:20].tolist()
+    targets = explainer.moved().target[:20].tolist()
     for e, target in zip(explainer.explain_many(targets, 4, "exact", progress=False), targets, strict=True):
         assert e.to_dict() == explainer.explain(target, 4, "exact").to_dict()
     target, budgets = target_of(explainer), [1, 3, 9]
@@ -107,7 +107,7 @@ def test_many_equals_one_by_one_and_frontier_equals_single_budgets(explainer):
 
 
 def test_exact_is_never_worse_than_convex_and_at_most_may_take_fewer(explainer):
-    for target in explainer.changes().node[:30]:
+    for target in explainer.moved().target[:30]:
         convex, exact = (explainer.explain(target, 5, method) for method in ("convex", "exact"))
         fewer = explainer.explain(target, 5, "exact", at_most=True)
         assert exact.kl_residual <= convex.kl_residual + 1e-12
@@ -177,9 +177,9 @@ def test_the_summary_uses_the_users_names():
     assert "to class south (0." in text
     assert "5 of 108 altered paths explain" in text
     assert "Otto → Anna" in text
-    quiet = explainer.changes().query("class_before == class_after").node.iloc[0]
+    quiet = explainer.moved().query("class_before == class_after").target.iloc[0]
     assert "stayed in class" in explainer.explain(int(quiet), 2).summary()
-    unmoved = set(range(34)) - set(explainer.changes().node)
+    unmoved = set(range(34)) - set(explainer.moved().target)
     assert "nothing that reaches it changed" in explainer.explain(unmoved.pop(), 2).summary()
     with pytest.raises(ValueError, match=r"a name for each of the 4 classes \(got 2 names\)"):
         axiompath.Explainer(model, before, before, class_names=["a", "b"])
@@ -190,7 +190,7 @@ def test_edge_replay_runs_the_users_own_model():
     before, after = random_pair()
     model = SumGNN(5, 8, 3).double()
     explainer = axiompath.Explainer(model, before, after)
-    target = int(explainer.changes().node.iloc[0])
+    target = int(explainer.moved().target.iloc[0])
     everything = explainer.explain(target, 10**6)
     with torch.no_grad():
         expected = model(before.x, before.edge_index)[target].numpy()

@@ -252,10 +252,10 @@ def test_models_as_people_write_them_are_read_without_a_change(kind, seed):
     before, after = evolution(seed, EVOLUTIONS[seed])
     if kind is EncoderDecoder:
         explainer = axiompath.Explainer(model, before, after)
-        assert explainer.changes().equals(axiompath.Explainer(AsArguments(model), before, after).changes())
+        assert explainer.moved().equals(axiompath.Explainer(AsArguments(model), before, after).moved())
         model = AsArguments(model)
     explainer = assert_read_exactly(model, before, after)
-    found = explainer.attribute(int(explainer.changes().node[0]))
+    found = explainer.attribute(int(explainer.moved().target[0]))
     assert found.paths.shape[1] == explainer.change.network.num_hops + 1
     assert axiompath.check(model, after).readable
 

@@ -37,7 +37,7 @@ def test_an_explanation_passes_pygs_own_checks_and_tools(karate, tmp_path):
     assert 0 < part.num_edges < after.num_edges
     explanation.visualize_graph(str(tmp_path / "graph.png"), backend="networkx")
     assert (tmp_path / "graph.png").stat().st_size > 0
-    (change,) = explanation.changes
+    (change,) = explanation.explanations
     expected = axiompath.Explainer(model, before, after).explain(8, 10, "exact")
     assert change.to_dict() == expected.to_dict()
     assert torch.allclose(
@@ -49,9 +49,9 @@ def test_several_nodes_or_all_that_changed(karate):
     model, before, after = karate
     explainer = pyg_explainer(model, before)
     several = explainer(after.x, after.edge_index, index=torch.tensor([8, 13]))
-    assert [change.target for change in several.changes] == [8, 13]
+    assert [change.target for change in several.explanations] == [8, 13]
     every = explainer(after.x, after.edge_index)
-    assert len(every.changes) == len(axiompath.Explainer(model, before, after).changes())
+    assert len(every.explanations) == len(axiompath.Explainer(model, before, after).moved())
     nothing = explainer(before.x, before.edge_index, index=8)
     assert not nothing.edge_mask.any()
 

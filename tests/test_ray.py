@@ -87,13 +87,13 @@ def test_a_ray_worker_killed_in_mid_task_changes_no_byte(explainer, cluster, tmp
 
 
 def test_a_target_at_which_ray_workers_die_is_recorded(explainer, cluster, tmp_path, monkeypatch):
-    moved = explainer.changes()
-    victim = int(moved.node[3])
+    moved = explainer.moved()
+    victim = int(moved.target[3])
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
     # Names are looked up by the worker when it has explained the target: this one ends the process instead.
     monkeypatch.setattr(explainer, "node_names", Deadly(victim))
     found = scan(explainer, tmp_path, min_kl=moved.kl[3], engine="ray", ray_address=cluster.address)
-    assert victim in found.failures().node.tolist()
+    assert victim in found.failures().target.tolist()
     assert all("died" in problem for problem in found.failures().problem)
     assert len(found) + len(found.failures()) == found.manifest["num_targets"]
     assert len(found) > 0

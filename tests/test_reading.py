@@ -34,7 +34,7 @@ def pair(**settings):
 
 
 def residual(explainer):
-    return max(found.residual for found in explainer.attribute_many(explainer.changes().node))
+    return max(found.residual for found in explainer.attribute_many(explainer.moved().target))
 
 
 def logits_match(explainer, model, before, after):
@@ -112,7 +112,7 @@ def test_sparse_features_give_the_same_as_dense_ones(convert):
     for data in (before, after):
         data.x = convert(data.x)
     explainer = axiompath.Explainer(model, before, after)
-    for node in expected.changes().node:
+    for node in expected.moved().target:
         one, other = expected.attribute(node), explainer.attribute(node)
         np.testing.assert_array_equal(one.paths, other.paths)
         np.testing.assert_allclose(one.contributions, other.contributions, atol=1e-12)
@@ -152,7 +152,7 @@ def test_the_users_model_and_data_are_left_as_they_were_even_after_an_error(mode
     kept = copy.deepcopy((before.to_dict(), after.to_dict()))
     was = snapshot_of(model)
     with pytest.raises(UnreadableModel, match="boom") if isinstance(model, Fails) else nullcontext():
-        axiompath.Explainer(model, before, after).changes()
+        axiompath.Explainer(model, before, after).moved()
     now = snapshot_of(model)
     for key in ("training", "hooks", "own forward", "requires"):
         assert now[key] == was[key]
@@ -167,7 +167,7 @@ def test_the_users_model_and_data_are_left_as_they_were_even_after_an_error(mode
 def test_a_model_in_training_mode_is_read_in_eval_mode():
     before, after = pair()
     model = Inline().double().train()
-    first, second = (axiompath.Explainer(model, before, after).changes() for _ in range(2))
+    first, second = (axiompath.Explainer(model, before, after).moved() for _ in range(2))
     assert first.equals(second)
     assert model.training
 
@@ -303,7 +303,7 @@ def test_duplicate_edges_add_up_as_in_pyg():
     weighted[1].edge_weight[:5] = 2
     one, other = axiompath.Explainer(model, BEFORE, twice), axiompath.Explainer(model, *weighted)
     logits_match(one, model, BEFORE, twice)
-    for node in one.changes().node:
+    for node in one.moved().target:
         a, b = one.attribute(node), other.attribute(node)
         np.testing.assert_array_equal(a.paths, b.paths)
         np.testing.assert_allclose(a.contributions, b.contributions, atol=1e-12)
@@ -318,7 +318,7 @@ def test_nodes_of_one_snapshot_alone_are_matched_by_n_id():
     found = explainer.attribute(30)
     assert {tuple(path) for path in found.paths.tolist()} == {(10, 20, 30), (40, 20, 30)}
     assert found.residual < 1e-12
-    assert set(explainer.changes().node) == {30}  # 20 has no path of two hops
+    assert set(explainer.moved().target) == {30}  # 20 has no path of two hops
     for node, missing in ((10, "after"), (40, "before")):
         with pytest.raises(
             ValueError, match=rf"exists in both snapshots \(got {node}, which `{missing}` does not have\)"

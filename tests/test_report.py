@@ -60,7 +60,7 @@ def set_budget(page, place):
 
 def test_it_opens_with_an_overview_and_asks_the_network_for_nothing(page, explainer):
     assert page.is_visible("#overview")
-    assert page.locator("#changes tbody tr").count() == len(explainer.changes())
+    assert page.locator("#moved tbody tr").count() == len(explainer.moved())
     assert page.locator("#movers tbody tr").count() > 0
     assert "added" in page.inner_text("#movers")
 
@@ -111,7 +111,7 @@ def test_every_class_can_be_shown(page, explainer):
 def test_search_finds_a_node_and_opens_it(page):
     page.fill("#find", "ben")
     assert page.locator("#targets li:visible").all_inner_texts() == ["Ben"]
-    assert page.locator("#changes tbody tr").count() == 1
+    assert page.locator("#moved tbody tr").count() == 1
     page.keyboard.press("Enter")
     assert page.inner_text("#headline").startswith("Ben stayed in class")
     page.wait_for_selector("#waterfall .bars")
@@ -182,7 +182,7 @@ def test_one_explanation_is_a_page_of_its_own(browser, explainer, tmp_path):
     page.wait_for_selector("#waterfall .bars", timeout=60_000)
     assert page.is_disabled("#budget")
     assert not page.is_visible("#side")
-    unmoved = (set(range(34)) - set(explainer.changes().node)).pop()
+    unmoved = (set(range(34)) - set(explainer.moved().target)).pop()
     questions = [(8, 0), (8, 4, "gnnlrp"), (8, 3, "exact", "necessity"), (8, 200), (unmoved, 3)]
     for e in (explainer.explain(*question) for question in questions):
         (tmp_path / "one.html").write_text(render_frontier([e]), encoding="utf-8")
@@ -204,14 +204,14 @@ def test_a_hundred_targets_are_small_and_open_fast(browser, data_root, tmp_path)
     torch.manual_seed(0)
     model = GCN(data.x.shape[1], 16, 2, 7)
     explainer = axiompath.Explainer(model, data, evolve(data, added=200, removed=200))
-    path = axiompath.save_report(tmp_path / "many.html", explainer, explainer.changes().node.head(100).tolist())
+    path = axiompath.save_report(tmp_path / "many.html", explainer, explainer.moved().target.head(100).tolist())
     assert path.stat().st_size < 15e6
     page = browser.new_page()
     times = []
     for _ in range(3):
         start = time.perf_counter()
         page.goto(path.as_uri())
-        page.wait_for_selector("#changes tbody tr")
+        page.wait_for_selector("#moved tbody tr")
         times.append(time.perf_counter() - start)
     page.close()
     assert min(times) < 2
@@ -224,7 +224,7 @@ def test_json_in_a_script_block_cannot_end_it():
 
 
 def test_a_page_holds_every_number_and_no_nan(explainer):
-    unmoved = set(range(34)) - set(explainer.changes().node)
+    unmoved = set(range(34)) - set(explainer.moved().target)
     page = describe_target([explainer.explain(unmoved.pop(), 3)])
     assert page["num_paths"] == 0
     assert page["choices"][0]["fidelity_minus"] is None

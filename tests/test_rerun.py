@@ -106,7 +106,7 @@ def test_a_shuffled_edge_list_is_no_change():
     explainer = axiompath.Explainer(
         GCNStack([4, 8, 3], torch.relu, True).double(), Data(x=x, edge_index=edges), Data(x=x, edge_index=shuffled)
     )
-    assert len(explainer.changes()) == 0
+    assert len(explainer.moved()) == 0
     assert explainer.change.after_pass.z[0] is explainer.change.before_pass.z[0]
 
 

@@ -17,9 +17,13 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.errors import InputError
+from axiompath.explanation import Caption
+from axiompath.origin import Origin
 from axiompath.scan import engines, plan, work
 from axiompath.scan.engines import Queue
 from axiompath.threads import limit_cores
+
+NO_NAMES = Caption(Origin("", {}))
 
 
 def evolving_graph(num_nodes=1500, num_changes=60, seed=0):
@@ -38,7 +42,7 @@ def evolving_graph(num_nodes=1500, num_changes=60, seed=0):
 def explainer():
     torch.manual_seed(0)
     found = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(), class_names=["a", "b", "c", "d"])
-    assert len(found.changes()) > 1000
+    assert len(found.moved()) > 1000
     return found
 
 
@@ -70,26 +74,26 @@ def undisturbed(explainer, tmp_path_factory):
 
 def test_finds_and_explains_what_a_plain_loop_does(explainer, tmp_path):
     found = scan(explainer, tmp_path / "out")
-    changes = explainer.changes()
-    assert found.moved().equals(changes)
-    loop = explainer.explain_many(changes.node, progress=False)
+    moved = explainer.moved()
+    assert found.moved().equals(moved)
+    loop = explainer.explain_many(moved.target, progress=False)
     explained = list(found)
-    assert len(explained) == len(found) == len(changes)
+    assert len(explained) == len(found) == len(moved)
     for ours, theirs in zip(explained, loop, strict=True):
         assert ours.to_dict() == theirs.to_dict()
     frame = found.to_frame()
-    assert frame.target.tolist() == changes.node.tolist()
+    assert frame.target.tolist() == moved.target.tolist()
     assert (frame.kl_residual >= frame.kl_bound).all()
 
 
 @pytest.mark.parametrize(("min_kl", "only_flips"), [(0.0, False), (1e-3, False), (0.05, False), (0.0, True)])
 def test_thresholds_decide_who_is_explained(explainer, min_kl, only_flips):
     found = scan(explainer, None, min_kl=min_kl, only_flips=only_flips)
-    changes = explainer.changes()
-    flipped = changes.class_before != changes.class_after
-    expected = changes[flipped if only_flips else flipped | (changes.kl >= min_kl)]
-    assert [e.target for e in found] == expected.node.tolist()
-    assert 0 < flipped.sum() < len(changes)
+    moved = explainer.moved()
+    flipped = moved.class_before != moved.class_after
+    expected = moved[flipped if only_flips else flipped | (moved.kl >= min_kl)]
+    assert [e.target for e in found] == expected.target.tolist()
+    assert 0 < flipped.sum() < len(moved)
 
 
 def test_without_a_folder_nothing_is_left_behind(explainer):
@@ -194,7 +198,7 @@ def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_p
     walk = work.walk_paths
 
     def die_once(change, targets):
-        if explainer.changes().node[120] in change.before.node_ids[targets] and not mark.exists():
+        if explainer.moved().target[120] in change.before.node_ids[targets] and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return walk(change, targets)
@@ -206,7 +210,7 @@ def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_p
 
 
 def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, monkeypatch):
-    victim = int(explainer.changes().node[70])
+    victim = int(explainer.moved().target[70])
     walk = work.walk_paths
 
     def die(change, targets):
@@ -217,7 +221,7 @@ def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(expl
     monkeypatch.setattr(work, "walk_paths", die)
     found = scan(explainer, tmp_path / "out", min_kl=1e-4)
     failed = found.failures()
-    assert failed.node.tolist() == [victim]
+    assert failed.target.tolist() == [victim]
     assert "died" in failed.problem[0]
     assert len(found) == found.manifest["num_targets"] - 1
     assert victim not in [e.target for e in found]
@@ -226,7 +230,7 @@ def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(expl
 
 
 def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, monkeypatch):
-    victims = {int(node) for node in explainer.changes().node[[3, 60, 61]]}
+    victims = {int(node) for node in explainer.moved().target[[3, 60, 61]]}
     choose = work.choose_batch
 
     def fail(change, found, contributions, question):
@@ -238,10 +242,10 @@ def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, mo
     monkeypatch.setattr(work, "choose_batch", fail)
     found = scan(explainer, tmp_path)
     failed = found.failures()
-    assert set(failed.node) == victims
+    assert set(failed.target) == victims
     assert set(failed.problem) == {"ArithmeticError: no luck with 1"}
     assert "failed: 3" in found.summary
-    loop = {e.target: e for e in explainer.explain_many(found.moved().node, progress=False)}
+    loop = {e.target: e for e in explainer.explain_many(found.moved().target, progress=False)}
     for explanation in found:
         assert explanation.to_dict() == loop[explanation.target].to_dict()
     assert len(found) == len(loop) - 3
@@ -358,7 +362,7 @@ def test_targets_too_large_even_in_pieces_are_listed_with_their_counts(crowded, 
     small, large = (scan(crowded, tmp_path / name, memory=name) for name in ("128MB", "4GB"))
     left_out = small.too_large()
     missing = {e.target for e in large} - {e.target for e in small}
-    assert set(left_out.node) == missing == {0, 1}
+    assert set(left_out.target) == missing == {0, 1}
     assert len(large.too_large()) == 0
     for node, num_paths, size in left_out.itertuples(index=False):
         assert num_paths == counts[node]
@@ -395,10 +399,10 @@ def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path,
     monkeypatch.setattr(plan, "PART_TARGETS", 1)  # each hub is a part, and each small target
     question = axiompath.choice.Question(10, method)
     counted = crowded.num_paths, crowded.num_bytes
-    made = plan.make_plan(crowded.change, *counted, question, plan.Thresholds(0.0), 1e10)
+    made = plan.make_plan(crowded.change, *counted, question, plan.Thresholds(0.0), 1e10, NO_NAMES)
     load = work.Workload(
         work.share_change(crowded.change), question, made.targets, made.sizes, made.indptr, made.pieces, made.digest,
-        tmp_path, 64e6, {}, (),
+        tmp_path, 64e6, NO_NAMES,
     )  # fmt: skip
     largest = int(np.argmax([load.need_of(part) for part in range(made.num_parts)]))
     smallest = int(np.argmin([load.need_of(part) for part in range(made.num_parts)]))
@@ -443,7 +447,7 @@ def test_a_streamed_target_is_a_batch_by_itself(explainer, tmp_path):
     sizes = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 2.0])
     load = work.Workload(
         explainer.change, axiompath.choice.Question(1), np.arange(8), sizes, np.array([0, 8]),
-        {2: np.array([0]), 3: np.array([0])}, "", tmp_path, 10.0, {}, (),
+        {2: np.array([0]), 3: np.array([0])}, "", tmp_path, 10.0, NO_NAMES,
     )  # fmt: skip
     assert [batch.tolist() for batch in work._batches(load, np.arange(8))] == [[0, 1], [2], [3], [4], [5, 6, 7]]
 
@@ -467,7 +471,7 @@ def test_a_sequence_is_scanned_step_by_step(tmp_path):
     scans = list(axiompath.scan_sequence(model, [before, after, later], tmp_path, **options))
     assert [s.folder.name for s in scans] == ["step-0001", "step-0002"]
     for found, pair in zip(scans, ((before, after), (after, later)), strict=True):
-        assert found.moved().equals(axiompath.Explainer(model, *pair).changes())
+        assert found.moved().equals(axiompath.Explainer(model, *pair).moved())
     with pytest.raises(ValueError, match="Expected two graphs or more"):
         axiompath.scan_sequence(model, [before], tmp_path)
 

@@ -316,7 +316,7 @@ def test_only_what_the_change_reaches_is_computed(chain):
     explainer = axiompath.Explainer(*chain)
     assert explainer.num_nodes == explainer.num_shared_nodes == 200
     # Of 100 the degree differs; what it sends on changes 101 (its row, too) and, a hop later, 102.
-    assert sorted(explainer.changes().node) == [100, 101, 102]
+    assert sorted(explainer.moved().target) == [100, 101, 102]
     assert explainer.change.before.node_ids.tolist() == [98, 99, 100, 101, 102]
 
 
@@ -332,7 +332,7 @@ def test_targets_that_no_change_reaches_are_refused(chain):
 
 def test_nothing_changed_is_an_answer_too(chain):
     explainer = axiompath.Explainer(chain[0], chain[1], chain[1])
-    assert len(explainer.changes()) == 0
+    assert len(explainer.moved()) == 0
 
 
 def test_an_explanation_carries_the_region_for_pyg(chain):
@@ -365,7 +365,7 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
     for data in graphs:
         data.edge_weight = torch.ones(2995) * 0.7 if weighted else None
     model = GCN(3, 4, 2, 2).double()
-    whole = axiompath.Explainer(model, *graphs).changes()
+    whole = axiompath.Explainer(model, *graphs).moved()
     sizes = []
     record = running.record_model
 
@@ -377,7 +377,7 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
     monkeypatch.setattr(reading, "WHOLE_EDGES", 1000)
     monkeypatch.setattr("axiompath.sample.MAX_EDGES", 800)
     monkeypatch.setattr("axiompath.sample.NUM_SEEDS", 20)
-    sampled = axiompath.Explainer(model, *graphs).changes()
+    sampled = axiompath.Explainer(model, *graphs).moved()
     pd.testing.assert_frame_equal(whole, sampled)
     assert sizes == [800, 800]
 

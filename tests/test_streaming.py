@@ -20,7 +20,7 @@ from axiompath.network import run_network
 from axiompath.paths import count_paths, first_steps, highest_hop, walk_paths
 from axiompath.scan import plan, work
 from evolutions import aligned, any_networks, graph_pairs
-from test_scan import content, evolving_graph, peak_of
+from test_scan import NO_NAMES, content, evolving_graph, peak_of
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
@@ -126,11 +126,11 @@ def hub():
 def test_streaming_stays_within_its_memory(hub, tmp_path, method, monkeypatch):
     monkeypatch.setattr(streaming, "PIECE_BYTES", 5e6)
     question = Question(10, method)
-    made = plan.make_plan(hub.change, hub.num_paths, hub.num_bytes, question, plan.Thresholds(0.0), 40e6)
+    made = plan.make_plan(hub.change, hub.num_paths, hub.num_bytes, question, plan.Thresholds(0.0), 40e6, NO_NAMES)
     (place,) = made.pieces
     load = work.Workload(
         work.share_change(hub.change), question, made.targets, made.sizes, made.indptr, made.pieces, made.digest,
-        tmp_path, 40e6, {}, (),
+        tmp_path, 40e6, NO_NAMES,
     )  # fmt: skip
     (part,) = [p for p in range(made.num_parts) if place in load.places_of(p)]
     assert made.sizes[place] < hub.num_bytes[0] / 3
@@ -155,7 +155,7 @@ def test_a_scan_streams_what_does_not_fit_and_says_so(hub, tmp_path, monkeypatch
     assert streamed.completeness < 1e-9
     # Pieces that do not fit either: listed, and left out.
     monkeypatch.setattr(streaming, "PIECE_BYTES", 1e12)
-    assert explainer.scan(tmp_path / "none", memory="128MB", **options).too_large().node.tolist() == [0]
+    assert explainer.scan(tmp_path / "none", memory="128MB", **options).too_large().target.tolist() == [0]
 
 
 def test_a_network_of_one_hop_is_not_cut():

@@ -84,7 +84,7 @@ def assert_read_exactly(model, before, after):
         rows = [int(np.flatnonzero(snapshot.node_ids == i)[0]) for i in ids]
         scale = max(scale, np.abs(theirs).max())
         np.testing.assert_allclose(ours.logits[rows], theirs, rtol=0, atol=1e-9 * np.abs(theirs).max())
-    found = list(explainer.attribute_many(explainer.changes().node))
+    found = list(explainer.attribute_many(explainer.moved().target))
     assert max((one.residual for one in found), default=0.0) < 1e-9 * scale
     assert_undone(explainer, found, scale)
     return explainer
@@ -223,7 +223,7 @@ def test_every_convolution_is_read_exactly(name, depth):
     model = randomise(Convolutions([make(a, b) for a, b in itertools.pairwise(widths)], weighted, act), seed)
     before, after = evolution(seed, EVOLUTIONS[(seed + depth) % len(EVOLUTIONS)])
     explainer = assert_read_exactly(model, before, after)
-    assert len(explainer.changes())
+    assert len(explainer.moved())
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -304,7 +304,7 @@ def test_attention_and_norms_are_read_in_single_precision_too(dtype):
     for v2 in (False, True):
         model = randomise(pyg.GAT(3, 6, 3, 3, heads=2, v2=v2, norm=nn.LayerNorm(6))).to(dtype)
         explainer = axiompath.Explainer(model, before, after)
-        assert max(found.residual for found in explainer.attribute_many(explainer.changes().node)) < 1e-9
+        assert max(found.residual for found in explainer.attribute_many(explainer.moved().target)) < 1e-9
 
 
 @pytest.mark.parametrize("name", ["GCN", "SAGE", "GIN", "GAT heads", "GATv2", "APPNP", "TAG"])
@@ -317,7 +317,7 @@ def test_sparse_features_give_the_same_as_dense_ones(name):
         data.x = data.x.to_sparse_csr()
     found = axiompath.Explainer(model, before, after)
     np.testing.assert_allclose(found.change.after_pass.logits, dense.change.after_pass.logits, atol=1e-12)
-    for node in dense.changes().node:
+    for node in dense.moved().target:
         one, other = dense.attribute(node), found.attribute(node)
         np.testing.assert_array_equal(one.paths, other.paths)
         np.testing.assert_allclose(one.contributions, other.contributions, atol=1e-11)

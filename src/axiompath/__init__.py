@@ -17,6 +17,7 @@ from .errors import InputError
 from .explainer import Explainer
 from .explanation import Explanation
 from .files import convert_graph, load_model, match_graphs, read_graph, save_graph, save_model
+from .origin import RELEASE, Origin
 from .pyg import PyGAlgorithm
 from .readers import UnreadableModel, check, register_reader
 from .report import build_report, build_story_report, save_report, save_story_report
@@ -28,12 +29,15 @@ from .stored import StoredGraph, open_graph
 from .story import Story
 from .telling import Stories, tell_stories
 
+__version__ = RELEASE
+
 __all__ = [
     "KINDS",
     "Attribution",
     "Explainer",
     "Explanation",
     "InputError",
+    "Origin",
     "PyGAlgorithm",
     "Scan",
     "Selection",

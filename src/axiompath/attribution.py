@@ -16,8 +16,8 @@ sum is taken the other way round, P @ (coefficient * rate * g), which costs one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from .activations import FloatArray, IntArray
 from .change import Change
 from .kernels import multiply_rows, take_sources
+from .labels import class_columns, name_nodes
 from .paths import Level, PathSet, bias_layers, count_suffixes, count_ways, highest_hop
 from .states import IN_AFTER, IN_BEFORE, IN_DELTA, KINDS, NUM_STATES, STATES
 from .threads import run_in_pieces
@@ -42,6 +43,8 @@ class Attribution:
     kinds: NDArray[np.int8]  # [num_paths]: index into axiompath.KINDS
     logits_before: FloatArray  # [num_classes]
     logits_after: FloatArray  # [num_classes]
+    node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
+    class_names: tuple[str, ...] = ()
 
     @property
     def delta_logits(self) -> FloatArray:
@@ -59,11 +62,20 @@ class Attribution:
         return {name: self.contributions[self.kinds == kind].sum(axis=0) for kind, name in enumerate(KINDS)}
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a path: its nodes (leaf first), kind, and contribution to each class."""
-        nodes = pd.DataFrame(self.paths, columns=[f"hop_{i}" for i in range(self.paths.shape[1])])
-        nodes["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
-        shares = pd.DataFrame(self.contributions, columns=[f"class_{i}" for i in range(self.contributions.shape[1])])
-        return pd.concat([nodes, shares], axis=1)
+        """One row a path: the target, the path's nodes (leaf first), kind, and contribution to each class.
+
+        Where nodes or classes have names, these stand beside the numbers.
+        """
+        frame = pd.DataFrame({"target": np.full(len(self.paths), self.target)})
+        if self.node_names:
+            frame["name"] = name_nodes(frame.target.to_numpy(), self.node_names)
+        for i, nodes in enumerate(self.paths.T):
+            frame[f"hop_{i}"] = nodes
+            if self.node_names:
+                frame[f"hop_{i}_name"] = name_nodes(nodes, self.node_names)
+        frame["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
+        columns = class_columns(self.contributions.shape[1], self.class_names)
+        return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
 
 def attribute_paths(change: Change, found: PathSet) -> FloatArray:

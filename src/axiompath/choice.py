@@ -21,7 +21,7 @@ from .metrics import fidelity_minus, fidelity_plus, kl_divergence
 from .paths import PathSet, find_rows
 from .replay import replay_paths
 from .rivals import best_by_gradient, best_by_relevance
-from .selection import METHODS, Selection, select_budgets, select_many
+from .selection import DEFAULT_METHOD, METHODS, Selection, select_budgets, select_many
 from .states import KINDS
 
 RIVALS = {"gnnlrp": best_by_relevance, "grad": best_by_gradient}
@@ -33,7 +33,7 @@ class Question:
     """How many paths, chosen how, to what end."""
 
     budget: int
-    method: str = "convex"
+    method: str = DEFAULT_METHOD
     objective: str = "sufficiency"
     at_most: bool = False
 

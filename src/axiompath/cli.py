@@ -19,7 +19,8 @@ from rich.table import Table
 
 from .errors import InputError
 from .experiments.commands import repeat_flags, reproduce
-from .opening import Graphs, aside, open_explainer, read_pair, tell
+from .opening import aside, open_explainer, read_pair, tell
+from .selection import DEFAULT_METHOD
 
 app = typer.Typer(
     help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",
@@ -97,6 +98,7 @@ def diff(
     model: Annotated[str | None, typer.Option(help="The model, to see which predictions moved.")] = None,
     weights: Weights = None,
     nodes: Nodes = None,
+    directed: Annotated[bool, typer.Option("--directed", help="List both directions of every edge.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Rows to print.")] = 10,
     json: Json = False,
 ) -> None:
@@ -104,41 +106,25 @@ def diff(
 
     Example: axiompath diff demo/before.npz demo/after.npz --model demo/model
     """
-    from .difference import find_difference
-    from .report.page import describe_difference
-
     pair = read_pair(before, after, nodes)
-    difference = find_difference(*pair.differing())
-    explainer = open_explainer(model, weights, pair, "2GB") if model else None
-    changes = explainer.changes() if explainer else None
-    counts = describe_difference(difference)
-    edges = [
-        {"source": pair.name(u), "target": pair.name(v), "change": change, "before": float(b), "after": float(a)}
-        for (u, v), change, b, a in zip(
-            difference.edges.tolist(), difference.changes, difference.weights_before, difference.weights_after,
-            strict=True,
-        )
-    ]  # fmt: skip
+    changes, counts = pair.changes(directed=directed)
+    moved = open_explainer(model, weights, pair, "2GB").moved() if model else None
     if json:
-        moved = [] if changes is None else _named_changes(changes, pair)
-        _print_json({**counts, "edges": edges, "predictions": moved})
+        predictions = [] if moved is None else _records(moved)
+        _print_json({**counts, "changes": _records(changes), "predictions": predictions})
         return
     console = Console()
     console.print(
-        f"Edges (each direction counts): {counts['edges_added']:,} added, {counts['edges_removed']:,} removed, "
+        f"Edges: {counts['edges_added']:,} added, {counts['edges_removed']:,} removed, "
         f"{counts['edges_reweighted']:,} reweighted. Nodes: {counts['nodes_added']:,} added, "
         f"{counts['nodes_removed']:,} removed, {counts['features_changed']:,} with other features."
     )
-    table = Table("edge", "change", "weight before", "after", title=f"First {min(limit, len(edges))} of {len(edges):,}")
-    for edge in edges[:limit]:
-        ends = escape(f"{edge['source']} → {edge['target']}")
-        table.add_row(ends, str(edge["change"]), f"{edge['before']:g}", f"{edge['after']:g}")
-    if edges:
-        console.print(table)
-    if changes is not None:
-        flipped = int((changes.class_before != changes.class_after).sum())
-        console.print(f"{len(changes):,} predictions moved, {flipped:,} of them to another class.")
-        console.print(_changes_table(changes, pair, limit))
+    if len(changes):
+        console.print(_changes_table(changes, limit))
+    if moved is not None:
+        flipped = int((moved.class_before != moved.class_after).sum())
+        console.print(f"{len(moved):,} predictions moved, {flipped:,} of them to another class.")
+        console.print(_moved_table(moved, limit))
 
 
 @app.command()
@@ -148,7 +134,7 @@ def explain(
     after: After,
     target: Targets = None,
     budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
-    method: Method = "convex",
+    method: Method = DEFAULT_METHOD,
     objective: Objective = "sufficiency",
     weights: Weights = None,
     nodes: Nodes = None,
@@ -164,7 +150,7 @@ def explain(
 
     pair = read_pair(before, after, nodes)
     explainer = open_explainer(model, weights, pair, memory)
-    targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(1).tolist()
+    targets = [pair.number(text) for text in target or ()] or explainer.moved().target.head(1).tolist()
     answers = explainer.explain_many(targets, budget, method, objective, progress=False)
     found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
     if out is not None:
@@ -179,12 +165,13 @@ def explain(
     if not found:
         console.print("No prediction moved.")
     for explanation in found:
-        console.print(explanation.verdict, markup=False)
+        console.print(f"{explanation.verdict} {explanation.replayed}".rstrip(), markup=False)
         if len(explanation.paths):
             console.print(path_table(explanation))
             console.print(
                 f"They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, and no choice of as many "
-                f"leaves less than {explanation.kl_bound:.4g}. Fidelity−: {explanation.fidelity_minus:.3f}.\n"
+                f"leaves less than {explanation.kl_bound:.4g}. Fidelity−: {explanation.fidelity_minus:.3f}, "
+                f"fidelity+: {explanation.fidelity_plus:.3f}.\n"
             )
 
 
@@ -196,7 +183,7 @@ def story(
     later: Later = None,
     target: Targets = None,
     budget: Annotated[int, typer.Option(min=0, help="Paths a step.")] = 10,
-    method: Method = "exact",
+    method: Method = DEFAULT_METHOD,
     objective: Objective = "sufficiency",
     weights: Weights = None,
     nodes: Nodes = None,
@@ -235,7 +222,7 @@ def report(
         int | None,
         typer.Option(min=0, help="Largest budget on the slider [50]; of more graphs, paths a step [10]."),
     ] = None,
-    method: Method = "exact",
+    method: Method = DEFAULT_METHOD,
     objective: Objective = "sufficiency",
     weights: Weights = None,
     nodes: Nodes = None,
@@ -263,7 +250,7 @@ def report(
         largest = 50 if budget is None else budget
         pair = read_pair(before, after, nodes)
         explainer = open_explainer(model, weights, pair, memory)
-        targets = [pair.number(text) for text in target or ()] or explainer.changes().node.head(top).tolist()
+        targets = [pair.number(text) for text in target or ()] or explainer.moved().target.head(top).tolist()
         budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
         text = build_report(
             explainer, targets, budgets, method=method, objective=objective, title=title, progress=aside()
@@ -282,7 +269,7 @@ def scan(
     graphs: Annotated[list[Path], typer.Argument(help="The graphs in order of time: two, or more for a sequence.")],
     out: Annotated[Path, typer.Option(help="Folder for the results; a scan that was stopped goes on there.")],
     budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
-    method: Method = "convex",
+    method: Method = DEFAULT_METHOD,
     objective: Objective = "sufficiency",
     min_kl: Annotated[float, typer.Option(min=0, help="Explain nodes whose KL (nats) is at least this.")] = 1e-3,
     only_flips: Annotated[bool, typer.Option(help="Explain nodes whose class changed, and no others.")] = False,
@@ -314,7 +301,7 @@ def scan(
         found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
         console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
         if len(done):
-            console.print(_changes_table(done.to_frame().rename(columns={"target": "node"}), pair, limit))
+            console.print(_moved_table(done.to_frame(), limit))
         console.print(f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n", soft_wrap=True)
     if json:
         _print_json(found)
@@ -395,22 +382,34 @@ def _print_json(value: Any) -> None:
     sys.stdout.write(json_format.dumps(value, indent=1) + "\n")
 
 
-def _named_changes(changes: Any, pair: Graphs) -> list[dict[str, Any]]:
-    rows = changes.to_dict("records")
-    return [{**row, "name": pair.name(int(row["node"])), "num_paths": int(row["num_paths"])} for row in rows]
+def _records(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a table as plain values, None where there is none."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [
+        {key: value.item() if hasattr(value, "item") else value for key, value in row.items()}
+        for row in plain.to_dict("records")
+    ]
 
 
-def _changes_table(changes: Any, pair: Graphs, limit: int) -> Table:
-    table = Table("node", "class before", "after", "KL", "altered paths")
+def _changes_table(changes: Any, limit: int) -> Table:
+    title = f"First {min(limit, len(changes)):,} of {len(changes):,} changes"
+    table = Table("id", "change", "of", "weight before", "after", title=title)
+    for row in _records(changes.head(limit)):
+        if row["dst"] is None:
+            carried = f", with {row['num_edges']:,} edges" if row["num_edges"] else ""
+            of, weights = f"{row['src_name']}{carried}", ["", ""]
+        else:
+            of = f"{row['src_name']} {'→' if row['directed'] else '–'} {row['dst_name']}"
+            weights = ["" if row[key] is None else f"{row[key]:g}" for key in ("weight_before", "weight_after")]
+        table.add_row(str(row["id"]), row["kind"], escape(of), *weights)
+    return table
 
-    def name_class(label: int) -> str:
-        return escape(pair.class_names[label] if label < len(pair.class_names) else str(label))
 
-    for row in changes.head(limit).itertuples():
-        table.add_row(
-            escape(pair.name(row.node)), name_class(row.class_before), name_class(row.class_after),
-            f"{row.kl:.4f}", f"{row.num_paths:,}",
-        )  # fmt: skip
+def _moved_table(moved: Any, limit: int) -> Table:
+    table = Table("target", "class before", "after", "KL", "altered paths")
+    for row in _records(moved.head(limit)):
+        old, new = (str(row.get(f"{key}_name", row[key])) for key in ("class_before", "class_after"))
+        table.add_row(escape(row["name"]), escape(old), escape(new), f"{row['kl']:.4f}", f"{row['num_paths']:,}")
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -21,17 +22,20 @@ from .attribution import Attribution, attribute_paths, estimate_bytes, split_by_
 from .batches import BATCH_BYTES, cut_runs
 from .change import find_change
 from .choice import Choice, Question, choose_batch, choose_budgets
+from .difference import list_changes, snapshot_edges
 from .edges import replay_edges
-from .explanation import Explanation, with_names
+from .explanation import Caption, Explanation, with_caption
 from .moved import find_moved
+from .origin import RELEASE, Origin, digest_graph, digest_network
 from .pair import StoredPair, match_stored
 from .paths import count_paths, walk_paths
 from .readers import read_network, read_samples
-from .region import Region, cut_region, cut_rings, find_sight
+from .region import Region, cut_differing, cut_region, cut_rings, find_sight
 from .replay import replay_paths
 from .rerun import run_pair
 from .sample import dtype_of, sample_pair, to_data
 from .scan import Scan, Thresholds, run_aside, run_scan
+from .selection import DEFAULT_METHOD
 from .snapshot import align_snapshots, read_snapshot
 from .stored import StoredGraph
 
@@ -110,12 +114,42 @@ class Explainer:
         """Memory that explaining each node takes at most."""
         return estimate_bytes(self.change, self.num_paths)
 
-    def changes(self) -> pd.DataFrame:
+    @cached_property
+    def origin(self) -> Origin:
+        """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
+        stored = None if self._stored is None else (self._before, self._after)
+        before, after = stored or (self.change.before, self.change.after)
+        digests = {
+            "model": digest_network(self.change.network),
+            "before": digest_graph(before),
+            "after": digest_graph(after),
+        }
+        return Origin(RELEASE, digests)
+
+    def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
 
-        Largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
+        Columns: target, name, class_before, class_after (and their names where classes have any), kl, num_paths;
+        largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
         """
-        return find_moved(self.change, self.num_paths).drop(columns="row")
+        return find_moved(self.change, self.num_paths, self.node_names, self.class_names).drop(columns="row")
+
+    def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
+        """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
+
+        Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Where every edge
+        of both graphs has one back, the two directions are one change, unless `directed`. A node that comes or goes is
+        one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
+        this very call, ordered by kind, then by src and dst.
+        """
+        if self._stored is None:
+            snapshots, names = (self.change.before, self.change.after), self.node_names
+            graphs = [snapshot_edges(snapshot) for snapshot in snapshots]
+        else:
+            snapshots = cut_differing(self._stored)
+            names = {**self._stored.names(snapshots[0].node_ids), **self.node_names}
+            graphs = [side.pieces() for side in (self._stored.before, self._stored.after)]
+        return list_changes(snapshots, graphs, names, directed=directed, open_nodes=open_nodes)
 
     def attribute(self, target: int) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
@@ -129,7 +163,8 @@ class Explainer:
             for batch in self._batches(rows):
                 found = walk_paths(self.change, batch)
                 contributions = attribute_paths(self.change, found)
-                yield from split_by_target(self.change, found, contributions)
+                for one in split_by_target(self.change, found, contributions):
+                    yield replace(one, node_names=self.node_names, class_names=self.class_names)
                 del found, contributions  # before the next batch is walked
 
         return attribute()
@@ -138,7 +173,7 @@ class Explainer:
         self,
         target: int,
         budget: int = 10,
-        method: str = "convex",
+        method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
@@ -155,7 +190,7 @@ class Explainer:
         self,
         targets: Iterable[int],
         budget: int = 10,
-        method: str = "convex",
+        method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
@@ -173,7 +208,7 @@ class Explainer:
         self,
         out: str | Path | None = None,
         budget: int = 10,
-        method: str = "convex",
+        method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
@@ -210,8 +245,7 @@ class Explainer:
                     workers=workers,
                     engine=engine,
                     ray_address=ray_address,
-                    node_names=self.node_names,
-                    class_names=self.class_names,
+                    caption=Caption(self.origin, self.node_names, self.class_names),
                     report=lambda done, total: bar.update(task, completed=done, total=total),
                 )
 
@@ -221,7 +255,7 @@ class Explainer:
         self,
         target: int,
         budgets: Sequence[int],
-        method: str = "convex",
+        method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
@@ -271,7 +305,8 @@ class Explainer:
 
     def _named(self, choices: list[Choice]) -> list[Explanation]:
         explanations = [choice.to_explanation(self.change, self._after_data) for choice in choices]
-        return [with_names(explanation, self.node_names, self.class_names) for explanation in explanations]
+        caption = Caption(self.origin, self.node_names, self.class_names)
+        return [with_caption(explanation, caption) for explanation in explanations]
 
     def _walkable(self, targets: Iterable[int]) -> IntArray:
         """Rows of these targets, each checked to fit into the memory budget on its own."""
@@ -328,7 +363,7 @@ class Explainer:
             for node in wanted[~known & (wanted >= 0) & (wanted < self.num_nodes)][:1]:
                 raise ValueError(
                     f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
-                    "graphs); `changes()` lists those that it does."
+                    "graphs); `moved()` lists those that it does."
                 )
             for node in wanted[~known][:1]:
                 raise ValueError(f"Expected a target among the nodes 0 to {self.num_nodes - 1} (got {node}).")

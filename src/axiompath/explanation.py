@@ -15,7 +15,9 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explanation as PyGExplanation
 
 from .activations import FloatArray, IntArray
+from .labels import BIAS, name_class
 from .metrics import kl_divergence
+from .origin import Origin
 from .states import KINDS
 from .writing import write_text
 
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "axiompath.explanation"
-VERSION = 1
+VERSION = 2
+FIELDS_SINCE = {"origin": 2}  # field -> the version of the format that brought it; older files are read without
+
+# Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
+# is warned. Both are shares of a whole change; a quarter is far beyond what activations make of a good choice.
+DISAGREEMENT = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +63,7 @@ class Explanation:
     status: str
     node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
     class_names: tuple[str, ...] = ()
+    origin: Origin | None = None  # what it is of; None where 0.1 wrote it
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
 
     @property
@@ -65,13 +73,42 @@ class Explanation:
         whole = float(kl_divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
         return 1.0 - self.kl_residual / whole if whole > 0 else 1.0
 
+    @property
+    def network_share(self) -> float:
+        """Share of the way that the network itself goes with the chosen paths: 1 - fidelity_plus (added to `before`),
+        or 1 - fidelity_minus for necessity (undone in `after`); nan where nothing changed."""
+        return 1.0 - (self.fidelity_plus if self.objective == "sufficiency" else self.fidelity_minus)
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the sums explain much more of the change than the network itself makes of these paths."""
+        return len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
+
+    @property
+    def replayed(self) -> str:
+        """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
+        if len(self.paths) == 0 or np.isnan(self.network_share):
+            return ""
+        doing, goal = "with these paths added to `before`", "`after`"
+        if self.objective == "necessity":
+            doing, goal = "with these paths undone in `after`", "`before`"
+        share = f"{100 * self.network_share:.0f} %"
+        if not self.disagrees:
+            goes = f"goes {share} of the way to {goal}" if self.network_share > 0 else f"comes no nearer to {goal}"
+            return f"The network itself, run {doing}, {goes}."
+        goes = f"goes only {share} of the way to {goal}" if self.network_share > 0 else f"comes no nearer to {goal}"
+        return (
+            f"But the network itself, run {doing}, {goes}: "
+            "on their own they meet neurons that the other changes switch. Read them with care, or ask for more paths."
+        )
+
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number; `bias` for -1."""
-        return "bias" if node < 0 else self.node_names.get(int(node), str(int(node)))
+        return BIAS if node < 0 else self.node_names.get(int(node), str(int(node)))
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number."""
-        return self.class_names[label] if label < len(self.class_names) else str(label)
+        return name_class(label, self.class_names)
 
     @property
     def headline(self) -> str:
@@ -101,7 +138,7 @@ class Explanation:
         )
 
     def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, how much of it is explained, by which paths."""
+        """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
         if self.num_paths == 0 or len(self.paths) == 0:
             return self.verdict
         old, new = self.class_before, self.class_after
@@ -113,7 +150,8 @@ class Explanation:
         ]
         if len(self.paths) > limit:
             told.append(f"  and {len(self.paths) - limit:,} more")
-        return f"{self.verdict[:-1]} (in brackets, their shares of the logit of {toward}):\n" + "\n".join(told)
+        said = " ".join(part for part in (self.verdict, self.replayed) if part)
+        return f"{said}\nThe paths, and in brackets their shares of the logit of {toward}:\n" + "\n".join(told)
 
     def __str__(self) -> str:
         """The summary."""
@@ -132,12 +170,13 @@ class Explanation:
         """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ValueError(f"Expected a saved explanation (format {FORMAT!r}); got something else.")
-        if values.get("version") != VERSION:
+        version = values.get("version")
+        if not isinstance(version, int) or not 1 <= version <= VERSION:
             raise ValueError(
-                f"Expected version {VERSION} of the format (got {values.get('version')!r}); "
+                f"Expected version 1 to {VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
-        known = {item.name for item in fields(cls)} - {"graph"}
+        known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - {"graph"}
         missing, strange = known - set(values), set(values) - known - {"format", "version"}
         if missing or strange:
             raise ValueError(
@@ -206,11 +245,24 @@ class Explanation:
         )
 
 
-def with_names(explanation: Explanation, node_names: Mapping[int, str], class_names: tuple[str, ...]) -> Explanation:
-    """The same record with the names of the nodes that it mentions."""
+@dataclass(frozen=True, eq=False)
+class Caption:
+    """What is written on every record of one Explainer, beside its numbers."""
+
+    origin: Origin
+    node_names: Mapping[int, str] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.node_names.get(node, str(node))
+
+
+def with_caption(explanation: Explanation, caption: Caption) -> Explanation:
+    """The same record with the names of the nodes that it mentions, those of the classes, and what it is of."""
     mentioned = {explanation.target, *explanation.paths.ravel().tolist()}
-    names = {node: node_names[node] for node in sorted(mentioned) if node in node_names}
-    return replace(explanation, node_names=names, class_names=class_names)
+    names = {node: caption.node_names[node] for node in sorted(mentioned) if node in caption.node_names}
+    return replace(explanation, node_names=names, class_names=caption.class_names, origin=caption.origin)
 
 
 def write_json(path: str | Path, values: dict[str, Any]) -> None:
@@ -229,6 +281,8 @@ def read_json(path: str | Path) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, Origin):
+        return value.to_dict()
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     return list(value) if isinstance(value, tuple) else value
@@ -263,6 +317,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         method=str(values["method"]), objective=str(values["objective"]), status=str(values["status"]),
         node_names={int(node): str(name) for node, name in values["node_names"].items()},
         class_names=tuple(str(name) for name in values["class_names"]),
+        origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
     )  # fmt: skip
 
 

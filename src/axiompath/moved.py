@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,24 +10,30 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .change import Change
+from .labels import name_nodes, with_class_names
 from .metrics import kl_divergence
 
 
-def find_moved(change: Change, num_paths: NDArray[Any]) -> pd.DataFrame:
-    """Every node that an altered path reaches: row, node, classes, KL(after || before), number of altered paths.
+def find_moved(
+    change: Change, num_paths: NDArray[Any], node_names: Mapping[int, str], class_names: Sequence[str]
+) -> pd.DataFrame:
+    """Every node that an altered path reaches: row, target, name, classes, KL(after || before), altered paths.
 
-    Largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
+    Largest KL first. Where classes have names, `class_before_name` and `class_after_name` stand beside them. Nodes that
+    exist in one snapshot alone have no change of prediction and are left out.
     """
     rows = np.flatnonzero((num_paths > 0) & change.before.present & change.after.present)
     before, after = change.before_pass.logits[rows], change.after_pass.logits[rows]
     frame = pd.DataFrame(
         {
             "row": rows,
-            "node": change.before.node_ids[rows],
+            "target": change.before.node_ids[rows],
+            "name": name_nodes(change.before.node_ids[rows], node_names),
             "class_before": before.argmax(axis=1),
             "class_after": after.argmax(axis=1),
             "kl": kl_divergence(after, before),
             "num_paths": num_paths[rows],
         }
     )
-    return frame.sort_values("kl", ascending=False, kind="stable", ignore_index=True)
+    frame = frame.sort_values("kl", ascending=False, kind="stable", ignore_index=True)
+    return with_class_names(frame, class_names)

@@ -11,8 +11,9 @@ from rich.console import Console
 from .errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .explainer import Explainer
-    from .snapshot import Snapshot
     from .telling import Stories
 
 
@@ -38,14 +39,26 @@ class Graphs:
         self.numbers = {name: number for number, name in self.names.items()}
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
-    def differing(self) -> tuple[Snapshot, Snapshot]:
-        """Two aligned snapshots that hold all that differs: the whole graphs, or the differing part of stored ones."""
-        from .region import cut_rings
+    def changes(self, *, directed: bool) -> tuple[pd.DataFrame, dict[str, int]]:
+        """What happened to the graph, as `Explainer.changes` lists it; and how often, edges of new nodes included."""
+        from .difference import count_changes, list_changes, snapshot_edges
+        from .region import cut_differing
         from .snapshot import align_snapshots, read_snapshot
 
-        if self.stored is not None:
-            return cut_rings(self.stored, self.stored.touched | self.stored.altered, 0, 0)
-        return align_snapshots(read_snapshot(self.before, "before"), read_snapshot(self.after, "after"))
+        def look(*, open_nodes: bool) -> pd.DataFrame:
+            if self.stored is None:
+                graphs = [snapshot_edges(snapshot) for snapshot in snapshots]
+            else:
+                graphs = [side.pieces() for side in (self.stored.before, self.stored.after)]
+            return list_changes(snapshots, graphs, names, directed=directed, open_nodes=open_nodes)
+
+        if self.stored is None:
+            snapshots = align_snapshots(read_snapshot(self.before, "before"), read_snapshot(self.after, "after"))
+            names = self.names
+        else:
+            snapshots = cut_differing(self.stored)
+            names = self.stored.names(snapshots[0].node_ids)
+        return look(open_nodes=False), count_changes(look(open_nodes=True))
 
     def name(self, node: int) -> str:
         """The user's name of a node, else its number."""

@@ -50,6 +50,19 @@ class Side:
         weights = np.zeros(0) if self.graph.weights is None else np.asarray(self.graph.weights)
         return np.asarray(self.graph.indptr), np.asarray(self.graph.senders), weights
 
+    def pieces(self) -> Iterator[tuple[Any, Any, Any]]:
+        """All edges, a chunk at a time: senders, receivers and weights (None for none), as rows of this graph."""
+        indptr = np.asarray(self.graph.indptr)
+        for start, stop in row_ranges(self.graph.indptr):
+            edges = slice(indptr[start], indptr[stop])
+            receivers = np.repeat(np.arange(start, stop), np.diff(indptr[start : stop + 1]))
+            yield (
+                self.graph.senders[edges],
+                receivers,
+                None if self.graph.weights is None else self.graph.weights[edges],
+            )
+            release(self.graph.indptr, self.graph.senders, self.graph.weights)
+
 
 @dataclass(frozen=True, eq=False)
 class StoredPair:

@@ -7,7 +7,7 @@
     explanation = explainer(after.x, after.edge_index, index=17)
 
 PyG's masks lie between 0 and 1, so the edge mask is the size of what the chosen paths over an edge contribute to the
-predicted class, relative to the largest. The signed numbers are in `explanation.changes`, one Explanation a node.
+predicted class, relative to the largest. The signed numbers are in `explanation.explanations`, one Explanation a node.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 
 from .choice import Question
 from .explainer import Explainer
+from .selection import DEFAULT_METHOD
 
 
 class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
@@ -32,7 +33,7 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         self,
         before: Data,
         budget: int = 10,
-        method: str = "convex",
+        method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         memory: str | float = "2GB",
     ) -> None:
@@ -71,14 +72,14 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
             raise ValueError(f"Expected no argument of the model but edge_weight (got {', '.join(strange)}).")
         after = Data(x=x, edge_index=edge_index, **kwargs)
         explainer = Explainer(model, self.before, after, memory=self.memory)
-        targets = explainer.changes().node.tolist() if index is None else torch.as_tensor(index).reshape(-1).tolist()
+        targets = explainer.moved().target.tolist() if index is None else torch.as_tensor(index).reshape(-1).tolist()
         question = self.question
-        changes = list(
+        explanations = list(
             explainer.explain_many(targets, question.budget, question.method, question.objective, progress=False)
         )
         mask = torch.zeros(edge_index.shape[1])
-        for explanation in changes:
+        for explanation in explanations:
             mask += explanation.to_pyg().edge_mask.abs()
         explained = PyGExplanation(edge_mask=mask / mask.max() if bool(mask.any()) else mask)
-        explained.changes = changes
+        explained.explanations = explanations
         return explained

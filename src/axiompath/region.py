@@ -98,6 +98,11 @@ def find_reached(network: Network, pair: StoredPair) -> BoolArray:
     return differs
 
 
+def cut_differing(pair: StoredPair) -> tuple[Snapshot, Snapshot]:
+    """All that differs between two stored graphs: nodes, features and edges, with the nodes at both ends."""
+    return cut_rings(pair, pair.touched | pair.altered, 0, 0)
+
+
 def cut_rings(pair: StoredPair, start: BoolArray, depth: int, num_hops: int) -> tuple[Snapshot, Snapshot]:
     """The nodes `start` and those up to num_hops away, with the edges into nodes up to `depth` away, as Snapshots.
 

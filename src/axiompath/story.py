@@ -24,13 +24,16 @@ from scipy import special
 
 from .activations import BoolArray, FloatArray
 from .explanation import Explanation, read_json, write_json
+from .labels import class_columns, name_class, name_nodes, with_class_names
 from .metrics import kl_divergence
 from .narration import signed, tell_classes, tell_shares
+from .origin import Origin
 from .states import KINDS
 
 FORMAT = "axiompath.story"
-VERSION = 1
-FIELDS = ("target", "name", "snapshot_names", "class_names", "logits", "explanations", "notes")
+VERSION = 2  # 1, which 0.1 wrote, is read too: it lacks the last two fields
+FIELDS = ("target", "name", "snapshot_names", "class_names", "logits", "explanations", "notes", "method", "origin")
+NUM_FIELDS = {1: 7, 2: 9}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,8 @@ class Story:
     logits: FloatArray  # [S, num_classes]; nan where the snapshot does not have the node
     explanations: tuple[Explanation | None, ...]  # [S - 1]; None where a note says why not
     notes: tuple[str, ...]  # [S - 1]; empty where there is an explanation
+    method: str | None = None
+    origin: Origin | None = None  # digests of the model and of "snapshot 0", ...; None where 0.1 wrote it
 
     @property
     def num_steps(self) -> int:
@@ -128,20 +133,25 @@ class Story:
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number."""
-        return self.class_names[label] if label < len(self.class_names) else str(label)
+        return name_class(label, self.class_names)
 
     def step_name(self, step: int) -> str:
         """The two snapshots of a step."""
         return f"{self.snapshot_names[step]} to {self.snapshot_names[step + 1]}"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a step: snapshots, classes, KL, paths, and what each cause did to the logit that `view` names."""
+        """One row a step: snapshots, classes, KL, paths, and what each cause did to the logit that `view` names.
+
+        Where classes have names, these stand beside the numbers.
+        """
         _, weights = self.view
         rows = []
         for s, (e, note) in enumerate(zip(self.explanations, self.notes, strict=True)):
             shares = {kind: np.nan if e is None else float(e.causes[kind] @ weights) for kind in KINDS}
             rows.append(
                 {
+                    "target": self.target,
+                    "name": self.name,
                     "before": self.snapshot_names[s],
                     "after": self.snapshot_names[s + 1],
                     "class_before": self.classes[s],
@@ -156,7 +166,7 @@ class Story:
             )
         frame = pd.DataFrame(rows)
         whole = ["class_before", "class_after", "num_paths", "chosen"]
-        return frame.astype(dict.fromkeys(whole, "Int64"))
+        return with_class_names(frame.astype(dict.fromkeys(whole, "Int64")), self.class_names)
 
     def shares(self) -> pd.DataFrame:
         """One row a path that any step chose, with its contributions summed over the steps that chose it; those that
@@ -170,12 +180,20 @@ class Story:
             steps.setdefault(path, []).append(s)
         _, weights = self.view
         ranked = sorted(sums, key=lambda path: -abs(float(sums[path] @ weights)))
+        names = {node: name for _, _, e in chosen for node, name in e.node_names.items()}
+        columns = class_columns(len(weights), self.class_names)
         rows = [
-            {"path": path, "steps": tuple(steps[path])}
-            | {f"class_{k}": float(share) for k, share in enumerate(sums[path])}
+            {
+                "target": self.target,
+                "name": self.name,
+                "path": path,
+                "path_names": tuple(name_nodes(np.array(path), names)),
+                "steps": tuple(steps[path]),
+                **dict(zip(columns, sums[path].tolist(), strict=True)),
+            }
             for path in ranked
         ]
-        return pd.DataFrame(rows, columns=["path", "steps", *(f"class_{k}" for k in range(len(weights)))])
+        return pd.DataFrame(rows, columns=["target", "name", "path", "path_names", "steps", *columns])
 
     @property
     def headline(self) -> str:
@@ -224,6 +242,8 @@ class Story:
             "logits": [row.tolist() if here else None for row, here in zip(self.logits, self.present, strict=True)],
             "explanations": [None if e is None else e.to_dict() for e in self.explanations],
             "notes": list(self.notes),
+            "method": self.method,
+            "origin": None if self.origin is None else self.origin.to_dict(),
         }
 
     @classmethod
@@ -231,13 +251,15 @@ class Story:
         """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ValueError(f"Expected a saved story (format {FORMAT!r}); got something else.")
-        if values.get("version") != VERSION:
+        version = values.get("version")
+        if version not in NUM_FIELDS:
             raise ValueError(
-                f"Expected version {VERSION} of the format (got {values.get('version')!r}); "
+                f"Expected version 1 to {VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
-        if set(values) != {"format", "version", *FIELDS}:
-            raise ValueError(f"Expected the fields {', '.join(FIELDS)} of a story (got {', '.join(values)}).")
+        fields = FIELDS[: NUM_FIELDS[version]]
+        if set(values) != {"format", "version", *fields}:
+            raise ValueError(f"Expected the fields {', '.join(fields)} of a story (got {', '.join(values)}).")
         try:
             return _rebuild(cls, values)
         except (TypeError, KeyError, AttributeError) as error:
@@ -290,4 +312,6 @@ def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
         logits=logits,
         explanations=tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"]),
         notes=tuple(str(note) for note in values["notes"]),
+        method=values.get("method"),
+        origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
     )

@@ -16,11 +16,13 @@ from rich.progress import Progress
 
 from .activations import FloatArray, IntArray
 from .choice import Question
-from .difference import ADDED, REMOVED, REWEIGHTED, find_difference
+from .difference import count_changes
 from .explainer import Explainer
 from .explanation import Explanation
 from .metrics import kl_divergence
 from .network import Network, run_network
+from .origin import RELEASE, Origin
+from .selection import DEFAULT_METHOD
 from .snapshot import Snapshot, read_snapshot
 from .story import Story
 
@@ -40,7 +42,7 @@ class Step:
     nodes_added: int
     nodes_removed: int
     features_changed: int
-    edges_added: int  # each direction counts
+    edges_added: int  # both directions are one where the graphs are symmetric; those of nodes that come or go count
     edges_removed: int
     edges_reweighted: int
     reached: int  # nodes that an altered path reaches
@@ -73,7 +75,7 @@ def tell_stories(
     snapshots: Sequence[Any],
     targets: Iterable[int] | None = None,
     budget: int = 10,
-    method: str = "exact",
+    method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
     *,
     top: int = NUM_STORIES,
@@ -103,12 +105,14 @@ def tell_stories(
     called = explainer.node_names
     steps: list[Step] = []
     answers: list[dict[int, Explanation | str]] = []
+    digests = {"model": explainer.origin.digests["model"], "snapshot 0": explainer.origin.digests["before"]}
     logits = np.full((len(wanted), len(snapshots), explainer.change.network.num_classes), np.nan)
     with Progress(console=progress or Console(quiet=True), transient=True) as bar:
         task = bar.add_task("Explaining", total=len(wanted) * (len(snapshots) - 1))
         for s in range(len(snapshots) - 1):
             explainer = explainer if s == 0 else open_step(s)
             steps.append(_count_step(explainer, names[s], names[s + 1]))
+            digests[f"snapshot {s + 1}"] = explainer.origin.digests["after"]
             _read_logits(explainer, wanted, logits[:, s : s + 2])
             here = [t for t, known in zip(wanted, ~np.isnan(logits[:, s : s + 2, 0]).any(axis=1), strict=True) if known]
             answers.append({})
@@ -128,6 +132,8 @@ def tell_stories(
                 rows,
                 tuple(answer if isinstance(answer, Explanation) else None for answer in told),
                 tuple(answer if isinstance(answer, str) else "" for answer in told),
+                method,
+                Origin(RELEASE, digests),
             )
         )
     return Stories(tuple(steps), tuple(stories))
@@ -206,21 +212,15 @@ def _rank(network: Network, snapshots: Sequence[Any], ids: list[IntArray], top: 
 
 
 def _count_step(explainer: Explainer, before: str, after: str) -> Step:
-    changes, snapshots = explainer.changes(), (explainer.change.before, explainer.change.after)
-    difference = find_difference(*snapshots)
+    moved, snapshots = explainer.moved(), (explainer.change.before, explainer.change.after)
     return Step(
         before=before,
         after=after,
         num_nodes=int((snapshots[0].present & snapshots[1].present).sum()),
-        nodes_added=len(difference.nodes_added),
-        nodes_removed=len(difference.nodes_removed),
-        features_changed=len(difference.features_changed),
-        edges_added=difference.count(ADDED),
-        edges_removed=difference.count(REMOVED),
-        edges_reweighted=difference.count(REWEIGHTED),
-        reached=len(changes),
-        flipped=int((changes.class_before != changes.class_after).sum()),
-        num_paths=int(changes.num_paths.sum()),
+        **count_changes(explainer.changes(open_nodes=True)),
+        reached=len(moved),
+        flipped=int((moved.class_before != moved.class_after).sum()),
+        num_paths=int(moved.num_paths.sum()),
     )
 
 

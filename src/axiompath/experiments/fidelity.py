@@ -91,10 +91,10 @@ def compare_methods(
     A target that would not fit into the memory budget is skipped. With `max_targets`, a random sample of the others.
     """
     explainer = Explainer(model, before, after, memory=memory)
-    changes = explainer.changes()
-    moved = changes[changes.class_before != changes.class_after]
+    moved = explainer.moved()
+    moved = moved[moved.class_before != moved.class_after]
     wanted = moved[moved.num_paths > FEWEST_PATHS]
-    targets = np.sort(wanted.node.to_numpy())
+    targets = np.sort(wanted.target.to_numpy())
     fits = explainer.num_bytes[targets] <= explainer.memory
     sampled = targets[fits]
     if max_targets is not None and len(sampled) > max_targets:

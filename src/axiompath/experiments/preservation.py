@@ -39,7 +39,7 @@ def run_preservation(
                     after = datasets.evolve(before, added=added, removed=removed, seed=repeat)
                     start = time.perf_counter()
                     explainer = Explainer(random_sum_gnn(widths, seed=repeat), before, after, memory=memory)
-                    targets = explainer.changes().node
+                    targets = explainer.moved().target
                     found = [(a.residual, len(a.paths)) for a in explainer.attribute_many(targets)]
                     errors, num_paths = np.array(found).reshape(-1, 2).T
                     yield {

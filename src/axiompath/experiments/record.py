@@ -9,10 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..origin import RELEASE
 from ..threads import num_cores
 from ..writing import write_text
 
-PACKAGES = ("axiompath", "torch", "torch_geometric", "numpy", "scipy", "numba", "pandas", "pyarrow")
+PACKAGES = ("torch", "torch_geometric", "numpy", "scipy", "numba", "pandas", "pyarrow")
 
 
 def describe_machine() -> dict[str, Any]:
@@ -24,7 +25,11 @@ def write_record(path: Path, facts: Mapping[str, Any]) -> None:
     """The facts of a run, with versions and machine; the file appears when it is whole."""
     whole = {
         **facts,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": {
+            "python": platform.python_version(),
+            "axiompath": RELEASE,
+            **{name: version(name) for name in PACKAGES},
+        },
         "machine": describe_machine(),
     }
     write_text(path, json.dumps(whole, indent=1))

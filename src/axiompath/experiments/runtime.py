@@ -54,10 +54,10 @@ def run_runtime(
     added, removed = EVOLUTIONS[evolution]
     after = datasets.evolve(before, added=added, removed=removed, seed=repeat)
     explainer = Explainer(model, before, after, memory=memory)
-    changes = explainer.changes()
-    changes = changes[(changes.class_before != changes.class_after) & (changes.num_paths > FEWEST_PATHS)]
-    changes = changes[explainer.num_bytes[changes.node] <= explainer.memory].sort_values("num_paths")
-    targets = changes.node.to_numpy()
+    moved = explainer.moved()
+    moved = moved[(moved.class_before != moved.class_after) & (moved.num_paths > FEWEST_PATHS)]
+    moved = moved[explainer.num_bytes[moved.target] <= explainer.memory].sort_values("num_paths")
+    targets = moved.target.to_numpy()
     asked = set(np.linspace(0, len(targets) - 1, min(sample, len(targets))).astype(int)) if can_compare() else set()
     rows = []
     for i, target in enumerate(targets[:1].tolist() + targets.tolist(), start=-1):

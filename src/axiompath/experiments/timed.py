@@ -100,11 +100,11 @@ def pick_example(
     best: tuple[int, Explanation] | None = None
     for i, (before, after) in enumerate(pairwise(snapshots)):
         explainer = Explainer(model, before, after)
-        changes = explainer.changes()
-        moved = changes[(changes.class_before != changes.class_after) & (changes.num_paths > FEWEST_PATHS)]
+        moved = explainer.moved()
+        moved = moved[(moved.class_before != moved.class_after) & (moved.num_paths > FEWEST_PATHS)]
         short = moved[moved.num_paths < EASY_PATHS]
         moved = (short if len(short) else moved).head(CANDIDATES)
-        for found in explainer.explain_many(moved.node, EXAMPLE_BUDGET, "exact", progress=False):
+        for found in explainer.explain_many(moved.target, EXAMPLE_BUDGET, "exact", progress=False):
             if best is None or found.explained > best[1].explained:
                 best = (i, found)
     if best is None:

@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.progress import track
 
 from ..attribution import Attribution
-from ..difference import find_difference
+from ..difference import count_changes
 from ..explainer import Explainer
 from ..explanation import Explanation
+from ..selection import DEFAULT_METHOD
 from ..writing import write_text
 from .movers import find_movers
-from .page import describe_changes, describe_difference, describe_movers, describe_target
+from .page import describe_moved, describe_movers, describe_target
 
 BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 NUM_TARGETS = 20
@@ -37,7 +38,7 @@ def build_report(
     targets: Iterable[int] | None = None,
     budgets: Sequence[int] = BUDGETS,
     *,
-    method: str = "exact",
+    method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
     title: str = "Why the predictions changed",
     progress: Console | None = None,
@@ -47,8 +48,8 @@ def build_report(
     Without targets, the twenty whose distribution moved the most. A target too large for the memory budget is named
     on the page and left out. Give a rich Console as `progress` to see a bar there.
     """
-    changes = explainer.changes()
-    wanted = list(dict.fromkeys(changes.node.head(NUM_TARGETS).tolist() if targets is None else targets))
+    moved = explainer.moved()
+    wanted = list(dict.fromkeys(moved.target.head(NUM_TARGETS).tolist() if targets is None else targets))
     pages, left_out = [], []
     for target in _watched(wanted, "Explaining", len(wanted), progress):
         try:
@@ -58,12 +59,12 @@ def build_report(
             continue
         pages.append(describe_target(frontier))
     shown = [page["target"] for page in pages]
-    difference = find_difference(explainer.change.before, explainer.change.after)
-    movers = find_movers(difference, _attributions(explainer, shown, progress))
+    changes = explainer.changes(open_nodes=True)
+    movers = find_movers(changes, _attributions(explainer, shown, progress))
     names = explainer.node_names
     overview = {
-        "changes": describe_changes(changes, names, shown),
-        "difference": describe_difference(difference),
+        "moved": describe_moved(moved, shown),
+        "changes": count_changes(changes),
         "movers": describe_movers(movers, names),
         "num_nodes": explainer.num_shared_nodes,
         "left_out": left_out,

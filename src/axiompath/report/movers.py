@@ -1,4 +1,4 @@
-"""Attributions + Difference -> Movers: the changed edges that moved the most predictions.
+"""Attributions + changes -> Movers: the changed edges that moved the most predictions.
 
 The altered paths of a target that run over a changed edge have a sum s, a share of every logit's change. Without them
 the additive model gives softmax(z_after - s); the probability that the edge moved is half the L1 distance between that
@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
-from ..activations import FloatArray, IntArray
+from ..activations import BoolArray, FloatArray, IntArray
 from ..attribution import Attribution
-from ..difference import Difference
+from ..difference import EDGE_CHANGES
 
 # A prediction counts as moved by an edge from a tenth of a percent on.
 MOVED = 1e-3
@@ -25,23 +26,30 @@ MOVED = 1e-3
 class Movers:
     """Changed edges, those that moved most probability first."""
 
-    edges: IntArray  # [num, 2]: sender, receiver
-    changes: tuple[str, ...]  # [num]
+    edges: IntArray  # [num, 2]: src, dst; both directions are one where `directed` is false
+    directed: BoolArray  # [num]
+    changes: tuple[str, ...]  # [num]: edge added, edge removed or edge reweighted
     moved: FloatArray  # [num]: probability moved, summed over targets
     num_targets: IntArray  # [num]: targets of which it moved at least 0.001
     top_target: IntArray  # [num]: the target it moved the most
 
 
-def find_movers(difference: Difference, found: Iterable[tuple[Attribution, FloatArray]]) -> Movers:
-    """Rank changed edges by what they did to these targets, each given with its logits on `after`."""
-    edges = difference.edges
+def find_movers(changes: pd.DataFrame, found: Iterable[tuple[Attribution, FloatArray]]) -> Movers:
+    """Rank changed edges by what they did to these targets, each given with its logits on `after`.
+
+    `changes` are those of the graph, with open nodes; parallel edges are taken together.
+    """
+    rows = changes[changes.kind.isin(EDGE_CHANGES)].drop_duplicates(["src", "dst"])
+    edges, directed = rows[["src", "dst"]].to_numpy(dtype=np.int64), rows.directed.to_numpy(dtype=np.bool_)
     width = int(edges.max(initial=0)) + 2
-    keys = edges[:, 0] * width + edges[:, 1]
+    there, back = edges[:, 0] * width + edges[:, 1], edges[:, 1] * width + edges[:, 0]
+    keys = np.concatenate([there, back[~directed]])
+    owner = np.concatenate([np.arange(len(edges)), np.flatnonzero(~directed)])
     order = np.argsort(keys, kind="stable")
-    moved, count = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
-    most, top = np.zeros(len(keys)), np.full(len(keys), -1, dtype=np.int64)
+    moved, count = np.zeros(len(edges)), np.zeros(len(edges), dtype=np.int64)
+    most, top = np.zeros(len(edges)), np.full(len(edges), -1, dtype=np.int64)
     for attribution, logits in found:
-        touched, shares = _share_of_edges(attribution, keys, order, width)
+        touched, shares = _share_of_edges(attribution, keys, owner, order, width)
         without = special.softmax(logits - shares, axis=1)
         mass = 0.5 * np.abs(without - special.softmax(logits)).sum(axis=1)
         moved[touched] += mass
@@ -51,12 +59,12 @@ def find_movers(difference: Difference, found: Iterable[tuple[Attribution, Float
     ranked = np.argsort(-moved, kind="stable")
     ranked = ranked[moved[ranked] > 0]
     return Movers(
-        edges[ranked], tuple(difference.changes[i] for i in ranked), moved[ranked], count[ranked], top[ranked]
+        edges[ranked], directed[ranked], tuple(rows.kind.iloc[ranked]), moved[ranked], count[ranked], top[ranked]
     )
 
 
 def _share_of_edges(
-    attribution: Attribution, keys: IntArray, order: IntArray, width: int
+    attribution: Attribution, keys: IntArray, owner: IntArray, order: IntArray, width: int
 ) -> tuple[IntArray, FloatArray]:
     """Changed edges that paths of this target run over, and the sum of those paths' contributions."""
     if len(keys) == 0:
@@ -68,7 +76,7 @@ def _share_of_edges(
         step = np.where(small, u * width + v, -1)
         place = order[np.minimum(np.searchsorted(keys, step, sorter=order), len(keys) - 1)]
         rows = np.flatnonzero(keys[place] == step)
-        pairs.append(np.stack([place[rows], rows], axis=1))
+        pairs.append(np.stack([owner[place[rows]], rows], axis=1))
     edge, path = np.unique(np.concatenate(pairs), axis=0).T  # a path may run over an edge twice
     touched, where = np.unique(edge, return_inverse=True)
     shares = np.zeros((len(touched), attribution.contributions.shape[1]))

@@ -3,9 +3,9 @@
 (() => {
   const { $, count, el, fact, fillViews, go, index, load, makeTable, plain, setHash, showPage, start } = report;
   const openers = new Map(index.targets.map((target, i) => [target.target, i]));
-  let changesTable = null;
+  let movedTable = null;
   const drawOverview = () => {
-    const o = index.overview, d = o.difference, c = o.changes;
+    const o = index.overview, d = o.changes, c = o.moved;
     const facts = [
       fact("edges added", count(d.edges_added)), fact("edges removed", count(d.edges_removed)),
       ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
@@ -20,14 +20,14 @@
       $("left-out").textContent = "Left out: " + o.left_out.join(" ");
     }
     const className = (k) => index.classes[k] ?? String(k);
-    const rows = c.node.map((node, i) => ({
-      node, name: c.name[i], before: className(c.class_before[i]), after: className(c.class_after[i]),
+    const rows = c.target.map((target, i) => ({
+      target, name: c.name[i], before: className(c.class_before[i]), after: className(c.class_after[i]),
       flipped: c.class_before[i] !== c.class_after[i], kl: c.kl[i], paths: c.num_paths[i],
     }));
     const most = Math.max(...rows.map((row) => row.kl), 1e-300);
-    changesTable = makeTable("changes", [
-      { key: "name", label: "Node", value: (r) => r.name, show: (r) => openers.has(r.node)
-        ? el("button", { type: "button", class: "link", onclick: () => go(openers.get(r.node)) }, r.name) : r.name },
+    movedTable = makeTable("moved", [
+      { key: "name", label: "Node", value: (r) => r.name, show: (r) => openers.has(r.target)
+        ? el("button", { type: "button", class: "link", onclick: () => go(openers.get(r.target)) }, r.name) : r.name },
       { key: "before", label: "Class before", value: (r) => r.before, show: (r) => r.before },
       { key: "after", label: "Class after", value: (r) => r.after,
         show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
@@ -36,15 +36,16 @@
         `height:9px;border-radius:3px;background:#7fb2dd;min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
       { key: "paths", label: "Altered paths", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
     ], {
-      rows, sort: { key: "kl", down: true }, more: "more-changes", text: (r) => `${r.name} ${r.node}`,
+      rows, sort: { key: "kl", down: true }, more: "more-moved", text: (r) => `${r.name} ${r.target}`,
       after: (matching) => {
         const listed = c.total > rows.length ? ` The ${count(rows.length)} that moved the most are listed.` : "";
-        $("changes-note").textContent = `${count(matching)} of ${count(c.total)} nodes; KL(after ‖ before) says how far `
+        $("moved-note").textContent = `${count(matching)} of ${count(c.total)} nodes; KL(after ‖ before) says how far `
           + `the distribution moved. Nodes with a link are explained in this file.` + listed;
       },
     });
+    const ends = (r) => r.edge.join(r.directed ? " → " : " – ");
     makeTable("movers", [
-      { key: "edge", label: "Edge", value: (r) => r.edge.join(" → "), show: (r) => r.edge.join(" → ") },
+      { key: "edge", label: "Edge", value: ends, show: ends },
       { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
       { key: "moved", label: "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
       { key: "targets", label: "Nodes moved", number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
@@ -63,6 +64,6 @@
       showPage(i);
     },
     sideNote: ({ class_before: b, class_after: a }) => (a === b ? "" : `${index.classes[b]} → ${index.classes[a]}`),
-    filter: (query) => changesTable.filter(query),
+    filter: (query) => movedTable.filter(query),
   });
 })();

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from ..activations import FloatArray
-from ..difference import Difference
 from ..explanation import Explanation
 from ..metrics import kl_divergence
 from .movers import Movers
@@ -54,6 +53,8 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
                 "explained": number(e.explained),
                 "fidelity_minus": number(e.fidelity_minus),
                 "fidelity_plus": number(e.fidelity_plus),
+                "replayed": e.replayed,
+                "disagrees": bool(e.disagrees),
                 "status": e.status,
             }
         )
@@ -80,31 +81,20 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
     }
 
 
-def describe_changes(changes: pd.DataFrame, node_names: dict[int, str], shown: Iterable[int]) -> dict[str, Any]:
+def describe_moved(moved: pd.DataFrame, shown: Iterable[int]) -> dict[str, Any]:
     """The table of all nodes whose prediction moved; those that have a section of their own are always in it."""
-    kept = changes.head(MAX_ROWS)
-    later = changes.iloc[MAX_ROWS:]
-    kept = pd.concat([kept, later[later.node.isin(list(shown))]]) if len(later) else kept
-    nodes = [int(node) for node in kept.node]
+    kept = moved.head(MAX_ROWS)
+    later = moved.iloc[MAX_ROWS:]
+    kept = pd.concat([kept, later[later.target.isin(list(shown))]]) if len(later) else kept
     return {
-        "total": len(changes),
-        "flipped": int((changes.class_before != changes.class_after).sum()),
-        "node": nodes,
-        "name": [node_names.get(node, str(node)) for node in nodes],
+        "total": len(moved),
+        "flipped": int((moved.class_before != moved.class_after).sum()),
+        "target": [int(node) for node in kept.target],
+        "name": [str(name) for name in kept.name],
         "class_before": [int(label) for label in kept.class_before],
         "class_after": [int(label) for label in kept.class_after],
         "kl": rounded(kept.kl.to_numpy()),
         "num_paths": [int(count) for count in kept.num_paths],
-    }
-
-
-def describe_difference(difference: Difference) -> dict[str, int]:
-    """How many nodes and edges differ between the two graphs."""
-    return {
-        "nodes_added": len(difference.nodes_added),
-        "nodes_removed": len(difference.nodes_removed),
-        "features_changed": len(difference.features_changed),
-        **{f"edges_{change}": difference.count(change) for change in ("added", "removed", "reweighted")},
     }
 
 
@@ -113,6 +103,7 @@ def describe_movers(movers: Movers, node_names: dict[int, str]) -> list[dict[str
     return [
         {
             "edge": [node_names.get(int(node), str(int(node))) for node in movers.edges[i]],
+            "directed": bool(movers.directed[i]),
             "change": movers.changes[i],
             "moved": number(movers.moved[i]),
             "targets": int(movers.num_targets[i]),

@@ -449,7 +449,8 @@ const report = (() => {
     $("headline").textContent = `${page.name === String(page.target) ? "Node " : ""}${page.name} ${what}`;
     $("sentence").textContent = page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
       ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
-      : `${count(choice.chosen.length)} of ${count(page.num_paths)} altered paths explain ${percent(choice.explained)} of the change.`;
+      : `${count(choice.chosen.length)} of ${count(page.num_paths)} altered paths explain ${percent(choice.explained)} of the change. ${choice.replayed}`;
+    $("sentence").classList.toggle("warned", choice.disagrees);
     const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
     $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths sum to `
       + `the change of every logit to ${plain(page.completeness, 12) === "0.000000000000" ? "rounding" : page.completeness.toExponential(0)}. Solver: ${choice.status}`;

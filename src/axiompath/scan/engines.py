@@ -162,7 +162,7 @@ class _Pool:
             if answer is None:
                 answer = self.load.lost(place)
             found.append(answer)
-        write_part(self.load.file_of(part), found, self.load.digest, len(found))
+        write_part(self.load.file_of(part), found, self.load.digest, len(found), self.load.caption.origin)
 
 
 def _work(load: Workload, pipe: connection.Connection, inherited: list[Any]) -> None:

@@ -26,7 +26,7 @@ from .parts import is_whole, write_whole
 from .plan import Plan
 
 FORMAT = "axiompath.scan"
-VERSION = 1
+VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS, LOCK = "manifest.json", "moved.parquet", "too_large.parquet", "parts", ".lock"
 
 
@@ -119,6 +119,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "scan": plan.digest,
+        "origin": plan.origin.to_dict(),
         "question": {**asdict(plan.question), "budget": int(plan.question.budget)},
         "thresholds": asdict(plan.thresholds),
         "num_moved": len(plan.moved),
@@ -138,9 +139,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).") from error
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
-    if held.get("version") != VERSION:
+    if held.get("version") not in range(1, VERSION + 1):
         raise InputError(
-            f"Expected version {VERSION} of a scan in {folder} (got {held.get('version')!r}); run the scan again."
+            f"Expected version 1 to {VERSION} of a scan in {folder} (got {held.get('version')!r}); run the scan again."
         )
     return held
 

@@ -1,13 +1,13 @@
 """Explanations -> one Parquet file, whole or not there at all; and back.
 
-A row is a target. One that failed has its reason in `problem` and nothing else. Files are written under a name of their
-own, pushed to the disk and renamed; the same rows always give the same bytes.
+A row is a target. One that failed has its name, its reason in `problem` and nothing else. Files are written under a
+name of their own, pushed to the disk and renamed; the same rows always give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError
 from ..explanation import FORMAT, VERSION, Explanation
+from ..labels import name_class
+from ..origin import Origin
 from ..states import KINDS
 from ..writing import whole_file
 
@@ -28,9 +30,12 @@ GROUP = 100  # rows held in memory at a time; a number of the format: it decides
 VECTOR, LABELS = pa.list_(pa.float64()), pa.list_(pa.string())
 COLUMNS: dict[str, pa.DataType] = {
     "target": pa.int64(),
+    "name": pa.string(),
     "problem": pa.string(),
     "class_before": pa.int64(),
+    "class_before_name": pa.string(),
     "class_after": pa.int64(),
+    "class_after_name": pa.string(),
     "kl": pa.float64(),
     "num_paths": pa.int64(),
     "kl_residual": pa.float64(),
@@ -56,6 +61,7 @@ COLUMNS: dict[str, pa.DataType] = {
     "class_names": LABELS,
 }
 SCHEMA = pa.schema(list(COLUMNS.items()))
+BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
 
 
 @dataclass(frozen=True)
@@ -63,12 +69,16 @@ class Failure:
     """A target that could not be explained."""
 
     target: int
+    name: str
     problem: str
 
 
-def write_part(path: Path, found: Iterable[Explanation | Failure], digest: str, num_targets: int) -> None:
+def write_part(
+    path: Path, found: Iterable[Explanation | Failure], digest: str, num_targets: int, origin: Origin
+) -> None:
     """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
-    notes = {NOTES: json.dumps({"scan": digest, "targets": num_targets}).encode()}
+    told = {"scan": digest, "targets": num_targets, "origin": origin.to_dict()}
+    notes = {NOTES: json.dumps(told, sort_keys=True).encode()}
     schema = SCHEMA.with_metadata(notes)
     rows = iter(found)
     with whole_file(path) as stream, pq.ParquetWriter(stream, schema) as writer:
@@ -86,38 +96,67 @@ def write_whole(path: Path, table: pa.Table) -> None:
 def is_whole(path: Path, digest: str, num_targets: int) -> bool:
     """Whether the file is this scan's, with all its rows."""
     try:
-        notes = json.loads((pq.read_schema(path).metadata or {}).get(NOTES, b"{}"))
+        notes = _read_notes(pq.read_schema(path))
     except (OSError, pa.ArrowException, ValueError):
         return False
-    return bool(notes == {"scan": digest, "targets": num_targets})
+    return notes.get("scan") == digest and notes.get("targets") == num_targets
+
+
+def read_columns(path: Path, names: list[str]) -> pa.Table:
+    """Some columns of a part; those that 0.1 did not write, which are names, are found in its maps of names."""
+    held = pq.read_schema(path).names
+    table = pq.read_table(path, columns=[name for name in names if name in held])
+    missing = [name for name in names if name not in held]
+    if missing:
+        sources = pq.read_table(path, columns=["target", "class_before", "class_after", "node_names", "class_names"])
+        rows = [_beside(row) for row in sources.to_pylist(maps_as_pydicts="strict")]
+        for name in missing:
+            table = table.append_column(name, pa.array([row[name] for row in rows], type=COLUMNS[name]))
+    return table.select(names)
 
 
 def read_part(path: Path) -> Iterator[Explanation | Failure]:
     """The rows again, in order."""
     try:
         file = pq.ParquetFile(path)
-        if [field.name for field in file.schema_arrow] != list(COLUMNS):
+        held = [field.name for field in file.schema_arrow]
+        if [name for name in held if name not in BESIDE] != [name for name in COLUMNS if name not in BESIDE]:
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
+        origin = _read_notes(file.schema_arrow).get("origin")
         for batch in file.iter_batches(batch_size=256):
             for row in batch.to_pylist(maps_as_pydicts="strict"):
-                yield _from_row(row)
+                yield _from_row(row, origin)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"Expected a whole part of a scan at {path} (it is cut short or damaged).") from error
 
 
+def _read_notes(schema: pa.Schema) -> dict[str, Any]:
+    notes = json.loads((schema.metadata or {}).get(NOTES, b"{}"))
+    return notes if isinstance(notes, dict) else {}
+
+
 def _to_row(item: Explanation | Failure) -> dict[str, Any]:
     if isinstance(item, Failure):
-        return {"target": item.target, "problem": item.problem}
+        return {"target": item.target, "name": item.name, "problem": item.problem}
     row = {}
     for field in fields(item):
         value = getattr(item, field.name)
         if field.name in COLUMNS:
             row[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return row
+    return {**row, **_beside(row)}
 
 
-def _from_row(row: dict[str, Any]) -> Explanation | Failure:
-    problem = row.pop("problem")
+def _beside(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """The names of a row's target and classes; no names of classes where they have none, or where it failed."""
+    classes = row["class_names"] or ()
+    old, new = (name_class(row[key], classes) if classes else None for key in ("class_before", "class_after"))
+    name = (row["node_names"] or {}).get(row["target"], str(row["target"]))
+    return {"name": name, "class_before_name": old, "class_after_name": new}
+
+
+def _from_row(row: dict[str, Any], origin: dict[str, Any] | None) -> Explanation | Failure:
+    problem, name = row.pop("problem"), row.get("name")
     if problem is not None:
-        return Failure(row["target"], problem)
-    return Explanation.from_dict({"format": FORMAT, "version": VERSION, **row})
+        return Failure(row["target"], str(row["target"]) if name is None else name, problem)
+    held = {key: value for key, value in row.items() if key not in BESIDE}
+    return Explanation.from_dict({"format": FORMAT, "version": VERSION, **held, "origin": origin})

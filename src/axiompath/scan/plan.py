@@ -7,10 +7,8 @@ engine or memory, so that every run of the same scan writes the same parts.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,9 @@ from ..activations import FloatArray, IntArray
 from ..batches import cut_runs
 from ..change import Change
 from ..choice import Question
+from ..explanation import Caption
 from ..moved import find_moved
+from ..origin import Origin, digest_of
 from ..rivals.gnnlrp import BLOCK_BYTES
 from ..streaming import cut_pieces, pool_bytes
 
@@ -54,14 +54,15 @@ class Plan:
 
     question: Question
     thresholds: Thresholds
-    moved: pd.DataFrame  # every node that an altered path reaches, see `Explainer.changes`
+    moved: pd.DataFrame  # every node that an altered path reaches, see `Explainer.moved`
     targets: IntArray  # [num_targets]: rows of the aligned snapshots
     sizes: FloatArray  # [num_targets]: bytes to walk and choose, an upper bound
     costs: FloatArray  # [num_targets]: in paths
     indptr: IntArray  # [num_parts + 1]
-    too_large: pd.DataFrame  # node, num_paths, bytes: what the budget does not hold, even a piece at a time
+    too_large: pd.DataFrame  # target, name, num_paths, bytes: what the budget does not hold, even a piece at a time
     pieces: dict[int, IntArray]  # place of a target that is streamed -> bounds of its pieces
     digest: str  # of everything that decides a byte of the output
+    origin: Origin
 
     @property
     def num_parts(self) -> int:
@@ -84,14 +85,11 @@ def make_plan(
     question: Question,
     thresholds: Thresholds,
     memory: float,
-    names: Any = (),
+    caption: Caption,
 ) -> Plan:
-    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory of a worker.
-
-    `names` is what else is written into the output.
-    """
+    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory of a worker."""
     sizes = num_bytes + _bytes_beside(change, question)
-    moved = find_moved(change, num_paths)
+    moved = find_moved(change, num_paths, caption.node_names, caption.class_names)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
     pieces = _cut_large(change, question, rows, sizes, memory)
@@ -102,7 +100,12 @@ def make_plan(
     targets = rows[fits]
     costs = TARGET_COST + num_paths[targets].astype(np.float64)
     too_large = pd.DataFrame(
-        {"node": admitted.node[~fits], "num_paths": _as_counts(num_paths[rows[~fits]]), "bytes": sizes[rows[~fits]]}
+        {
+            "target": admitted.target[~fits],
+            "name": admitted.name[~fits].astype(object),
+            "num_paths": _as_counts(num_paths[rows[~fits]]),
+            "bytes": sizes[rows[~fits]],
+        }
     )
     return Plan(
         question,
@@ -114,7 +117,13 @@ def make_plan(
         cut_parts(costs),
         too_large.reset_index(drop=True),
         {int(i): pieces[row][0] for i, row in enumerate(targets.tolist()) if row in pieces},
-        _digest(change, targets, [asdict(question), asdict(thresholds), sorted(pieces), names]),
+        _digest(
+            change,
+            targets,
+            caption,
+            [asdict(question), asdict(thresholds), sorted(pieces)],
+        ),
+        caption.origin,
     )
 
 
@@ -150,31 +159,15 @@ def _as_counts(counts: NDArray[Any]) -> NDArray[Any]:
     return counts.astype(np.float64 if counts.dtype == object else np.int64)
 
 
-def _digest(change: Change, targets: IntArray, settings: list[Any]) -> str:
-    """What decides the output: the question, the targets, the weights, the coefficients, the messages, the logits."""
-    found = hashlib.blake2b(digest_size=16)
+def _digest(change: Change, targets: IntArray, caption: Caption, settings: list[Any]) -> str:
+    """What decides the output: question, targets, names, model, graphs, coefficients, messages, logits."""
     # Another release may round or choose otherwise, and parts of two must not be mixed.
-    constants = [version("axiompath"), PART_TARGETS, PART_COST, TARGET_COST]
-    found.update(json.dumps([constants, settings], sort_keys=True, default=int).encode())
-    seen: set[int] = set()
-    for layer, entries in zip(change.network.layers, change.layers, strict=True):
-        weights = [channel.weight for channel in layer.channels if channel.weight is not None]
-        shape = [block.activation.name if block.activation else "" for block in layer.blocks]
-        shape += [f"{channel.inputs} {channel.outputs}" for channel in layer.channels]
-        found.update(json.dumps(shape).encode())
-        arrays: list[NDArray[Any]] = [*weights, *([] if layer.bias is None else [layer.bias])]
-        if id(entries) not in seen:  # layers with the same rules share their coefficients
-            seen.add(id(entries))
-            arrays += [entries.indptr, entries.indices, entries.before, entries.after]
-        for array in arrays:
-            _update(found, array)
-    logits = change.before_pass.logits, change.after_pass.logits
+    constants = [caption.origin.to_dict(), PART_TARGETS, PART_COST, TARGET_COST]
+    # Layers with the same rules share their coefficients.
+    layers = {id(entries): entries for entries in change.layers}.values()
+    coefficients = [[entries.indptr, entries.indices, entries.before, entries.after] for entries in layers]
+    logits = [change.before_pass.logits, change.after_pass.logits]
     messages = change.messages[:1] if change.messages[0] is change.messages[1] else change.messages
-    for values in (targets, change.before.node_ids, *messages, *logits):
-        _update(found, values)
-    return found.hexdigest()
-
-
-def _update(found: Any, array: NDArray[Any]) -> None:
-    found.update(f"{array.dtype.str}{array.shape}".encode())
-    found.update(np.ascontiguousarray(array).data)
+    names = [caption.class_names, sorted(caption.node_names.items())]
+    told = json.dumps([constants, settings, names], sort_keys=True, default=int)
+    return digest_of(told, coefficients, targets, change.before.node_ids, list(messages), logits)

@@ -22,11 +22,13 @@ from ..batches import BATCH_BYTES
 from ..change import Change
 from ..choice import Question
 from ..errors import InputError
-from ..explanation import Explanation
+from ..explanation import Caption, Explanation
+from ..labels import name_nodes
+from ..origin import Origin
 from .cluster import run_ray
 from .engines import order_parts, run_local
 from .folder import MOVED, PARTS, TOO_LARGE, begin, clear_drafts, finish, locked, part_file, read_manifest
-from .parts import Failure, read_part
+from .parts import Failure, read_columns, read_part
 from .plan import Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
 
@@ -63,26 +65,34 @@ class Scan:
             text += f"; too many paths for the memory budget: {held['num_too_large']:,}"
         return text + "."
 
+    @property
+    def origin(self) -> Origin | None:
+        """What it is of: the release, the model and both graphs, by their digests; None where 0.1 wrote it."""
+        held = self.manifest.get("origin")
+        return None if held is None else Origin.from_dict(held)
+
     def moved(self) -> pd.DataFrame:
-        """Every node that an altered path reaches, explained or not: node, classes, kl, num_paths."""
-        return pd.read_parquet(self.folder / MOVED)
+        """Every node that an altered path reaches, explained or not: the columns of `Explainer.moved`."""
+        return _read_table(self.folder / MOVED)
 
     def too_large(self) -> pd.DataFrame:
-        """Nodes that were left out because the memory budget cannot hold their paths: node, num_paths, bytes."""
-        return pd.read_parquet(self.folder / TOO_LARGE)
+        """Nodes left out because the memory budget cannot hold their paths: target, name, num_paths, bytes."""
+        return _read_table(self.folder / TOO_LARGE)
 
     def failures(self) -> pd.DataFrame:
-        """Nodes that could not be explained: node, problem."""
-        failed = [(f.target, f.problem) for f in self._read() if isinstance(f, Failure)]
-        return pd.DataFrame(failed, columns=["node", "problem"])
+        """Nodes that could not be explained: target, name, problem."""
+        failed = [(f.target, f.name, f.problem) for f in self._read() if isinstance(f, Failure)]
+        return pd.DataFrame(failed, columns=["target", "name", "problem"])
 
     def to_frame(self) -> pd.DataFrame:
         """One row an explained node: its numbers, without paths."""
-        names = ["target", "class_before", "class_after", "kl", "num_paths", "kl_residual", "kl_bound", "gap"]
-        names += ["fidelity_minus", "fidelity_plus", "completeness", "problem"]
-        tables = [pq.read_table(path, columns=names) for path in self._files()]
-        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names)
-        return frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
+        names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
+        tables = [read_columns(path, [*names, "problem"]) for path in self._files()]
+        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=[*names, "problem"])
+        frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
+        return frame.drop(columns=unnamed)
 
     def _files(self) -> Iterator[Path]:
         """Parts in order, each checked against the manifest."""
@@ -112,8 +122,7 @@ def run_scan(
     workers: int | None = None,
     engine: str = "local",
     ray_address: str | None = None,
-    node_names: Mapping[int, str] | None = None,
-    class_names: tuple[str, ...] = (),
+    caption: Caption,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scan:
     """Plan, run what is missing, write the manifest.
@@ -132,9 +141,7 @@ def run_scan(
     room = memory - PROCESS_BYTES
     folder = Path(out)
     with locked(folder) as lock:
-        plan = make_plan(
-            change, num_paths, num_bytes, question, thresholds, room, [class_names, sorted((node_names or {}).items())]
-        )
+        plan = make_plan(change, num_paths, num_bytes, question, thresholds, room, caption)
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
@@ -149,8 +156,7 @@ def run_scan(
             plan.digest,
             (folder / PARTS).resolve(),
             min(room, BATCH_BYTES),
-            node_names or {},
-            class_names,
+            caption,
         )
         ordered = order_parts(missing, plan.cost_of)
         if engine == "ray":
@@ -190,6 +196,14 @@ def read_scan(folder: str | Path) -> Scan:
             "run the same scan again and it goes on where it stopped."
         )
     return Scan(Path(folder), manifest)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    """A table of targets; 0.1 called them nodes, and wrote no names."""
+    frame = pd.read_parquet(path).rename(columns={"node": "target"})
+    if "name" not in frame:
+        frame.insert(1, "name", name_nodes(frame.target.to_numpy(), {}))
+    return frame
 
 
 def _num_failed(path: Path) -> int:

@@ -14,8 +14,8 @@ from ..activations import FloatArray, IntArray
 from ..attribution import attribute_paths
 from ..batches import cut_runs
 from ..change import Change
-from ..choice import Question, choose_batch
-from ..explanation import Explanation, with_names
+from ..choice import Choice, Question, choose_batch
+from ..explanation import Caption, Explanation, with_caption
 from ..network import ForwardPass
 from ..paths import walk_paths
 from ..snapshot import Snapshot
@@ -38,8 +38,7 @@ class Workload:
     digest: str
     folder: Path
     batch_bytes: float
-    node_names: Mapping[int, str]
-    class_names: tuple[str, ...]
+    caption: Caption
 
     def file_of(self, part: int) -> Path:
         """Where a part is written."""
@@ -58,9 +57,14 @@ class Workload:
         """The user's number of a target."""
         return int(self.change.before.node_ids[self.targets[place]])
 
+    def failure(self, place: int, problem: str) -> Failure:
+        """What is written of a target that cannot be explained."""
+        node = self.node_of(place)
+        return Failure(node, self.caption.name_of(node), problem)
+
     def lost(self, place: int) -> Failure:
         """What is written of a target at which every worker dies."""
-        return Failure(self.node_of(place), "the process that explained it died, also when it was tried alone")
+        return self.failure(place, "the process that explained it died, also when it was tried alone")
 
 
 def run_part(load: Workload, part: int) -> None:
@@ -69,7 +73,7 @@ def run_part(load: Workload, part: int) -> None:
     # The rounding of a product may depend on how many threads share it.
     with threadpool_limits(1):
         found = (item for batch in _batches(load, places) for item in _explain_batch(load, batch))
-        write_part(load.file_of(part), found, load.digest, len(places))
+        write_part(load.file_of(part), found, load.digest, len(places), load.caption.origin)
 
 
 def run_task(load: Workload, kind: str, number: int) -> Explanation | Failure | int:
@@ -100,7 +104,7 @@ def _explain_batch(load: Workload, places: IntArray) -> list[Explanation | Failu
     except Exception as error:
         if len(places) == 1:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return [Failure(load.node_of(places[0]), reason)]
+            return [load.failure(int(places[0]), reason)]
         # Whoever is to blame, the others are explained.
         return [found for place in places for found in _explain_batch(load, np.array([place]))]
 
@@ -109,12 +113,15 @@ def _explain(load: Workload, places: IntArray) -> list[Explanation | Failure]:
     bounds = load.pieces.get(int(places[0]))
     if bounds is not None:
         choice = choose_streaming(load.change, int(load.targets[places[0]]), bounds, load.question)
-        return [with_names(choice.to_explanation(load.change, None), load.node_names, load.class_names)]
+        return [_named(load, choice)]
     found = walk_paths(load.change, load.targets[places])
     contributions = attribute_paths(load.change, found)
     choices = choose_batch(load.change, found, contributions, load.question)
-    explanations = (choice.to_explanation(load.change, None) for choice in choices)
-    return [with_names(explanation, load.node_names, load.class_names) for explanation in explanations]
+    return [_named(load, choice) for choice in choices]
+
+
+def _named(load: Workload, choice: Choice) -> Explanation:
+    return with_caption(choice.to_explanation(load.change, None), load.caption)
 
 
 def share_change(change: Change) -> Change:

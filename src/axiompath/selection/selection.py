@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from axiompath.origin import RELEASE, Origin, digest_of
 from axiompath.selection.batch import (
     INACCURATE,
     METHODS,
@@ -30,6 +31,7 @@ from axiompath.selection.problem import checked_budget, checked_problem, checked
 from axiompath.threads import num_cores
 
 OBJECTIVES = ("sufficiency", "necessity")
+DEFAULT_METHOD = "exact"  # of everything that chooses paths; `convex` is the paper's
 
 _STATUS = {
     SOLVED: "optimal: the relaxation is solved to rounding; method='exact' searches for a better choice.",
@@ -67,6 +69,8 @@ class Selection:
     """A word, then a sentence that says what to try."""
     iterations: int
     """Newton steps of the relaxation; 0 for the ranking methods."""
+    origin: Origin | None = None
+    """What it is of, where `select` was asked: the release, and digests of the contributions and both logits."""
 
 
 def select(
@@ -74,7 +78,7 @@ def select(
     logits_before: npt.ArrayLike,
     logits_after: npt.ArrayLike,
     budget: int,
-    method: str = "convex",
+    method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
     at_most: bool = False,
 ) -> Selection:
@@ -85,7 +89,7 @@ def select(
     """
     rows, before, after = checked_problem(contributions, logits_before, logits_after)
     n = checked_budget(budget)
-    return _solve(
+    found = _solve(
         rows,
         [0],
         [len(rows)],
@@ -98,6 +102,8 @@ def select(
         warm=False,
         workers=1,
     )[0]
+    given = {"contributions": rows, "logits_before": before, "logits_after": after}
+    return replace(found, origin=Origin(RELEASE, {name: digest_of(array) for name, array in given.items()}))
 
 
 def select_budgets(
@@ -105,7 +111,7 @@ def select_budgets(
     logits_before: npt.ArrayLike,
     logits_after: npt.ArrayLike,
     budgets: Sequence[int],
-    method: str = "convex",
+    method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
     at_most: bool = False,
 ) -> list[Selection]:
@@ -123,7 +129,7 @@ def select_many(
     logits_before: npt.ArrayLike,
     logits_after: npt.ArrayLike,
     budgets: Sequence[int] | int,
-    method: str = "convex",
+    method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
     at_most: bool = False,
     offsets: npt.ArrayLike | None = None,
