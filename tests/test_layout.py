@@ -11,6 +11,7 @@ ORDER = [
     "errors",
     "writing",
     "activations",
+    "names",
     "threads",
     "states",
     "rows",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,7 @@ from .choice import Choice, Question, choose_batch, choose_budgets
 from .edges import replay_edges
 from .explanation import Explanation, with_names
 from .moved import find_moved
+from .names import Names, name_classes, name_nodes
 from .pair import StoredPair, match_stored
 from .paths import count_paths, walk_paths
 from .readers import read_network, read_samples
@@ -52,10 +53,13 @@ class Explainer:
         after: Any,
         *,
         memory: str | float = "2GB",
-        node_names: Mapping[int, str] | Sequence[str] | None = None,
-        class_names: Sequence[str] | None = None,
+        node_names: Names | None = None,
+        class_names: Collection[str] | None = None,
     ) -> None:
-        """Read and check everything; `memory` bounds what walking the paths may take at a time."""
+        """Read and check everything; `memory` bounds what walking the paths may take at a time.
+
+        A mapping of names goes by node number, names in a row (a list, an array, a Series) by the snapshot's rows.
+        """
         self.memory = parse_memory(memory)
         self._stored: StoredPair | None = None
         self._region: Region | None = None
@@ -67,14 +71,16 @@ class Explainer:
             self._region = cut_region(network, self._stored)
             snapshots = self._region.before, self._region.after
             passes = list(run_pair(network, *snapshots))
-            class_names = class_names or before.class_names or after.class_names
-            node_names = node_names or self._stored.names(snapshots[0].node_ids)
+            self.class_names = name_classes(class_names) or before.class_names or after.class_names
+            numbers = [] if node_names is None else [self._stored.before.numbers, self._stored.after.numbers]
+            self.node_names = name_nodes(node_names, numbers) or self._stored.names(snapshots[0].node_ids)
         else:
-            snapshots = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+            given = read_snapshot(before, "before"), read_snapshot(after, "after")
+            self.class_names = name_classes(class_names)
+            self.node_names = name_nodes(node_names, [snapshot.node_ids for snapshot in given])
+            snapshots = align_snapshots(*given)
             network, *passes = read_network(model, *snapshots, before, after)
         self.change = find_change(network, *snapshots, *passes)
-        self.node_names = dict(enumerate(node_names)) if isinstance(node_names, Sequence) else dict(node_names or {})
-        self.class_names = tuple(class_names or ())
         if self.class_names and len(self.class_names) != network.num_classes:
             raise ValueError(
                 f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
