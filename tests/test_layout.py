@@ -19,6 +19,7 @@ ORDER = [
     "coefficients",
     "attention",
     "network",
+    "steps",
     "rerun",
     "sweeps",
     "stored",

@@ -22,6 +22,7 @@ from .batches import BATCH_BYTES, cut_runs
 from .change import find_change
 from .choice import Choice, Question, choose_batch, choose_budgets
 from .edges import replay_edges
+from .errors import InputError
 from .explanation import Explanation, with_names
 from .moved import find_moved
 from .names import Names, name_classes, name_nodes
@@ -29,11 +30,12 @@ from .pair import StoredPair, match_stored
 from .paths import count_paths, walk_paths
 from .readers import read_network, read_samples
 from .region import Region, cut_region, cut_rings, find_sight
-from .replay import replay_paths
+from .replay import exist_in_either, replay_paths
 from .rerun import run_pair
 from .sample import dtype_of, sample_pair, to_data
 from .scan import Scan, Thresholds, run_aside, run_scan
 from .snapshot import align_snapshots, read_snapshot
+from .steps import hops_of
 from .stored import StoredGraph
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -100,11 +102,13 @@ class Explainer:
         return int((self.change.before.present & self.change.after.present).sum())
 
     @cached_property
-    def _after_data(self) -> Data:
-        """`after` as the user gave it; of a stored graph, the part that the change reaches."""
+    def _graphs(self) -> tuple[Data, Data]:
+        """`before` and `after` as the user gave them; of stored graphs, the part that the change reaches."""
         if self._region is None:
-            return self._after
-        return to_data(self._region.after, dtype_of(self._after.x))
+            return self._before, self._after
+        sides = (self._region.before, self._before), (self._region.after, self._after)
+        before, after = (to_data(part, dtype_of(graph.x)) for part, graph in sides)
+        return before, after
 
     @cached_property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
@@ -250,13 +254,14 @@ class Explainer:
     def replay_edges(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        self._rows_of([target])
-        steps = np.asarray(paths, dtype=np.int64).reshape(-1, self.change.network.num_hops + 1)
+        (row,) = self._rows_of([target])
+        chosen = self._path_rows(paths, int(row))
+        steps = np.where(chosen < 0, -1, self.change.before.node_ids[chosen])
         before, after = self._before, self._after
         if self._stored is not None:
             before, after = self._surroundings(target)
         base, other = (before, after) if add else (after, before)
-        return replay_edges(self._model, base, other, target, steps)
+        return replay_edges(self._model, base, other, target, steps, hops_of(self.change.network))
 
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
         for batch in self._batches(rows):
@@ -276,7 +281,7 @@ class Explainer:
         return to_data(before, dtype_of(self._before.x)), to_data(after, dtype_of(self._after.x))
 
     def _named(self, choices: list[Choice]) -> list[Explanation]:
-        explanations = [choice.to_explanation(self.change, self._after_data) for choice in choices]
+        explanations = [choice.to_explanation(self.change, *self._graphs) for choice in choices]
         return [with_names(explanation, self.node_names, self.class_names) for explanation in explanations]
 
     def _walkable(self, targets: Iterable[int]) -> IntArray:
@@ -316,6 +321,11 @@ class Explainer:
         if wrong.any():
             raise ValueError(
                 f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
+            )
+        for path in given[~exist_in_either(self.change, chosen)][:1]:
+            raise InputError(
+                f"Expected paths along edges of `before` or of `after` (got {path.tolist()}, which neither graph has); "
+                "`attribute(target).paths` holds those that changed."
             )
         return np.unique(chosen, axis=0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,9 @@ COLUMNS: dict[str, pa.DataType] = {
     "causes": pa.struct([(kind, VECTOR) for kind in KINDS]),
     "node_names": pa.map_(pa.int64(), pa.string()),
     "class_names": LABELS,
+    "hops": pa.list_(pa.struct([("flow", pa.string()), ("weighted", pa.bool_())])),
 }
+LATER = {"hops"}  # columns that scans of 0.1 do not have
 SCHEMA = pa.schema(list(COLUMNS.items()))
 
 
@@ -96,7 +98,8 @@ def read_part(path: Path) -> Iterator[Explanation | Failure]:
     """The rows again, in order."""
     try:
         file = pq.ParquetFile(path)
-        if [field.name for field in file.schema_arrow] != list(COLUMNS):
+        found = [field.name for field in file.schema_arrow]
+        if found not in (list(COLUMNS), [name for name in COLUMNS if name not in LATER]):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
         for batch in file.iter_batches(batch_size=256):
             for row in batch.to_pylist(maps_as_pydicts="strict"):
@@ -113,6 +116,7 @@ def _to_row(item: Explanation | Failure) -> dict[str, Any]:
         value = getattr(item, field.name)
         if field.name in COLUMNS:
             row[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
+    row["hops"] = [asdict(hop) for hop in item.hops]
     return row
 
 

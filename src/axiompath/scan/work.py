@@ -109,11 +109,11 @@ def _explain(load: Workload, places: IntArray) -> list[Explanation | Failure]:
     bounds = load.pieces.get(int(places[0]))
     if bounds is not None:
         choice = choose_streaming(load.change, int(load.targets[places[0]]), bounds, load.question)
-        return [with_names(choice.to_explanation(load.change, None), load.node_names, load.class_names)]
+        return [with_names(choice.to_explanation(load.change, None, None), load.node_names, load.class_names)]
     found = walk_paths(load.change, load.targets[places])
     contributions = attribute_paths(load.change, found)
     choices = choose_batch(load.change, found, contributions, load.question)
-    explanations = (choice.to_explanation(load.change, None) for choice in choices)
+    explanations = (choice.to_explanation(load.change, None, None) for choice in choices)
     return [with_names(explanation, load.node_names, load.class_names) for explanation in explanations]
 
 
