@@ -23,6 +23,7 @@ from .replay import replay_paths
 from .rivals import best_by_gradient, best_by_relevance
 from .selection import DEFAULT_METHOD, METHODS, Selection, select_budgets, select_many
 from .states import KINDS
+from .steps import hops_of
 
 RIVALS = {"gnnlrp": best_by_relevance, "grad": best_by_gradient}
 OBJECTIVES = ("sufficiency", "necessity")
@@ -68,7 +69,7 @@ class Choice:
     logits_undone: FloatArray | None = None
     logits_added: FloatArray | None = None
 
-    def to_explanation(self, change: Change, graph: Data | None) -> Explanation:
+    def to_explanation(self, change: Change, before_data: Data | None, after_data: Data | None) -> Explanation:
         """The public record, in the user's node numbers."""
         ids = change.before.node_ids
         before, after = change.before_pass.logits[self.row], change.after_pass.logits[self.row]
@@ -99,7 +100,9 @@ class Choice:
             fidelity_plus=float(fidelity_plus(self.logits_added, before, after)),
             completeness=self.completeness,
             status=self.status,
-            graph=graph,
+            hops=hops_of(change.network),
+            graph_before=before_data,
+            graph=after_data,
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json as json_format
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -17,7 +18,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from .errors import InputError
+from .errors import InputError, MatchedByRow
 from .experiments.commands import repeat_flags, reproduce
 from .opening import aside, open_explainer, read_pair, tell
 from .selection import DEFAULT_METHOD
@@ -413,10 +414,32 @@ def _moved_table(moved: Any, limit: int) -> Table:
     return table
 
 
+@contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """Our own warnings as a sentence on stderr, each once; others as Python shows them."""
+    console, told = Console(stderr=True), set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def tell_aside(
+            message: Warning | str, category: type[Warning], filename: str, lineno: int,
+            file: TextIO | None = None, line: str | None = None,
+        ) -> None:  # fmt: skip
+            if not issubclass(category, MatchedByRow):
+                show(message, category, filename, lineno, file, line)
+            elif str(message) not in told:
+                told.add(str(message))
+                console.print(f"[bold yellow]Warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+
+        warnings.showwarning = tell_aside
+        warnings.simplefilter("always", MatchedByRow)
+        yield
+
+
 def main() -> None:
     """Entry point: an error is a sentence or two and an exit code; the traceback comes with --debug."""
     try:
-        with _users_input():
+        with _users_input(), _warnings_as_sentences():
             app(args=repeat_flags(sys.argv[1:]), prog_name="axiompath")
     except KeyboardInterrupt:
         Console(stderr=True).print("Stopped.")

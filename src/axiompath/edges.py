@@ -6,47 +6,75 @@ question, answered without our normal form.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch_geometric.data import Data
 
 from .activations import FloatArray, IntArray
 from .readers.running import copy_model, run_model
+from .snapshot import read_snapshot, to_torch_csr
+from .steps import Hop, edges_of_paths, find_edges, node_numbers
 
 
-def replay_edges(model: Any, base: Data, other: Data, target: int, paths: IntArray) -> FloatArray:
+def replay_edges(model: Any, base: Data, other: Data, target: int, paths: IntArray, hops: Sequence[Hop]) -> FloatArray:
     """Logits [num_classes] of `target` on `base`, where the edges of the paths are as in `other`.
 
-    Edges of the paths that `other` lacks are removed, those that it has are put in with its weights. Nodes are named by
-    n_id where the graphs have it.
+    Edges of the paths that `other` lacks are removed, those that it has are put in with its weights and whatever else
+    it says of them. A node at the end of one that `base` lacks comes with it. Nodes are named by n_id where the graphs
+    have it.
     """
-    duplicate = copy_model(model)
-    backwards = any(getattr(module, "flow", "") == "target_to_source" for module in duplicate.modules())
-    steps = {step[::-1] if backwards else step for path in paths.tolist() for step in pairwise(path) if step[0] >= 0}
-    ids, other_ids = _ids(base), _ids(other)
-    row_of = {int(node): row for row, node in enumerate(ids)}
-    stays = [step not in steps for step in _named_edges(base, ids)]
-    comes, rows = [], []
-    for i, (u, v) in enumerate(_named_edges(other, other_ids)):
-        if (u, v) in steps and u in row_of and v in row_of:
-            comes.append(i)
-            rows.append((row_of[u], row_of[v]))
+    mixed = exchange_edges(base, other, edges_of_paths(paths, hops))
+    row = np.flatnonzero(node_numbers(base) == target)[0]
+    return np.asarray(run_model(copy_model(model), mixed)[row].double())
+
+
+def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]]) -> Data:
+    """`base` with these edges as `other` has them; its rows keep their order, nodes that come are appended."""
+    ids, other_ids = node_numbers(base), node_numbers(other)
+    going = [place for places in find_edges(base, edges).values() for place in places]
+    coming = sorted(place for places in find_edges(other, edges).values() for place in places)
+    stays = np.ones(torch.as_tensor(base.edge_index).shape[1], dtype=np.bool_)
+    stays[going] = False
+    ends = other_ids[np.asarray(torch.as_tensor(other.edge_index).cpu())[:, coming]]
+    fresh = np.setdiff1d(ends, ids)
+    mixed = _with_nodes(base, other, np.flatnonzero(np.isin(other_ids, fresh)))
+    row_of = {int(node): row for row, node in enumerate([*ids, *other_ids[np.isin(other_ids, fresh)]])}
+    new = torch.tensor([[row_of[int(node)] for node in side] for side in ends], dtype=torch.long).reshape(2, -1)
+    for key in base.edge_attrs():
+        if key == "edge_index":
+            continue
+        if other.get(key) is None:
+            del mixed[key]  # it would be of the wrong length
+        else:
+            mine, theirs = torch.as_tensor(base[key]).cpu(), torch.as_tensor(other[key]).cpu()
+            mixed[key] = torch.cat([mine[torch.from_numpy(stays)], theirs[coming].to(mine.dtype)])
+    kept = torch.as_tensor(base.edge_index).cpu()[:, torch.from_numpy(stays)]
+    mixed.edge_index = torch.cat([kept, new], dim=1)
+    return mixed
+
+
+def _with_nodes(base: Data, other: Data, rows: IntArray) -> Data:
+    """A copy of `base` with these rows of `other` below its own."""
     mixed = base.clone()
-    kept, new = torch.tensor(stays, dtype=torch.bool), torch.tensor(rows, dtype=torch.long).reshape(-1, 2).T
-    mixed.edge_index = torch.cat([torch.as_tensor(base.edge_index).cpu()[:, kept], new], dim=1)
-    if base.get("edge_weight") is not None:
-        weights = torch.as_tensor(base.edge_weight).cpu(), torch.as_tensor(other.edge_weight).cpu()
-        mixed.edge_weight = torch.cat([weights[0][kept], weights[1][comes]])
-    return np.asarray(run_model(duplicate, mixed)[row_of[int(target)]].double())
-
-
-def _ids(data: Data) -> IntArray:
-    return np.arange(data.x.shape[0]) if data.get("n_id") is None else np.asarray(data.n_id)
-
-
-def _named_edges(data: Data, ids: IntArray) -> list[tuple[int, int]]:
-    u, v = ids[np.asarray(data.edge_index.cpu() if isinstance(data.edge_index, torch.Tensor) else data.edge_index)]
-    return list(zip(u.tolist(), v.tolist(), strict=True))
+    if len(rows) == 0:
+        return mixed
+    for key in base.node_attrs():
+        if key != "x" and other.get(key) is None:
+            del mixed[key]
+        elif key != "x":
+            values = torch.as_tensor(base[key]).cpu()
+            mixed[key] = torch.cat([values, torch.as_tensor(other[key]).cpu()[rows].to(values.dtype)])
+    mine, theirs = (read_snapshot(data, "graph").x for data in (base, other))
+    dtype = base.x.dtype if isinstance(base.x, torch.Tensor) else torch.float64
+    if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
+        mixed.x = torch.from_numpy(np.concatenate([mine, theirs[rows]])).to(dtype)
+    else:
+        parts = sparse.csr_array(mine), sparse.csr_array(theirs)[rows]
+        mixed.x = to_torch_csr(sparse.csr_array(sparse.vstack(parts)), dtype)
+    if "num_nodes" in mixed:
+        mixed.num_nodes = mixed.x.shape[0]
+    return mixed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -24,19 +24,22 @@ from .change import find_change
 from .choice import Choice, Question, choose_batch, choose_budgets
 from .difference import list_changes, snapshot_edges
 from .edges import replay_edges
+from .errors import InputError
 from .explanation import Caption, Explanation, with_caption
 from .moved import find_moved
+from .names import Names, name_classes, name_nodes
 from .origin import RELEASE, Origin, digest_graph, digest_network
 from .pair import StoredPair, match_stored
 from .paths import count_paths, walk_paths
 from .readers import read_network, read_samples
 from .region import Region, cut_differing, cut_region, cut_rings, find_sight
-from .replay import replay_paths
+from .replay import exist_in_either, replay_paths
 from .rerun import run_pair
 from .sample import dtype_of, sample_pair, to_data
 from .scan import Scan, Thresholds, run_aside, run_scan
 from .selection import DEFAULT_METHOD
 from .snapshot import align_snapshots, read_snapshot
+from .steps import hops_of
 from .stored import StoredGraph
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -56,10 +59,13 @@ class Explainer:
         after: Any,
         *,
         memory: str | float = "2GB",
-        node_names: Mapping[int, str] | Sequence[str] | None = None,
-        class_names: Sequence[str] | None = None,
+        node_names: Names | None = None,
+        class_names: Collection[str] | None = None,
     ) -> None:
-        """Read and check everything; `memory` bounds what walking the paths may take at a time."""
+        """Read and check everything; `memory` bounds what walking the paths may take at a time.
+
+        A mapping of names goes by node number, names in a row (a list, an array, a Series) by the snapshot's rows.
+        """
         self.memory = parse_memory(memory)
         self._stored: StoredPair | None = None
         self._region: Region | None = None
@@ -71,14 +77,16 @@ class Explainer:
             self._region = cut_region(network, self._stored)
             snapshots = self._region.before, self._region.after
             passes = list(run_pair(network, *snapshots))
-            class_names = class_names or before.class_names or after.class_names
-            node_names = node_names or self._stored.names(snapshots[0].node_ids)
+            self.class_names = name_classes(class_names) or before.class_names or after.class_names
+            numbers = [] if node_names is None else [self._stored.before.numbers, self._stored.after.numbers]
+            self.node_names = name_nodes(node_names, numbers) or self._stored.names(snapshots[0].node_ids)
         else:
-            snapshots = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+            given = read_snapshot(before, "before"), read_snapshot(after, "after")
+            self.class_names = name_classes(class_names)
+            self.node_names = name_nodes(node_names, [snapshot.node_ids for snapshot in given])
+            snapshots = align_snapshots(*given)
             network, *passes = read_network(model, *snapshots, before, after)
         self.change = find_change(network, *snapshots, *passes)
-        self.node_names = dict(enumerate(node_names)) if isinstance(node_names, Sequence) else dict(node_names or {})
-        self.class_names = tuple(class_names or ())
         if self.class_names and len(self.class_names) != network.num_classes:
             raise ValueError(
                 f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
@@ -98,11 +106,13 @@ class Explainer:
         return int((self.change.before.present & self.change.after.present).sum())
 
     @cached_property
-    def _after_data(self) -> Data:
-        """`after` as the user gave it; of a stored graph, the part that the change reaches."""
+    def _graphs(self) -> tuple[Data, Data]:
+        """`before` and `after` as the user gave them; of stored graphs, the part that the change reaches."""
         if self._region is None:
-            return self._after
-        return to_data(self._region.after, dtype_of(self._after.x))
+            return self._before, self._after
+        sides = (self._region.before, self._before), (self._region.after, self._after)
+        before, after = (to_data(part, dtype_of(graph.x)) for part, graph in sides)
+        return before, after
 
     @cached_property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
@@ -278,13 +288,14 @@ class Explainer:
     def replay_edges(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        self._rows_of([target])
-        steps = np.asarray(paths, dtype=np.int64).reshape(-1, self.change.network.num_hops + 1)
+        (row,) = self._rows_of([target])
+        chosen = self._path_rows(paths, int(row))
+        steps = np.where(chosen < 0, -1, self.change.before.node_ids[chosen])
         before, after = self._before, self._after
         if self._stored is not None:
             before, after = self._surroundings(target)
         base, other = (before, after) if add else (after, before)
-        return replay_edges(self._model, base, other, target, steps)
+        return replay_edges(self._model, base, other, target, steps, hops_of(self.change.network))
 
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
         for batch in self._batches(rows):
@@ -304,7 +315,7 @@ class Explainer:
         return to_data(before, dtype_of(self._before.x)), to_data(after, dtype_of(self._after.x))
 
     def _named(self, choices: list[Choice]) -> list[Explanation]:
-        explanations = [choice.to_explanation(self.change, self._after_data) for choice in choices]
+        explanations = [choice.to_explanation(self.change, *self._graphs) for choice in choices]
         caption = Caption(self.origin, self.node_names, self.class_names)
         return [with_caption(explanation, caption) for explanation in explanations]
 
@@ -345,6 +356,11 @@ class Explainer:
         if wrong.any():
             raise ValueError(
                 f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
+            )
+        for path in given[~exist_in_either(self.change, chosen)][:1]:
+            raise InputError(
+                f"Expected paths along edges of `before` or of `after` (got {path.tolist()}, which neither graph has); "
+                "`attribute(target).paths` holds those that changed."
             )
         return np.unique(chosen, axis=0)
 

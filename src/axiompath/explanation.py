@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,12 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explanation as PyGExplanation
 
 from .activations import FloatArray, IntArray
+from .errors import InputError
 from .labels import BIAS, name_class
 from .metrics import kl_divergence
 from .origin import Origin
 from .states import KINDS
+from .steps import FLOWS, Hop, node_numbers, place_shares
 from .writing import write_text
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 FORMAT = "axiompath.explanation"
 VERSION = 2
-FIELDS_SINCE = {"origin": 2}  # field -> the version of the format that brought it; older files are read without
+FIELDS_SINCE = {"origin": 2, "hops": 2}  # field -> the version of the format that brought it
+UNSAVED = {"graph", "graph_before"}
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
 # is warned. Both are shares of a whole change; a quarter is far beyond what activations make of a good choice.
@@ -64,7 +66,9 @@ class Explanation:
     node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
     class_names: tuple[str, ...] = ()
     origin: Origin | None = None  # what it is of; None where 0.1 wrote it
+    hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
+    graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
     @property
     def explained(self) -> float:
@@ -161,7 +165,7 @@ class Explanation:
         """Plain values that JSON can hold, with the format's name and version."""
         values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
         for item in fields(self):
-            if item.name != "graph":
+            if item.name not in UNSAVED:
                 values[item.name] = _plain(getattr(self, item.name))
         return values
 
@@ -176,7 +180,7 @@ class Explanation:
                 f"Expected version 1 to {VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
-        known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - {"graph"}
+        known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - UNSAVED
         missing, strange = known - set(values), set(values) - known - {"format", "version"}
         if missing or strange:
             raise ValueError(
@@ -218,30 +222,33 @@ class Explanation:
 
         return to_notebook_html(self)
 
-    def to_pyg(self, graph: Data | None = None) -> PyGExplanation:
-        """A torch_geometric Explanation of `after`: edge_mask sums what the chosen paths over it add to the new class.
+    def to_pyg(self, after: Data | None = None, before: Data | None = None) -> PyGExplanation:
+        """A torch_geometric Explanation of `after`: each path gives what it adds to the new class to each of its steps.
 
-        An explanation read from a file has no graph; pass `after` then.
+        edge_mask [num_edges] sums that over the edges of `after`, parallel ones sharing it by weight where messages are
+        weighted, else equally. lost_edges, (u, v) -> sum in node numbers, has the edges that `after` no longer has, and
+        loops [num_nodes] what nodes pass to themselves without an edge. Together they hold all that was given. An
+        explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
         """
-        data = graph if graph is not None else self.graph
+        graphs = (self.graph_before, self.graph) if after is None else (before, after)
+        data = graphs[1]
         if data is None:
             raise ValueError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
-        num_nodes = int(data.num_nodes or 0)
-        ids = np.arange(num_nodes) if data.get("n_id") is None else np.asarray(data.n_id)
-        u, v = ids[np.asarray(data.edge_index)]
-        shares: dict[tuple[int, int], float] = {}
-        for path, share in zip(self.paths.tolist(), self.contributions[:, self.class_after], strict=True):
-            for step in pairwise(path):
-                shares[step] = shares.get(step, 0.0) + float(share)
-        mask = torch.tensor([shares.get(step, 0.0) for step in zip(u.tolist(), v.tolist(), strict=True)])
-        target = int(np.flatnonzero(ids == self.target)[0])
+        row = np.flatnonzero(node_numbers(data) == self.target)
+        if len(row) == 0:
+            raise InputError(f"Expected the graph `after` of this explanation (got one without node {self.target}).")
+        hops = self.hops or (Hop(),) * max(self.paths.shape[1] - 1, 0)
+        placed = place_shares(self.paths, self.contributions[:, self.class_after], hops, data, graphs[0])
         return PyGExplanation(
             x=data.x,
             edge_index=data.edge_index,
-            edge_mask=mask,
+            edge_mask=torch.from_numpy(placed.on_edges).float(),
             target=torch.tensor([self.class_after]),
-            index=torch.tensor([target]),
+            index=torch.tensor(row),
             prediction=torch.from_numpy(self.logits_after)[None],
+            # No tensor: PyG would take one of as many entries as there are edges for one of them, and cut it with them.
+            lost_edges=placed.on_lost,
+            loops=torch.from_numpy(placed.on_loops).float(),
         )
 
 
@@ -283,9 +290,11 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Origin):
         return value.to_dict()
+    if isinstance(value, Hop):
+        return asdict(value)
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
@@ -306,6 +315,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     whole = {name: int(values[name]) for name in ("target", "budget", "class_before", "class_after", "num_paths")}
     if not all(0 <= whole[name] < num_classes for name in ("class_before", "class_after")):
         raise ValueError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
+    hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
+    if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
+        raise ValueError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
     known: dict[str, Any] = {**whole, **vectors, **numbers}
     return cls(
         **known,
@@ -318,6 +330,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         node_names={int(node): str(name) for node, name in values["node_names"].items()},
         class_names=tuple(str(name) for name in values["class_names"]),
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
+        hops=hops,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from .errors import InputError
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +30,8 @@ def aside() -> Console:
 class Graphs:
     """Two graphs or more, numbered alike, and their nodes' names."""
 
-    def __init__(self, graphs: Sequence[Any]) -> None:
+    def __init__(self, graphs: Sequence[Any], *, numbered: bool = False) -> None:
+        """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
         from .pair import StoredPair, match_stored
         from .stored import StoredGraph
 
@@ -35,8 +39,12 @@ class Graphs:
         self.before, self.after = self.data[:2]
         is_stored = isinstance(self.before, StoredGraph)
         self.stored: StoredPair | None = match_stored(self.before, self.after) if is_stored else None
-        self.names: dict[int, str] = {number: name for graph in graphs for number, name in graph.node_names.items()}
-        self.numbers = {name: number for number, name in self.names.items()}
+        pairs = [pair for graph in graphs for pair in graph.node_names.items()]
+        self.names: dict[int, str] = dict(pairs)
+        self.numbers: dict[str, set[int]] = {}  # nodes of each name; two where `n_id` and names disagree
+        for number, name in pairs:
+            self.numbers.setdefault(name, set()).add(number)
+        self.numbered = numbered
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
     def changes(self, *, directed: bool) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -68,13 +76,34 @@ class Graphs:
 
     def number(self, text: str) -> int:
         """The node that a name or a number on the command line means."""
-        known = self.stored.number(text) if self.stored is not None else self.numbers.get(text)
-        if known is not None:
-            return known
+        if self.stored is not None:
+            known = self.stored.number(text)
+            found = set() if known is None else {known}
+        else:
+            found = self.numbers.get(text, set())
+        if len(found) > 1:
+            raise InputError(
+                f"Expected the name of one node after --target (got {text!r}, which the graphs give to the nodes "
+                f"{' and '.join(map(str, sorted(found)))}); give the number of the one that is meant."
+            )
+        if found:
+            return found.pop()
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
             raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
+        if not self.numbered and (example := self._name_that_is_a_number()) is not None:
+            # Nodes called 100 to 400 are never meant by their row.
+            raise InputError(
+                f"Expected the name of a node after --target (got {text!r}, and no node is called that; "
+                f"they are called {example!r} and the like)."
+            )
+        return number
+
+    def _name_that_is_a_number(self) -> str | None:
+        if self.stored is not None:
+            return self.stored.name_that_is_a_number()
+        return next((name for name in self.numbers if WHOLE.fullmatch(name)), None)
 
 
 def read_pair(before: Path, after: Path, nodes: Path | None) -> Graphs:
@@ -87,7 +116,9 @@ def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
     from .files import match_graphs, read_graph
 
     with aside().status("Reading the graphs"):
-        return Graphs(match_graphs(*(read_graph(file, nodes) for file in files)))
+        graphs = [read_graph(file, nodes) for file in files]
+        numbered = all(graph.numbered for graph in graphs)
+        return Graphs(match_graphs(*graphs), numbered=numbered)
 
 
 def tell(

@@ -20,9 +20,11 @@ from scipy import sparse
 
 from .activations import BoolArray, IntArray
 from .errors import InputError
+from .snapshot import warn_of_rows
 from .stored import CHUNK, SparseRows, StoredGraph, release, release_graph, row_ranges, take_features
 from .sweeps import compare_stored, mark_stored_receivers
 
+WHOLE = "^[+-]?[0-9]+$"
 SAME: IntArray = np.zeros(0, dtype=np.int64)
 
 
@@ -39,6 +41,11 @@ class Side:
         if len(self.ids):
             return self.rows[numbers]
         return np.where(numbers < self.graph.num_nodes, numbers, -1)
+
+    @property
+    def numbers(self) -> IntArray:
+        """Number of each row."""
+        return self.ids if len(self.ids) else np.arange(self.graph.num_nodes)
 
     def present(self, numbers: IntArray) -> BoolArray:
         """Which of these numbers this graph has."""
@@ -128,20 +135,37 @@ class StoredPair:
     def names(self, numbers: IntArray) -> dict[int, str]:
         """Names of these nodes, where they have any."""
         found: dict[int, str] = {}
-        for side in (self.after, self.before):
-            if side.graph.names is not None:
-                rows = side.rows_of(numbers)
-                here = numbers[rows >= 0].tolist()
-                found.update(zip(here, side.graph.names.take(rows[rows >= 0]).to_pylist(), strict=True))
+        for side in (self.after, self.before) if self.named else ():
+            rows = side.rows_of(numbers)
+            here, rows = numbers[rows >= 0].tolist(), rows[rows >= 0]
+            own = map(str, rows.tolist()) if side.graph.names is None else side.graph.names.take(rows).to_pylist()
+            found.update(zip(here, own, strict=True))
         return found
+
+    @property
+    def named(self) -> bool:
+        """Whether one graph has names; those of the other are then 0 to N - 1, which are not stored."""
+        return self.before.graph.names is not None or self.after.graph.names is not None
 
     def number(self, name: str) -> int | None:
         """The node of this name, None where neither graph has it."""
-        for side in (self.before, self.after):
+        for side in (self.before, self.after) if self.named else ():
             if side.graph.names is not None:
                 row = pyarrow.compute.index(side.graph.names, pyarrow.scalar(name, pyarrow.large_string())).as_py()
+            else:
+                row = int(name) if name.isdecimal() and name == str(int(name)) else -1
+            if 0 <= row < side.graph.num_nodes:
+                return int(side.ids[row]) if len(side.ids) else int(row)
+        return None
+
+    def name_that_is_a_number(self) -> str | None:
+        """The first name that reads as a whole number, None where there is none."""
+        for side in (self.before, self.after):
+            if side.graph.names is not None:
+                numeric = pyarrow.compute.match_substring_regex(side.graph.names, WHOLE)
+                row = pyarrow.compute.index(numeric, pyarrow.scalar(True)).as_py()
                 if row >= 0:
-                    return int(side.ids[row]) if len(side.ids) else int(row)
+                    return str(side.graph.names[row])
         return None
 
 
@@ -156,6 +180,8 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> StoredPair:
         bare = before if before.weights is None else after
         raise InputError(f"Expected weights in both graphs or in neither ({bare.folder} has none).")
     names, other = _names_of(before, after), _names_of(after, before)
+    if names is None or other is None:
+        warn_of_rows(before.num_nodes, after.num_nodes, "convert both with a table that names their nodes")
     if names is None or other is None or _begin_alike(names, other):
         num_nodes = max(before.num_nodes, after.num_nodes)
         return StoredPair(Side(before, SAME, SAME), Side(after, SAME, SAME), num_nodes)

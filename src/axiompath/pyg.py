@@ -7,7 +7,9 @@
     explanation = explainer(after.x, after.edge_index, index=17)
 
 PyG's masks lie between 0 and 1, so the edge mask is the size of what the chosen paths over an edge contribute to the
-predicted class, relative to the largest. The signed numbers are in `explanation.explanations`, one Explanation a node.
+predicted class, relative to the largest. Edges that the graph no longer has are in `explanation.lost_edges`, what nodes
+pass to themselves without an edge in `explanation.loops`, by the same measure, which may exceed 1 there. The signed
+numbers are in `explanation.explanations`, one Explanation a node.
 """
 
 from __future__ import annotations
@@ -77,9 +79,16 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         explanations = list(
             explainer.explain_many(targets, question.budget, question.method, question.objective, progress=False)
         )
-        mask = torch.zeros(edge_index.shape[1])
+        mask, loops = torch.zeros(edge_index.shape[1]), torch.zeros(x.shape[0])
+        lost: dict[tuple[int, int], float] = {}
         for explanation in explanations:
-            mask += explanation.to_pyg().edge_mask.abs()
-        explained = PyGExplanation(edge_mask=mask / mask.max() if bool(mask.any()) else mask)
+            placed = explanation.to_pyg()
+            mask += placed.edge_mask.abs()
+            loops += placed.loops.abs()
+            for edge, share in placed.lost_edges.items():
+                lost[edge] = lost.get(edge, 0.0) + abs(share)
+        largest = (float(mask.max()) if len(mask) else 0.0) or 1.0
+        explained = PyGExplanation(edge_mask=mask / largest, loops=loops / largest)
+        explained.lost_edges = {edge: share / largest for edge, share in lost.items()}
         explained.explanations = explanations
         return explained

@@ -34,6 +34,7 @@ from .change import Change, LayerChange
 from .network import ForwardPass
 from .paths import bias_layers
 from .rows import find_in_rows, multiply_each
+from .states import AFTER, BEFORE
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -122,6 +123,24 @@ def _altered(change: Change, paths: IntArray) -> BoolArray:
         above = below
     altered[alive] |= change.differs[change.lowest_hop][above[alive]]
     return altered
+
+
+def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
+    """Whether `before` or `after` has each path: every step of it, down to its leaf or to a node that has a bias."""
+    hops = [layer for layer in change.layers if not layer.local]
+    started = paths >= 0
+    well_formed = started[:, -1] & (started[:, 1:] >= started[:, :-1]).all(axis=1)
+    first = started.argmax(axis=1)
+    num_hops_at = np.cumsum([not layer.local for layer in change.layers])
+    sources = [0, *(num_hops_at[t] for t in bias_layers(change))]  # positions at which a path may start
+    here = {side: well_formed & np.isin(first, sources) for side in (BEFORE, AFTER)}
+    for p, layer in enumerate(hops):
+        walked = np.flatnonzero(started[:, p] & well_formed)
+        entry = find_entries(layer, paths[walked, p + 1], paths[walked, p])
+        marks = np.where(entry >= 0, layer.marks[entry], 0)
+        for side, exists in here.items():
+            exists[walked] &= (marks & side) != 0
+    return np.asarray(here[BEFORE] | here[AFTER])
 
 
 def find_entries(layer: LayerChange, above: IntArray, below: IntArray) -> IntArray:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from .explainer import Explainer
+from .names import Names, name_nodes
 from .scan import Scan
+from .snapshot import read_snapshot
+from .stored import StoredGraph
 
 
 def scan_sequence(
@@ -16,8 +19,8 @@ def scan_sequence(
     snapshots: Sequence[Any],
     out: str | Path,
     *,
-    node_names: Any = None,
-    class_names: Sequence[str] | None = None,
+    node_names: Names | None = None,
+    class_names: Collection[str] | None = None,
     memory: str | float = "2GB",
     **options: Any,
 ) -> Iterator[Scan]:
@@ -26,6 +29,10 @@ def scan_sequence(
     Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was.
     """
     folders = step_folders(out, len(snapshots))
+    if node_names is not None and not any(isinstance(snapshot, StoredGraph) for snapshot in snapshots):
+        # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
+        rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
+        node_names = name_nodes(node_names, rows)
 
     def scan() -> Iterator[Scan]:
         for (before, after), folder in zip(pairwise(snapshots), folders, strict=True):

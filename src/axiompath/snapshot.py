@@ -17,6 +17,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from .activations import BoolArray, FloatArray, IntArray
+from .errors import InputError, MatchedByRow
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 
@@ -32,6 +33,7 @@ class Snapshot:
     present: BoolArray  # [num_nodes]
     # [2, num_nodes]: number and weight of the edges into each node that were left out, where this is a part of a graph
     unseen: FloatArray | None = None
+    numbered: bool = False  # whether node_ids are the user's `n_id`; else they are rows
 
     @property
     def num_nodes(self) -> int:
@@ -56,7 +58,8 @@ def read_snapshot(data: Any, name: str) -> Snapshot:
     edge_index = _read_edge_index(data.get("edge_index"), num_nodes, name)
     edge_weight = _read_edge_weight(data.get("edge_weight"), edge_index.shape[1], name)
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
-    return Snapshot(x, edge_index, edge_weight, node_ids, np.ones(num_nodes, dtype=np.bool_))
+    present = np.ones(num_nodes, dtype=np.bool_)
+    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=data.get("n_id") is not None)
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
@@ -73,9 +76,32 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
             f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
             "give it ones where its edges are unweighted."
         )
+    if before.numbered != after.numbered:
+        bare = "after" if before.numbered else "before"
+        raise InputError(
+            f"Expected both snapshots to carry `n_id`, or neither (`{bare}` has none); give it to both, so that nodes "
+            "are matched by it, or delete it from the other, to match them by their row."
+        )
+    if not before.numbered:
+        warn_of_rows(before.num_nodes, after.num_nodes, "give both `n_id`")
     fresh = after.node_ids[~np.isin(after.node_ids, before.node_ids)]
     node_ids = np.concatenate([before.node_ids, fresh])
     return _renumber(before, node_ids), _renumber(after, node_ids)
+
+
+def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
+    """Warn where graphs of different sizes are matched by row: nodes that left from the middle would shift the rest."""
+    if num_before == num_after:
+        return
+    low, high = sorted((num_before, num_after))
+    extra = f"row {low:,}" if high == low + 1 else f"rows {low:,} to {high - 1:,}"
+    told = f"{extra} of the graph after as new" if num_before < num_after else f"{extra} of the graph before as gone"
+    warnings.warn(
+        f"The graph before has {num_before:,} nodes and the graph after {num_after:,}, and nothing but their row says "
+        f"which is which: row i of one is taken for row i of the other, {told}; if that is not so, {remedy}.",
+        MatchedByRow,
+        stacklevel=4,
+    )
 
 
 def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:

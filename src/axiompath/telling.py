@@ -5,7 +5,8 @@ Steps are taken one after the other: an Explainer is opened once a step, for all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,11 @@ from rich.progress import Progress
 from .activations import FloatArray, IntArray
 from .choice import Question
 from .difference import count_changes
+from .errors import MatchedByRow
 from .explainer import Explainer
 from .explanation import Explanation
 from .metrics import kl_divergence
+from .names import Names, name_classes, name_nodes
 from .network import Network, run_network
 from .origin import RELEASE, Origin
 from .selection import DEFAULT_METHOD
@@ -80,8 +83,8 @@ def tell_stories(
     *,
     top: int = NUM_STORIES,
     memory: str | float = "2GB",
-    node_names: Mapping[int, str] | Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
+    node_names: Names | None = None,
+    class_names: Collection[str] | None = None,
     snapshot_names: Sequence[str] | None = None,
     progress: Console | None = None,
 ) -> Stories:
@@ -94,15 +97,17 @@ def tell_stories(
     Question(budget, method, objective)  # checked before any work
     names, ids = _check_snapshots(snapshots, snapshot_names)
     wanted = None if targets is None else _check_targets(targets, ids, names)
+    called, classes = name_nodes(node_names, ids), name_classes(class_names)
 
     def open_step(s: int) -> Explainer:
         before, after = snapshots[s], snapshots[s + 1]
-        return Explainer(model, before, after, memory=memory, node_names=node_names, class_names=class_names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
+            return Explainer(model, before, after, memory=memory, node_names=called, class_names=classes)
 
     explainer = open_step(0)
     if wanted is None:
         wanted = _rank(explainer.change.network, snapshots, ids, top)
-    called = explainer.node_names
     steps: list[Step] = []
     answers: list[dict[int, Explanation | str]] = []
     digests = {"model": explainer.origin.digests["model"], "snapshot 0": explainer.origin.digests["before"]}
@@ -128,7 +133,7 @@ def tell_stories(
                 target,
                 called.get(target, str(target)),
                 names,
-                tuple(class_names or ()),
+                classes,
                 rows,
                 tuple(answer if isinstance(answer, Explanation) else None for answer in told),
                 tuple(answer if isinstance(answer, str) else "" for answer in told),
@@ -163,6 +168,14 @@ def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> t
         raise ValueError(
             f"Expected `n_id` in all snapshots or in none (got it in {sum(numbered)} of {len(numbered)}); "
             "give it to all where nodes come and go."
+        )
+    sizes = [len(nodes) for nodes in ids]
+    if not any(numbered) and len(set(sizes)) > 1:
+        warnings.warn(
+            f"The snapshots have {', '.join(map(str, sizes))} nodes, and nothing but their row says which is which: "
+            "row i of one is taken for row i of every other; if that is not so, give all of them `n_id`.",
+            MatchedByRow,
+            stacklevel=3,
         )
     if len(set(widths)) > 1:
         raise ValueError(

@@ -10,6 +10,8 @@ folder    a stored graph, which is opened and not read (see stored.py)
 from __future__ import annotations
 
 import pickle
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from ..errors import InputError
+from ..names import Names, name_classes, name_nodes
 from ..snapshot import read_snapshot, to_torch_csr
 from ..stored import StoredGraph, is_stored, open_graph
 from ..writing import whole_file
@@ -42,6 +45,11 @@ class GraphFile:
     data: Any  # torch_geometric Data, or a StoredGraph
     row_names: tuple[str, ...] = ()  # of the rows of x; empty where the file has none
     class_names: tuple[str, ...] = ()
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the graph gives its nodes numbers of their own, `n_id`."""
+        return not isinstance(self.data, StoredGraph) and self.data.get("n_id") is not None
 
     @property
     def node_names(self) -> dict[int, str]:
@@ -86,7 +94,7 @@ def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
         return graphs  # an Explainer matches these itself, without reading their names into memory
     if any(kinds):
         raise InputError("Expected all graphs stored or none (got some); convert the others with `axiompath convert`.")
-    has_ids = [graph.data.get("n_id") is not None for graph in graphs]
+    has_ids = [graph.numbered for graph in graphs]
     if all(has_ids):
         return graphs
     if any(has_ids):
@@ -98,9 +106,20 @@ def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
     return graphs
 
 
-def save_graph(path: str | Path, data: Data, node_names: Any = (), class_names: Any = ()) -> Path:
-    """Write a graph as pickle-free .npz; a file that is there is replaced only once the new one is whole."""
+def save_graph(
+    path: str | Path, data: Data, node_names: Names | None = None, class_names: Collection[str] | None = None
+) -> Path:
+    """Write a graph as pickle-free .npz; a file that is there is replaced only once the new one is whole.
+
+    A mapping of names goes by node number, names in a row (a list, an array, a Series) by the graph's rows. Nodes that
+    it leaves out are called by their number.
+    """
     snapshot = read_snapshot(data, "data")
+    known = name_nodes(node_names, [snapshot.node_ids])
+    called = [known.get(node, str(node)) for node in snapshot.node_ids.tolist()] if known else []
+    if len(set(called)) < len(called):
+        twice = next(name for name, count in Counter(called).items() if count > 1)
+        raise InputError(f"Expected every name once in `node_names` (got {twice!r} twice); names tell nodes apart.")
     arrays: dict[str, Any] = {"version": np.array(VERSION), "edge_index": snapshot.edge_index}
     if sparse.issparse(snapshot.x):
         x = sparse.csr_array(snapshot.x)
@@ -111,9 +130,9 @@ def save_graph(path: str | Path, data: Data, node_names: Any = (), class_names: 
     for key in ("edge_weight", "n_id", "y"):
         if data.get(key) is not None:
             arrays[key] = np.asarray(torch.as_tensor(data[key]).detach().cpu())
-    for key, names in zip(NAMES, (node_names, class_names), strict=True):
-        if len(names):
-            arrays[key] = np.array([str(name) for name in names])
+    for key, names in zip(NAMES, (called, name_classes(class_names)), strict=True):
+        if names:
+            arrays[key] = np.array(names)
     target = Path(path).with_suffix(".npz")
     with whole_file(target) as stream:
         np.savez_compressed(stream, **arrays)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,9 @@ COLUMNS: dict[str, pa.DataType] = {
     "causes": pa.struct([(kind, VECTOR) for kind in KINDS]),
     "node_names": pa.map_(pa.int64(), pa.string()),
     "class_names": LABELS,
+    "hops": pa.list_(pa.struct([("flow", pa.string()), ("weighted", pa.bool_())])),
 }
+LATER = {"hops"}  # columns that scans of 0.1 do not have
 SCHEMA = pa.schema(list(COLUMNS.items()))
 BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
 
@@ -119,13 +121,14 @@ def read_part(path: Path) -> Iterator[Explanation | Failure]:
     """The rows again, in order."""
     try:
         file = pq.ParquetFile(path)
-        held = [field.name for field in file.schema_arrow]
-        if [name for name in held if name not in BESIDE] != [name for name in COLUMNS if name not in BESIDE]:
+        held = {field.name for field in file.schema_arrow}
+        version = VERSION if "hops" in held else 1
+        if held - set(BESIDE) != set(COLUMNS) - set(BESIDE) - (LATER if version == 1 else set()):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
         origin = _read_notes(file.schema_arrow).get("origin")
         for batch in file.iter_batches(batch_size=256):
             for row in batch.to_pylist(maps_as_pydicts="strict"):
-                yield _from_row(row, origin)
+                yield _from_row(row, version, origin)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"Expected a whole part of a scan at {path} (it is cut short or damaged).") from error
 
@@ -143,6 +146,7 @@ def _to_row(item: Explanation | Failure) -> dict[str, Any]:
         value = getattr(item, field.name)
         if field.name in COLUMNS:
             row[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
+    row["hops"] = [asdict(hop) for hop in item.hops]
     return {**row, **_beside(row)}
 
 
@@ -154,9 +158,10 @@ def _beside(row: Mapping[str, Any]) -> dict[str, str | None]:
     return {"name": name, "class_before_name": old, "class_after_name": new}
 
 
-def _from_row(row: dict[str, Any], origin: dict[str, Any] | None) -> Explanation | Failure:
+def _from_row(row: dict[str, Any], version: int, origin: dict[str, Any] | None) -> Explanation | Failure:
     problem, name = row.pop("problem"), row.get("name")
     if problem is not None:
         return Failure(row["target"], str(row["target"]) if name is None else name, problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
-    return Explanation.from_dict({"format": FORMAT, "version": VERSION, **held, "origin": origin})
+    later = {} if version == 1 else {"origin": origin}
+    return Explanation.from_dict({"format": FORMAT, "version": version, **held, **later})

@@ -121,7 +121,7 @@ def _explain(load: Workload, places: IntArray) -> list[Explanation | Failure]:
 
 
 def _named(load: Workload, choice: Choice) -> Explanation:
-    return with_caption(choice.to_explanation(load.change, None), load.caption)
+    return with_caption(choice.to_explanation(load.change, None, None), load.caption)
 
 
 def share_change(change: Change) -> Change:
