@@ -18,6 +18,8 @@ ORDER = [
     "coefficients",
     "attention",
     "network",
+    "links",
+    "sets",
     "rerun",
     "sweeps",
     "stored",
