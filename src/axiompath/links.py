@@ -66,7 +66,9 @@ def _link(
 ) -> tuple[Links, list[BoolArray]]:
     """Columns that go the same ways are one class; those that go none are left out."""
     names = list(ways)
-    patterns, member = np.unique(np.stack([ways[way] for way in names]), axis=1, return_inverse=True)
+    patterns, member = np.zeros((0, 0), dtype=np.bool_), np.zeros(0, dtype=np.int64)
+    if names:
+        patterns, member = np.unique(np.stack([ways[way] for way in names]), axis=1, return_inverse=True)
     below: list[BoolArray] = []
     groups: dict[tuple[int, ...], int] = {}
     links = []

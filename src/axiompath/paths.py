@@ -71,10 +71,8 @@ def count_paths(change: Change) -> IntArray | NDArray[np.object_]:
 
 def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
     """Partial paths of every node at the output of `layer`, and the sum of their numbers of states."""
-    return (
-        _count(change, change.merged_steps, layer + 1, np.float64, weigh_states=False),
-        _count(change, change.steps, layer + 1, np.float64, weigh_states=True),
-    )
+    plain, weighed = (_count(change, change.steps, layer + 1, np.float64, weigh) for weigh in (False, True))
+    return plain, weighed
 
 
 def count_ways(change: Change, lowest: int, stop: int, *, weigh_states: bool = False) -> FloatArray:

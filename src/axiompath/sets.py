@@ -91,8 +91,10 @@ def _step(
         for above, c, group in link.links.tolist():
             below[:, :, c] |= move(held[:, None, above], values[None, :, group])
         below[:, :, -1] = begun[low : low + size, None]
-        # Where no state is left there is nothing, whatever is known of it.
-        below[~((below[:, :, :-1] & STATES) != 0).any(axis=2)] = 0
+        # Where no state is left there is nothing, unless a path began at this node whose snapshots are not yet known.
+        alive = ((below[:, :, :-1] & STATES) != 0).any(axis=2)
+        alive |= (below[:, :, -1] > 0) & (below[:, :, :-1] > 0).any(axis=2)
+        below[~alive] = 0
         pieces.append(np.unique(below.reshape(-1, width), axis=0, return_inverse=True))
         found = np.unique(np.concatenate([found, pieces[-1][0]]), axis=0)
     if len(found) > MAX_SETS:
