@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from axiompath import activations
-from axiompath.coefficients import Identity, Sum, SymmetricNorm
+from axiompath.coefficients import Identity, Sum, SymmetricNorm, diagonal
 from axiompath.network import Block, Channel, Layer, Network
 from axiompath.snapshot import align_snapshots, read_snapshot
 
@@ -34,9 +34,7 @@ class AnySign:
         a = Sum(True).matrix(snapshot, inputs).tocoo()
         direction = np.random.default_rng(self.seed).normal(size=inputs.shape[1])
         score = np.sin(3 * (np.asarray(inputs @ direction)))
-        matrix = sparse.coo_array((a.data * (score[a.row] - score[a.col] + 0.1), (a.row, a.col)), shape=a.shape).tocsr()
-        matrix.eliminate_zeros()
-        return matrix
+        return sparse.coo_array((a.data * (score[a.row] - score[a.col] + 0.1), (a.row, a.col)), shape=a.shape).tocsr()
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class NodeScale:
 
     def matrix(self, snapshot, inputs):
         scale = 1 / np.sqrt(1 + np.asarray((inputs * inputs).sum(axis=1)))
-        return sparse.dia_array((np.where(snapshot.present, scale, 0.0)[None], [0]), shape=(len(scale),) * 2).tocsr()
+        return diagonal(snapshot, scale)
 
 
 def any_activation(rng, name, width):
@@ -105,6 +103,9 @@ def graph_pairs(draw, weighted=None, max_nodes=8):
     if "reweight" in kinds:
         where = rng.random((num_nodes, num_nodes)) < 0.3
         weights["after"][where] *= rng.uniform(0.3, 2, size=where.sum())
+        # An edge of weight 0 is an edge.
+        for side in weights.values():
+            side[rng.random((num_nodes, num_nodes)) < 0.1] = 0.0
     features = {"before": rng.normal(size=(num_nodes, 3)) * (rng.random((num_nodes, 3)) < 0.7)}
     features["after"] = features["before"].copy()
     if "features" in kinds:
@@ -206,6 +207,14 @@ def gcn_models(draw):
     return model
 
 
+def any_range(rng, width):
+    """Some of the columns, so that channels may not connect; most often all of them."""
+    if rng.random() < 0.4:
+        return slice(0, width)
+    low = int(rng.integers(0, width))
+    return slice(low, int(rng.integers(low + 1, width + 1)))
+
+
 @st.composite
 def any_networks(draw, max_hops=3):
     """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs."""
@@ -214,6 +223,7 @@ def any_networks(draw, max_hops=3):
     local = draw(st.lists(st.booleans(), min_size=hops + 1, max_size=hops + 1))
     shape = [is_local for gap, extra in enumerate(local) for is_local in ([True] * extra + [False] * (gap < hops))]
     rules = (Sum(True), SymmetricNorm(True, 1.0), SymmetricNorm(False, None), AnySign(1))
+    sparse_maps = draw(st.booleans())
     layers, width = [], 3
     for t, is_local in enumerate(shape):
         last = t == len(shape) - 1
@@ -223,15 +233,19 @@ def any_networks(draw, max_hops=3):
         chosen += draw(st.lists(st.sampled_from(choices), min_size=0 if chosen else 1, max_size=2))
         channels = []
         for rule in chosen:
-            a, b = int(rng.integers(0, width)), int(rng.integers(0, out))
-            weight = rng.normal(size=(width - a, out - b)) * 0.8
-            channels.append(Channel(rule, weight, slice(a, width), slice(b, out)))
+            inputs, outputs = any_range(rng, width), any_range(rng, out)
+            weight = rng.normal(size=(inputs.stop - inputs.start, outputs.stop - outputs.start)) * 0.8
+            if sparse_maps:
+                weight[rng.random(weight.shape) < 0.4] = 0.0
+            channels.append(Channel(rule, weight, inputs, outputs))
         passed = 0
         if not last and draw(st.booleans()):
             passed = 2
             channels.append(Channel(Identity(), None, slice(0, 2), slice(out, out + 2)))
         name = "identity" if last else draw(st.sampled_from(ACTIVATION_NAMES))
         bias = rng.normal(size=out + passed) if draw(st.booleans()) else None
+        if bias is not None:
+            bias[out:] *= draw(st.booleans())
         blocks = (Block(slice(0, out), any_activation(rng, name, out), f"layer {t}"),)
         layers.append(Layer(tuple(channels), bias, blocks, out + passed))
         width = out + passed

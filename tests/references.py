@@ -8,6 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
+AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"
+BEFORE_LOST, BEFORE_REWEIGHTED = "before-lost", "before-reweighted"
+SIDE = {AFTER_GAINED: AFTER, AFTER_REWEIGHTED: AFTER, BEFORE_LOST: BEFORE, BEFORE_REWEIGHTED: BEFORE, DELTA: DELTA}
+CAUSE = {
+    DELTA: "feature",
+    AFTER_GAINED: "gained",
+    AFTER_REWEIGHTED: "reweighted",
+    BEFORE_LOST: "lost",
+    BEFORE_REWEIGHTED: "reweighted",
+}
 
 
 def dense(x):
@@ -63,14 +73,15 @@ def literal_split(before, after):
 
 
 class LiteralAttribution:
-    """Every altered path of one target and its contribution, from the table of states, by recursion."""
+    """Every altered path of one target, its contribution and the shares of its causes, by recursion over states."""
 
     def __init__(self, network, before, after):
         self.network = network
+        self.lowest_hop = next(t for t, layer in enumerate(network.layers) if not layer.local)
         self.presence = before.present != after.present
         self.passes = {BEFORE: literal_forward(network, before), AFTER: literal_forward(network, after)}
         self.known = {}
-        self.neighbours = []  # layer -> V -> every U with a coefficient in some channel of some snapshot
+        self.neighbours = []  # layer -> V -> every U with an entry in some channel of some snapshot
         for t in range(len(network.layers)):
             found = defaultdict(set)
             for side in self.passes.values():
@@ -78,6 +89,10 @@ class LiteralAttribution:
                     for v, u in a:
                         found[v].add(u)
             self.neighbours.append({v: sorted(senders) for v, senders in found.items()})
+
+    def there(self, t, v, u, side):
+        """Whether a snapshot has the entry, whatever its value, a flag a channel."""
+        return np.array([(v, u) in a for a in self.passes[side].coefficients[t]])
 
     def coefficients(self, t, v, u):
         """(kept, gained, lost, a_after, a_before), each one number a channel."""
@@ -89,6 +104,20 @@ class LiteralAttribution:
         return tuple(
             np.array(column) for column in (*zip(*parts, strict=True), [p[1] for p in pairs], [p[0] for p in pairs])
         )
+
+    def options(self, t, v, u, state):
+        """Over the entry (v, u) of layer t (0-based): the states below and their coefficients, a number a channel."""
+        kept, gained, lost, a_after, a_before = self.coefficients(t, v, u)
+        if state != DELTA:
+            return [(state, a_after if SIDE[state] == AFTER else a_before)]
+        in_before, in_after = self.there(t, v, u, BEFORE), self.there(t, v, u, AFTER)
+        return [
+            (DELTA, kept if self.can_differ(u, t) else 0 * kept),
+            (AFTER_GAINED, np.where(in_before, 0.0, gained)),
+            (AFTER_REWEIGHTED, np.where(in_before, gained, 0.0)),
+            (BEFORE_LOST, -np.where(in_after, 0.0, lost)),
+            (BEFORE_REWEIGHTED, -np.where(in_after, lost, 0.0)),
+        ]
 
     def can_differ(self, v, t):
         """Whether h^t of node v can differ between the snapshots (t = 0: its features)."""
@@ -111,12 +140,17 @@ class LiteralAttribution:
             DELTA: (z_before, z_after),
             AFTER: (0 * z_after, z_after),
             BEFORE: (0 * z_before, z_before),
-        }[state]
+        }[SIDE[state]]
         rates = np.ones(len(end))
         for block in self.network.layers[t - 1].blocks:
             if block.activation is not None:
                 rates[block.outputs] = block.activation.rate(start[None, block.outputs], end[None, block.outputs])[0]
         return rates
+
+    def leaf(self, state, v):
+        """What the lowest hop receives of a leaf: all that local layers below it do is part of the leaf's value."""
+        before, after = (self.passes[side].h[self.lowest_hop][v] for side in (BEFORE, AFTER))
+        return {DELTA: after - before, AFTER: after, BEFORE: before}[SIDE[state]]
 
     def climb(self, value, steps):
         """Carry a vector up: steps are (t, per-channel coefficients, state and node above), lowest first."""
@@ -130,71 +164,124 @@ class LiteralAttribution:
         return value
 
     def __call__(self, target):
-        """{stored path: contribution [num_classes]}."""
-        self.found = defaultdict(lambda: np.zeros(self.network.num_classes))
-        self.lowest = {}  # nodes -> the lowest layer at whose output one of the path's sources is
+        """{stored path: contribution [num_classes]}; by cause in `shares`: {stored path: {cause: [num_classes]}}."""
+        self.start()
         if self.can_differ(target, len(self.network.layers)):
-            self.descend(len(self.network.layers), target, DELTA, [], [target])
+            everything = np.ones(self.network.num_classes, dtype=bool)
+            self.descend(len(self.network.layers), target, DELTA, [], [target], everything)
+        return self.finish()
+
+    def start(self):
+        self.found = defaultdict(lambda: defaultdict(lambda: np.zeros(self.network.num_classes)))
+
+    def finish(self):
         hops = self.network.num_hops
-        return {(-1,) * (hops + 1 - len(nodes)) + nodes: value for nodes, value in self.found.items()}
+        self.shares = {(-1,) * (hops + 1 - len(nodes)) + nodes: dict(causes) for nodes, causes in self.found.items()}
+        return {path: sum(causes.values()) for path, causes in self.shares.items()}
 
-    def take(self, nodes, t, value):
-        self.found[tuple(nodes)] += value
-        self.lowest[tuple(nodes)] = min(t, self.lowest.get(tuple(nodes), t))
+    def take(self, nodes, state, value):
+        self.found[tuple(nodes)][CAUSE[state]] += value
 
-    def descend(self, t, v, state, steps, nodes):
-        """At node v, layer t: take the bias as a source, or step down to every u."""
-        if t == 0:
-            x_before, x_after = self.passes[BEFORE].h[0][v], self.passes[AFTER].h[0][v]
-            leaf = {DELTA: x_after - x_before, AFTER: x_after, BEFORE: x_before}[state]
-            self.take(nodes, t, self.climb(leaf, steps))
+    def descend(self, t, v, state, steps, nodes, columns):
+        """At node v, layer t, with columns that lead to the logits: take the bias as a source, or step down to u."""
+        if t == self.lowest_hop:
+            self.take(nodes, state, self.climb(self.leaf(state, v), steps))
             return
         layer = self.network.layers[t - 1]
-        if layer.bias is not None and state != DELTA:
-            self.take(nodes, t, self.climb(layer.bias * self.rate(state, v, t), steps))
+        if layer.bias is not None and state != DELTA and layer.bias[columns].any():
+            self.take(nodes, state, self.climb(layer.bias * self.rate(state, v, t), steps))
         for u in self.neighbours[t - 1].get(v, ()):
-            kept, gained, lost, a_after, a_before = self.coefficients(t - 1, v, u)
-            options = {
-                DELTA: [
-                    (DELTA, kept if self.can_differ(u, t - 1) else 0 * kept),
-                    (AFTER, gained),
-                    (BEFORE, -lost),
-                ],
-                AFTER: [(AFTER, a_after)],
-                BEFORE: [(BEFORE, a_before)],
-            }[state]
-            for below, coefficient in options:
-                if coefficient.any():
+            for below, coefficient in self.options(t - 1, v, u, state):
+                carried = self.carried(t - 1, columns, coefficient != 0)
+                if carried.any():
                     step = (t, coefficient, state, v)
                     longer = nodes if layer.local else [u, *nodes]
-                    self.descend(t - 1, u, below, [step, *steps], longer)
+                    self.descend(t - 1, u, below, [step, *steps], longer, carried)
 
+    def carried(self, t, columns, open_channels):
+        """Columns of the inputs of layer t (0-based) that an open channel carries to one of these of its outputs."""
+        layer = self.network.layers[t]
+        width = self.passes[AFTER].h[t].shape[1]
+        found = np.zeros(width, dtype=bool)
+        for channel, is_open in zip(layer.channels, open_channels, strict=True):
+            for i, column in enumerate(range(width)[channel.inputs]):
+                for j, above in enumerate(range(layer.width)[channel.outputs]):
+                    weight = float(i == j) if channel.weight is None else channel.weight[i, j]
+                    if is_open and columns[above] and weight != 0:
+                        found[column] = True
+        return found
 
-def literal_kinds(reference, paths):
-    """Kind of each path just found, from the coefficients of both snapshots along it.
-
-    A path runs from the root down to its lowest source; the layers below the lowest hop belong to the leaf.
-    """
-    layers = reference.network.layers
-    lowest_hop = next(t for t, layer in enumerate(layers) if not layer.local)
-    kinds = []
-    for path in paths:
+    def exists(self, path, side):
+        """Whether channels whose entries this snapshot has carry columns from the path's leaf or bias to the logits."""
         nodes = [node for node in path if node >= 0]
-        in_after = in_before = True
-        changed = False
+        layers = self.network.layers
+        columns = np.ones(self.network.num_classes, dtype=bool)
         position = len(nodes) - 1
-        for t in range(len(layers) - 1, max(reference.lowest[tuple(nodes)], lowest_hop) - 1, -1):
+        for t in range(len(layers) - 1, self.lowest_hop - 1, -1):
+            at_source = position == 0 and len(nodes) <= self.network.num_hops
+            if at_source and layers[t].bias is not None and layers[t].bias[columns].any():
+                return True
+            if at_source and not layers[t].local:
+                return False
             v = nodes[position]
             position -= not layers[t].local
-            _, gained, lost, a_after, a_before = reference.coefficients(t, v, nodes[position])
-            in_after &= bool(a_after.any())
-            in_before &= bool(a_before.any())
-            changed |= bool(gained.any() or lost.any())
-        if in_after and in_before:
-            kinds.append("reweighted" if changed else "feature")
-        else:
-            kinds.append("gained" if in_after else "lost")
-    return kinds
+            columns = self.carried(t, columns, self.there(t, v, nodes[position], side))
+        return bool(columns.any())
+
+
+def literal_kind(reference, path):
+    """Kind of a path just found: what the snapshots have, else the larger share. Also by how much it is larger."""
+    in_after, in_before = reference.exists(path, AFTER), reference.exists(path, BEFORE)
+    assert in_after or in_before
+    if not (in_after and in_before):
+        return ("gained" if in_after else "lost"), np.inf
+    sizes = {cause: np.abs(share).sum() for cause, share in reference.shares[path].items()}
+    feature, reweighted = sizes.get("feature", 0.0), sizes.get("reweighted", 0.0)
+    return ("feature" if feature > reweighted else "reweighted"), abs(feature - reweighted)
+
+
+def literal_causes(reference):
+    """The causes of the target just called: sums over all its state sequences."""
+    total = {kind: np.zeros(reference.network.num_classes) for kind in ("gained", "lost", "reweighted", "feature")}
+    for causes in reference.shares.values():
+        for cause, share in causes.items():
+            total[cause] += share
+    return total
+
+
+def literal_terms(reference, target):
+    """{stored path: {cause: [num_classes]}} from every single sequence of channels and states: one product a term.
+
+    Nothing is added up on the way, so a term is a path of single channels: it exists if none of its factors is 0.
+    """
+    network, found = reference.network, defaultdict(lambda: defaultdict(float))
+
+    def descend(t, v, state, nodes, maps):
+        # `maps` takes a vector of h^t (the output of layer t, activated) to the logits.
+        if t == reference.lowest_hop:
+            found[nodes][CAUSE[state]] = found[nodes][CAUSE[state]] + reference.leaf(state, v) @ maps
+            return
+        layer = network.layers[t - 1]
+        rated = reference.rate(state, v, t)[:, None] * maps
+        if layer.bias is not None and state != DELTA and layer.bias[carries[-1].any(axis=1)].any():
+            found[nodes][CAUSE[state]] = found[nodes][CAUSE[state]] + layer.bias @ rated
+        for k, channel in enumerate(layer.channels):
+            weight = np.eye(channel.outputs.stop - channel.outputs.start) if channel.weight is None else channel.weight
+            for u in reference.neighbours[t - 1].get(v, ()):
+                for below, coefficient in reference.options(t - 1, v, u, state):
+                    step = np.zeros((reference.passes[AFTER].h[t - 1].shape[1], layer.width))
+                    step[channel.inputs, channel.outputs] = weight
+                    carries.append((step != 0) @ carries[-1])
+                    if coefficient[k] != 0 and carries[-1].any():
+                        longer = nodes if layer.local else (u, *nodes)
+                        descend(t - 1, u, below, longer, coefficient[k] * step @ rated)
+                    carries.pop()
+
+    carries = [np.eye(network.num_classes, dtype=bool)]  # from the columns where the walk is to the logits
+    if reference.can_differ(target, len(network.layers)):
+        descend(len(network.layers), target, DELTA, (target,), np.eye(network.num_classes))
+    hops = network.num_hops
+    return {(-1,) * (hops + 1 - len(nodes)) + nodes: dict(causes) for nodes, causes in found.items()}
 
 
 def literal_lrp(adjacency, weights, x, path):

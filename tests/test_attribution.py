@@ -19,7 +19,7 @@ from axiompath.network import run_network
 from axiompath.paths import count_paths, walk_paths
 from axiompath.states import KINDS
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
-from references import LiteralAttribution, literal_kinds, literal_lrp
+from references import LiteralAttribution, literal_causes, literal_kind, literal_lrp, literal_terms
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
@@ -47,13 +47,13 @@ def test_contributions_sum_to_the_change_of_every_logit(model, graphs):
 
 @settings(relaxed, max_examples=300)
 @given(any_networks(), graph_pairs(max_nodes=6))
-def test_paths_contributions_and_kinds_equal_the_literal_twin(network, graphs):
+def test_paths_contributions_kinds_and_causes_equal_the_literal_twin(network, graphs):
     before, after = aligned(*graphs)
     change = find(network, before, after)
     reference = LiteralAttribution(network, before, after)
     targets = np.flatnonzero(before.present & after.present)
     found = walk_paths(change, targets)
-    contributions = attribute_paths(change, found)
+    shares = attribute_paths(change, found)
     counts = count_paths(change)[targets]
     for i, target in enumerate(targets):
         rows = slice(found.indptr[i], found.indptr[i + 1])
@@ -61,14 +61,60 @@ def test_paths_contributions_and_kinds_equal_the_literal_twin(network, graphs):
         paths = [tuple(path) for path in found.paths[rows].tolist()]
         assert len(set(paths)) == len(paths) == counts[i]
         assert set(paths) == set(expected)
-        scale = max([1.0, *(np.abs(value).max() for value in expected.values())])
-        for path, value in zip(paths, contributions[rows], strict=True):
+        parts = [part for causes in reference.shares.values() for part in causes.values()]
+        scale = max([1.0, *(np.abs(part).max() for part in parts)])
+        for path, value, kind in zip(paths, shares.contributions[rows], shares.kinds[rows], strict=True):
             np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
-        assert [KINDS[kind] for kind in found.kinds[rows]] == literal_kinds(reference, paths)
+            name, margin = literal_kind(reference, path)
+            if margin > 1e-10 * scale or margin == 0.0:
+                assert KINDS[kind] == name
         change_of_logits = change.after_pass.logits[target] - change.before_pass.logits[target]
-        np.testing.assert_allclose(
-            contributions[rows].sum(axis=0), change_of_logits, atol=1e-9 * scale * max(1, counts[i])
-        )
+        tolerance = 1e-9 * scale * max(1, counts[i])
+        np.testing.assert_allclose(shares.contributions[rows].sum(axis=0), change_of_logits, atol=tolerance)
+        np.testing.assert_allclose(shares.causes[i].sum(axis=0), change_of_logits, atol=tolerance)
+        for cause, value in zip(KINDS, shares.causes[i], strict=True):
+            np.testing.assert_allclose(value, literal_causes(reference)[cause], atol=tolerance)
+
+
+@settings(relaxed, max_examples=60)
+@given(any_networks(max_hops=2), graph_pairs(max_nodes=4))
+def test_the_twin_equals_the_sum_over_single_channels_and_states(network, graphs):
+    before, after = aligned(*graphs)
+    reference = LiteralAttribution(network, before, after)
+    for target in np.flatnonzero(before.present & after.present):
+        reference(target)
+        terms = literal_terms(reference, target)
+        assert set(terms) == set(reference.shares)
+        for path, causes in terms.items():
+            assert set(causes) == set(reference.shares[path])
+            for cause, value in causes.items():
+                expected = reference.shares[path][cause]
+                scale = max(1.0, np.abs(expected).max())
+                np.testing.assert_allclose(value, expected, rtol=0, atol=1e-10 * scale)
+
+
+@settings(relaxed, max_examples=150)
+@given(any_networks(), graph_pairs(max_nodes=6))
+def test_time_reversal_swaps_gained_and_lost_and_negates(network, graphs):
+    before, after = aligned(*graphs)
+    targets = np.flatnonzero(before.present & after.present)
+    sides = []
+    for pair in ((before, after), (after, before)):
+        change = find(network, *pair)
+        found = walk_paths(change, targets)
+        sides.append((found, attribute_paths(change, found)))
+    (there, forth), (back, reverse) = sides
+    assert there.indptr.tolist() == back.indptr.tolist()
+    order, other = (np.lexsort(np.column_stack([f.paths, np.repeat(targets, np.diff(f.indptr))]).T) for f in (there, back))
+    np.testing.assert_array_equal(there.paths[order], back.paths[other])
+    scale = max(1.0, np.abs(forth.contributions).max(initial=0), np.abs(reverse.contributions).max(initial=0))
+    np.testing.assert_allclose(forth.contributions[order], -reverse.contributions[other], atol=1e-9 * scale)
+    mirrored = np.array([1, 0, 2, 3])
+    tolerance = 1e-9 * scale * max(1, len(there.paths))
+    np.testing.assert_allclose(forth.causes, -reverse.causes[:, mirrored], atol=tolerance)
+    same = forth.kinds[order] == mirrored[reverse.kinds[other]]
+    # Of a path that both have, the larger of two shares may be a matter of rounding.
+    assert (same | (forth.kinds[order] >= 2)).all()
 
 
 class SumGNN(nn.Module):
@@ -189,9 +235,10 @@ def test_estimated_memory_bounds_what_the_arrays_take():
     explainer = axiompath.Explainer(SumGNN(5, 16, 16, 3).double(), before, after)
     targets = np.arange(200)
     found = walk_paths(explainer.change, targets)
-    held = [found.paths, found.kinds, found.entry, attribute_paths(explainer.change, found)]
+    shares = attribute_paths(explainer.change, found)
+    held = [found.paths, found.held, found.entry, shares.contributions, shares.kinds, shares.causes]
     for level in found.levels.values():
-        held += [level.node, level.target, level.parent, level.entry, level.flags]
+        held += [level.node, level.target, level.parent, level.entry, level.sets]
     lowest = found.levels[explainer.change.lowest_hop]
     multipliers = 8 * 3 * 16 * len(lowest.node)
     assert sum(array.nbytes for array in held) + multipliers <= explainer.num_bytes[targets].sum()

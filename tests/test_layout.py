@@ -21,6 +21,8 @@ ORDER = [
     "attention",
     "network",
     "steps",
+    "links",
+    "sets",
     "rerun",
     "sweeps",
     "stored",

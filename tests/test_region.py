@@ -151,7 +151,7 @@ def change_of(network, snapshots):
 
 def contributions_of(change, rows):
     found = walk_paths(change, rows)
-    values = attribute_paths(change, found)
+    values = attribute_paths(change, found).contributions
     paths = np.where(found.paths >= 0, change.before.node_ids[found.paths], -1)
     return {tuple(path): value for path, value in zip(paths.tolist(), values, strict=True)}
 

@@ -20,17 +20,20 @@ def all_paths_of(reference, target, side):
     network, found = reference.network, set()
     lowest = next(t for t, layer in enumerate(network.layers) if not layer.local)
 
-    def descend(t, v, nodes):
+    def descend(t, v, nodes, columns):
         if t == lowest:
             found.add(nodes)
             return
-        if network.layers[t - 1].bias is not None:
+        layer = network.layers[t - 1]
+        if layer.bias is not None and layer.bias[columns].any():
             found.add(nodes)
         for u in reference.neighbours[t - 1].get(v, ()):
-            if any(a.get((v, u), 0.0) for a in reference.passes[side].coefficients[t - 1]):
-                descend(t - 1, u, nodes if network.layers[t - 1].local else (u, *nodes))
+            open_channels = [a.get((v, u), 0.0) != 0 for a in reference.passes[side].coefficients[t - 1]]
+            carried = reference.carried(t - 1, columns, open_channels)
+            if carried.any():
+                descend(t - 1, u, nodes if layer.local else (u, *nodes), carried)
 
-    descend(len(network.layers), target, (target,))
+    descend(len(network.layers), target, (target,), np.ones(network.num_classes, dtype=bool))
     return {(-1,) * (network.num_hops + 1 - len(nodes)) + nodes for nodes in found}
 
 

@@ -27,9 +27,10 @@ class EverythingGained(LiteralAttribution):
 
     def __call__(self, target):
         assert super().__call__(target) == {}  # nothing differs from itself
-        self.descend(len(self.network.layers), target, "after", [], [target])
-        hops = self.network.num_hops
-        return {(-1,) * (hops + 1 - len(nodes)) + nodes: value for nodes, value in self.found.items()}
+        self.start()
+        everything = np.ones(self.network.num_classes, dtype=bool)
+        self.descend(len(self.network.layers), target, "after-gained", [], [target], everything)
+        return self.finish()
 
 
 @settings(relaxed)

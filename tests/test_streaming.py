@@ -34,8 +34,9 @@ def test_pieces_hold_every_path_once(network, graphs, width):
         return
     for target in np.flatnonzero((count_paths(change) > 0) & before.present & after.present):
         found = walk_paths(change, np.array([target]))
-        whole = dict(zip(map(tuple, found.paths.tolist()), attribute_paths(change, found), strict=True))
-        kinds = dict(zip(map(tuple, found.paths.tolist()), found.kinds, strict=True))
+        shares = attribute_paths(change, found)
+        whole = dict(zip(map(tuple, found.paths.tolist()), shares.contributions, strict=True))
+        kinds = dict(zip(map(tuple, found.paths.tolist()), shares.kinds, strict=True))
         num_steps = len(first_steps(change, np.array([target])).node)
         bounds = np.unique([*range(0, num_steps, width), num_steps])
         stream = streaming.Stream(change, target, bounds)
@@ -48,6 +49,8 @@ def test_pieces_hold_every_path_once(network, graphs, width):
                 seen.append(path)
         assert sorted(seen) == sorted(whole)
         assert stream.num_paths == len(whole)
+        scale = max([1.0, *(np.abs(value).max() for value in whole.values())])
+        np.testing.assert_allclose(stream.causes, shares.causes[0], rtol=0, atol=1e-11 * scale * len(whole))
         assert len(estimate_step_bytes(change, first_steps(change, np.array([target])))) == num_steps
 
 

@@ -1,4 +1,4 @@
-"""PathSet -> Attribution: every altered path's share of every logit's change, and what the sum leaves over.
+"""PathSet -> Shares: every altered path's share of every logit's change, its kind, and what caused the change.
 
 The contribution of a path is a product along it. Going down from the root, each partial path carries one multiplier
 M [num_classes, width] for each of its states, starting from the identity:
@@ -9,9 +9,15 @@ M [num_classes, width] for each of its states, starting from the identity:
                         in after   =  gained * P[delta] + a_after  * P[after]
                         in before  = -lost   * P[delta] + a_before * P[before]
 
+`after` is two states, and so is `before`: whether delta was left over an entry that the other snapshot does not have, or
+over one that both have (see `states`). So every term of the sum has one cause, and terms add up by cause. A path that
+only one snapshot has is *gained* or *lost*; the kind of any other is the larger of its causes *reweighted* and
+*feature*, by the sum over classes of |share|.
+
 A source g at the end of the path (a leaf's message, or a bias) contributes M @ (rate * g). Only P is stored: M and Q
 of a partial path live in a scratch buffer, and those of the lowest hop, by far the most, are never formed. There the
-sum is taken the other way round, P @ (coefficient * rate * g), which costs one small vector a path.
+sum is taken the other way round, P @ (coefficient * rate * g), which costs one small vector a path. Most paths have one
+cause, which needs no more than to know it; those with several are summed cause by cause, never held cause by cause.
 """
 
 from __future__ import annotations
@@ -26,11 +32,32 @@ from numpy.typing import NDArray
 
 from .activations import FloatArray, IntArray
 from .change import Change
-from .kernels import multiply_rows, take_sources
+from .kernels import mark_mixed, multiply_rows, sum_causes, take_sources
 from .labels import class_columns, name_nodes
-from .paths import Level, PathSet, bias_layers, count_suffixes, count_ways, highest_hop
-from .states import IN_AFTER, IN_BEFORE, IN_DELTA, KINDS, NUM_STATES, STATES
+from .paths import Level, PathSet, count_suffixes, count_ways, highest_hop
+from .states import COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
 from .threads import run_in_pieces
+
+UNCHANGED = np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)  # marks of a coefficient that stays the same
+SUM_WORK = 2  # operations to add one contribution to a sum, roughly
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What the paths of a PathSet contribute, row by row; and by target, what they do together."""
+
+    contributions: FloatArray  # [num_paths, num_classes]
+    kinds: NDArray[np.int8]  # [num_paths]: index into KINDS
+    causes: FloatArray  # [num_targets, len(KINDS), num_classes]: the change of each logit, by cause
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What all altered paths of one target say together."""
+
+    num_paths: int
+    causes: dict[str, FloatArray]  # kind -> [num_classes]
+    completeness: float  # largest difference, over classes, between the sum of the causes and the change of the logit
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +68,7 @@ class Attribution:
     paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
     contributions: FloatArray  # [num_paths, num_classes]
     kinds: NDArray[np.int8]  # [num_paths]: index into axiompath.KINDS
+    causes: dict[str, FloatArray]  # kind -> [num_classes]: the whole change by cause; the parts sum to delta_logits
     logits_before: FloatArray  # [num_classes]
     logits_after: FloatArray  # [num_classes]
     node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
@@ -55,11 +83,6 @@ class Attribution:
     def residual(self) -> float:
         """Largest difference, over classes, between the sum of the contributions and the change of the logit."""
         return float(np.abs(self.contributions.sum(axis=0) - self.delta_logits).max())
-
-    @property
-    def causes(self) -> dict[str, FloatArray]:
-        """The whole change split by kind of path: kind -> [num_classes]; the parts sum to delta_logits."""
-        return {name: self.contributions[self.kinds == kind].sum(axis=0) for kind, name in enumerate(KINDS)}
 
     def to_frame(self) -> pd.DataFrame:
         """One row a path: the target, the path's nodes (leaf first), kind, and contribution to each class.
@@ -78,32 +101,35 @@ class Attribution:
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
 
-def attribute_paths(change: Change, found: PathSet) -> FloatArray:
-    """Contribution of every path of the set to every logit of its target, [num_paths, num_classes]."""
+def attribute_paths(change: Change, found: PathSet) -> Shares:
+    """Contribution of every path of the set to every logit of its target, its kind, and the causes of each target."""
     num_classes = change.network.num_classes
     contributions = np.zeros((len(found.paths), num_classes))
-    counted = bias_layers(change)
+    kinds = KIND_OF_SET[found.held]
+    causes = np.zeros((len(found.targets), len(KINDS), num_classes))
     top = max(found.levels)
     above = _above_the_root(len(found.levels[top].node), num_classes)
-    carried: FloatArray | None = None  # biases of local layers, on their way to the path they belong to
     for t in range(top, change.lowest_hop - 1, -1):
-        level, layer = found.levels[t], change.network.layers[t]
-        if layer.bias is not None:
-            sources = _take_biases(change, t, level, above)
-            carried = sources if carried is None else carried + sources
-            if counted[t]:
-                rows = found.bias_rows[t]
-                contributions[rows[rows >= 0]] = carried[rows >= 0]
-                carried = None
+        if t in found.bias_rows:
+            _take_biases(change, found, t, above, contributions, causes)
         if t == change.lowest_hop:
-            _take_leaves(change, found, above, contributions)
+            _take_leaves(change, found, above, contributions, kinds, causes)
         else:
-            above = _multiply(change, t, level, above, shared=t == top)
-            carried = None if carried is None else carried[found.levels[t - 1].parent]
-    return contributions
+            above = _multiply(change, t, found.levels[t], above, shared=t == top)
+    run_in_pieces(
+        sum_causes, len(found.targets), contributions.size * SUM_WORK, found.indptr, found.held, contributions, causes
+    )
+    return Shares(contributions, kinds, causes)
 
 
-def split_by_target(change: Change, found: PathSet, contributions: FloatArray) -> Iterator[Attribution]:
+def sum_up(change: Change, row: int, num_paths: int, causes: FloatArray) -> Whole:
+    """`causes` [len(KINDS), num_classes] of one target, named and held against the change of its logits."""
+    change_of_logits = change.after_pass.logits[row] - change.before_pass.logits[row]
+    missed = float(np.abs(causes.sum(axis=0) - change_of_logits).max())
+    return Whole(num_paths, dict(zip(KINDS, causes.copy(), strict=True)), missed)
+
+
+def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[Attribution]:
     """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
     ids = change.before.node_ids
     renamed = not np.array_equal(ids, np.arange(len(ids)))
@@ -113,8 +139,9 @@ def split_by_target(change: Change, found: PathSet, contributions: FloatArray) -
         yield Attribution(
             int(ids[target]),
             np.where(paths >= 0, ids[paths], -1) if renamed else paths.copy(),
-            contributions[rows].copy(),
-            found.kinds[rows].copy(),
+            shares.contributions[rows].copy(),
+            shares.kinds[rows].copy(),
+            dict(zip(KINDS, shares.causes[i].copy(), strict=True)),
             change.before_pass.logits[target],
             change.after_pass.logits[target],
         )
@@ -128,10 +155,9 @@ def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
 def estimate_step_bytes(change: Change, steps: Level) -> FloatArray:
     """The same for the paths by each of a target's first steps, [num_steps]."""
     stop = highest_hop(change)
-    states = steps.flags & STATES
 
     def count(lowest: int, weigh: bool = False) -> FloatArray:
-        return np.asarray(count_ways(change, lowest, stop, weigh_states=weigh)[steps.node, states])
+        return np.asarray(count_ways(change, lowest, stop, weigh_states=weigh)[steps.node, steps.sets])
 
     return _sum_bytes(change, count(change.lowest_hop), lambda t: (count(t + 1), count(t + 1, True)), stop - 1)
 
@@ -140,17 +166,22 @@ def _sum_bytes(
     change: Change, num_paths: NDArray[Any], count: Callable[[int], tuple[FloatArray, FloatArray]], top: int
 ) -> FloatArray:
     """`count` says how many partial paths there are at the output of a layer, and their numbers of states."""
-    num_classes, num_hops = change.network.num_classes, change.network.num_hops
+    num_classes, num_hops, lowest = change.network.num_classes, change.network.num_hops, change.lowest_hop
     layers = change.network.layers
-    # Contributions, paths and kinds, twice because each target gets its own; entries; what choosing weighs a path with.
-    total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 8 + 40)
+    # Contributions, paths and kinds, twice because each target gets its own; states and entries; what choosing weighs
+    # a path with.
+    total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 1 + 8 + 40)
+    # Sums by cause, of those suffixes that have a path of several.
+    mixes = bool((ONE_CAUSE[change.steps.sets[lowest - 1].held[1:]] < 0).any())
     product_above, peak = np.zeros(len(total)), np.zeros(len(total))
-    for t in range(top, change.lowest_hop - 1, -1):
+    for t in range(top, lowest - 1, -1):
         suffixes, states = count(t)
-        # A Level, its trail, first rows, numbers and rows of children, and the sources at a bias.
-        total += suffixes * (21 + 4 * (num_hops + 1) + 48 + 16 * num_classes)
+        # A Level, its states, its trail, first rows, numbers and rows of children, and the sources at a bias.
+        total += suffixes * (23 + 4 * (num_hops + 1) + 56 + 16 * num_classes)
+        if mixes and (t == lowest or layers[t].bias is not None):
+            total += suffixes * (16 + 8 * len(KINDS) * num_classes)
         columns = sum(channel.inputs.stop - channel.inputs.start for channel in layers[t].channels)
-        product = states * (8.0 * num_classes * columns if t > change.lowest_hop else 0.0)
+        product = states * (8.0 * num_classes * columns if t > lowest else 0.0)
         peak = np.maximum(peak, product_above + product)
         product_above = product
     return np.asarray(total + peak, dtype=np.float64)
@@ -160,12 +191,13 @@ class Above(NamedTuple):
     """The products P of the level above, and the coefficients over which a suffix hangs below them."""
 
     product: FloatArray  # [rows, num_classes, columns]: a row for each suffix and state, channels side by side
-    first: IntArray  # [num_suffixes]: first row of each suffix; states in the order delta, after, before
-    flags: NDArray[np.uint8]  # [num_suffixes]
+    first: IntArray  # [num_suffixes]: first row of each suffix; states in the order of their bits
+    held: NDArray[np.uint8]  # [num_suffixes]: the suffix's states
     channels: IntArray  # [num_channels, 4]: first column of P, first column of h, width, rule
     kept: FloatArray  # [num_entries, num_rules]
     after: FloatArray  # [num_entries, num_rules]
     before: FloatArray  # [num_entries, num_rules]
+    marks: NDArray[np.uint16]  # [num_entries, num_rules]
 
 
 def _above_the_root(num_roots: int, num_classes: int) -> Above:
@@ -174,9 +206,9 @@ def _above_the_root(num_roots: int, num_classes: int) -> Above:
     return Above(
         np.eye(num_classes)[None],
         np.zeros(num_roots, dtype=np.int64),
-        np.full(num_roots, IN_DELTA, dtype=np.uint8),
+        np.full(num_roots, DELTA, dtype=np.uint8),
         np.array([[0, 0, num_classes, 0]]),
-        one, one, one,
+        one, one, one, UNCHANGED,
     )  # fmt: skip
 
 
@@ -191,7 +223,8 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
     """P of the level above -> P of this one. At the root (`shared`) nothing depends on the target yet."""
     layer, entries = change.network.layers[t], change.layers[t]
     num_suffixes = min(1, len(level.node)) if shared else len(level.node)
-    ends = np.cumsum(NUM_STATES[level.flags[:num_suffixes] & STATES])
+    held = change.steps.sets[t].held[level.sets]
+    ends = np.cumsum(COUNT_STATES[held[:num_suffixes]], dtype=np.int64)
     num_rows = int(ends[-1]) if num_suffixes else 0
     first = np.zeros(len(level.node), dtype=np.int64)
     if not shared:
@@ -216,7 +249,7 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
     product = np.empty((num_rows, change.network.num_classes, int(columns[-1])))
     run_in_pieces(
         multiply_rows, num_suffixes, product.size * layer.width, *above,
-        level.node, level.parent, level.entry, level.flags, first, layer.width,
+        level.node, level.parent, level.entry, held, first, layer.width,
         *_rates(change, t), np.concatenate(weights), maps, product,
     )  # fmt: skip
     channels = np.array(
@@ -225,10 +258,12 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
             for k, channel in enumerate(layer.channels)
         ]
     )
-    return Above(product, first, level.flags, channels, entries.kept, entries.after, entries.before)
+    return Above(product, first, held, channels, entries.kept, entries.after, entries.before, entries.marks)
 
 
-def _take_leaves(change: Change, found: PathSet, above: Above, contributions: FloatArray) -> None:
+def _take_leaves(
+    change: Change, found: PathSet, above: Above, contributions: FloatArray, kinds: NDArray[np.int8], causes: FloatArray
+) -> None:
     """Add to each row what its leaf contributes."""
     t = change.lowest_hop
     layer, entries, level = change.network.layers[t], change.layers[t], found.levels[t]
@@ -240,28 +275,50 @@ def _take_leaves(change: Change, found: PathSet, above: Above, contributions: Fl
             for k, channel in enumerate(layer.channels)
         ]
     )
+    slot, mixed = _make_room(level, found.leaf_rows, found.num_leaves, found.held, contributions.shape[1])
     run_in_pieces(
         take_sources, len(level.node), contributions.size * layer.width, *above,
-        level.node, level.parent, level.entry, level.flags, layer.width, *_rates(change, t),
-        found.leaf_rows, found.num_leaves, found.entry, entries.indices, entries.before, entries.after,
-        change.differs[t], channels, *change.messages, contributions,
+        level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width, *_rates(change, t),
+        found.leaf_rows, found.num_leaves, found.entry, found.held, entries.indices, entries.kept, entries.after,
+        entries.before, entries.marks, change.differs[t], channels, *change.messages, slot, contributions, kinds, mixed,
     )  # fmt: skip
+    _add_mixed(level, slot, mixed, causes)
 
 
-def _take_biases(change: Change, t: int, level: Level, above: Above) -> FloatArray:
-    """What the bias of layer t contributes at each suffix, [num_suffixes, num_classes].
+def _take_biases(
+    change: Change, found: PathSet, t: int, above: Above, contributions: FloatArray, causes: FloatArray
+) -> None:
+    """Add to each row what the bias of layer t contributes.
 
     A bias is a leaf that both snapshots have, with the same message; in delta it cancels.
     """
-    layer = change.network.layers[t]
+    layer, level, rows = change.network.layers[t], found.levels[t], found.bias_rows[t]
     assert layer.bias is not None
-    sources = np.zeros((len(level.node), change.network.num_classes))
-    altered = ((level.flags & (IN_AFTER | IN_BEFORE)) != 0).astype(np.int64)
-    one, message = np.ones((1, 1)), layer.bias[None]
+    own = rows >= 0
+    sources = np.zeros((len(rows), contributions.shape[1]))
+    held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(len(rows), np.uint8)
+    here, number = np.arange(len(rows)), own.astype(np.int64)
+    slot, mixed = _make_room(level, here, number, held, contributions.shape[1])
+    one, message, first = np.ones((1, 1)), layer.bias[None], np.zeros(len(rows), dtype=np.int64)
     run_in_pieces(
-        take_sources, len(level.node), sources.size * layer.width, *above,
-        level.node, level.parent, level.entry, level.flags, layer.width, *_rates(change, t),
-        np.arange(len(level.node)), altered, np.zeros(len(level.node), dtype=np.int64), np.zeros(1, dtype=np.int32),
-        one, one, np.zeros(1, dtype=np.bool_), np.array([[0, 0, layer.width, 0]]), message, message, sources,
+        take_sources, len(rows), sources.size * layer.width, *above,
+        level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width, *_rates(change, t),
+        here, number, first, held, np.zeros(1, dtype=np.int32), one, one, one, UNCHANGED, np.zeros(1, dtype=np.bool_),
+        np.array([[0, 0, layer.width, 0]]), message, message, slot, sources, np.zeros(len(rows), np.int8), mixed,
     )  # fmt: skip
-    return sources
+    contributions[rows[own]] += sources[own]
+    _add_mixed(level, slot, mixed, causes)
+
+
+def _make_room(
+    level: Level, rows: IntArray, number: IntArray, held: NDArray[np.uint8], num_classes: int
+) -> tuple[IntArray, FloatArray]:
+    """A place for the sums by cause of each suffix that has a source of several; -1 for the others."""
+    several = np.zeros(len(level.node), dtype=np.int64)
+    run_in_pieces(mark_mixed, len(several), float(number.sum()), rows, number, held, several)
+    slot = np.where(several > 0, np.cumsum(several) - 1, -1)
+    return slot, np.zeros((int(several.sum()), len(KINDS), num_classes))
+
+
+def _add_mixed(level: Level, slot: IntArray, mixed: FloatArray, causes: FloatArray) -> None:
+    np.add.at(causes, level.target[slot >= 0], mixed)

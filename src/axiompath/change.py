@@ -7,6 +7,9 @@ alone,
     gained  a_after - kappa          lost  a_before - kappa,
 
 so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gained h_after - lost h_before, exactly.
+
+An entry exists in a snapshot where the rule's matrix holds it, be its coefficient 0 or not: it stands for an edge, or a
+node, of that snapshot's graph. What `after` gained of an entry that `before` has too is a new value, no new entry.
 """
 
 from __future__ import annotations
@@ -21,15 +24,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .activations import BoolArray, FloatArray, IntArray
+from .errors import InputError
+from .links import Links, find_links
 from .network import ForwardPass, Network, project
-from .rows import count_union, fill_union
+from .rows import count_union, fill_union, find_moves, join_marks, number_marks
+from .sets import Steps, merge_causes, trace_sets
 from .snapshot import Snapshot, differing_features
-from .states import GAINED, KEPT, LOST
+from .states import AFTER_GAINED, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
 from .threads import run_in_pieces
 
 BLOCK_ENTRIES = 10**6  # merged at a time
 RATE_WORK = 20  # operations for one slope, roughly
 MERGE_WORK = 20  # operations to merge one entry, roughly
+NUM_NUMBERS = 2**16
+MARK_WORK = 4  # operations to look at the marks of one entry, roughly
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +49,7 @@ class LayerChange:
     before: FloatArray  # [num_entries, num_rules]
     after: FloatArray  # [num_entries, num_rules]
     kept: FloatArray  # [num_entries, num_rules]
-    marks: NDArray[np.uint8]  # [num_entries]: KEPT | GAINED | LOST | AFTER | BEFORE
+    marks: NDArray[np.uint16]  # [num_entries, num_rules]: what each lets a walk do, see `states`
     local: bool
 
     @cached_property
@@ -57,7 +65,8 @@ class Descents:
 
     indptr: IntArray  # [num_nodes + 1]
     entries: IntArray  # [num_descents]
-    marks: NDArray[np.uint8]  # [num_entries]: the layer's marks, without KEPT where the sender cannot differ
+    marks: NDArray[np.uint16]  # [num_entries]: number of what the entry lets a walk do, a row of `values`
+    values: NDArray[np.uint16]  # [num_marks, num_groups]: marks of each group of rules, see `links`
 
 
 class Rates(NamedTuple):
@@ -79,6 +88,7 @@ class Change:
     layers: tuple[LayerChange, ...]
     differs: tuple[BoolArray, ...]  # [num_nodes] for x and for each layer's h
     descents: tuple[Descents, ...]
+    links: tuple[Links | None, ...]  # None below the lowest hop
 
     @property
     def num_nodes(self) -> int:
@@ -92,6 +102,25 @@ class Change:
         Layers below it stay at the leaf: everything they do to its features is part of the leaf's value.
         """
         return next(t for t, layer in enumerate(self.layers) if not layer.local)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The walks of altered paths, from a root in delta."""
+        return self._trace(DELTA | OF_AFTER | OF_BEFORE)
+
+    @cached_property
+    def merged_steps(self) -> Steps:
+        """The same for counting, where causes and what exists do not matter: fewer sets."""
+        return self._trace(DELTA, merged=True)
+
+    @cached_property
+    def after_steps(self) -> Steps:
+        """The walks of all paths of `after`, altered or not."""
+        return self._trace(AFTER_GAINED)
+
+    def _trace(self, start: int, merged: bool = False) -> Steps:
+        marks = [descents.values for descents in self.descents]
+        return trace_sets(self.links, [merge_causes(values) for values in marks] if merged else marks, start)
 
     @cached_property
     def messages(self) -> tuple[FloatArray, FloatArray]:
@@ -148,6 +177,7 @@ def find_change(
     known: dict[tuple[int, ...], LayerChange] = {}
     layers, descents = [], []
     differs = [differing_features(before, after)]
+    links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))
     for t, layer in enumerate(network.layers):
         matrices = before_pass.coefficients[t], after_pass.coefficients[t]
         # Layers with the same rules share their matrices, hence their comparison.
@@ -155,19 +185,41 @@ def find_change(
         if key not in known:
             known[key] = _compare(*matrices, layer.local)
         layers.append(known[key])
-        descents.append(_find_descents(known[key], differs[-1]))
+        descents.append(_find_descents(known[key], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
-    return Change(network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents))
+    return Change(
+        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links
+    )
 
 
-def _find_descents(layer: LayerChange, differs: BoolArray) -> Descents:
+def _find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) -> Descents:
     """An entry lets a walk in delta down where its coefficient changed, or is kept and leads to a node that differs.
 
     A row with such an entry belongs to a node whose output can differ.
     """
-    marks = np.where(differs[layer.indices], layer.marks, layer.marks & ~np.uint8(KEPT)).astype(np.uint8)
-    entries = np.flatnonzero(marks & (KEPT | GAINED | LOST))
-    return Descents(np.searchsorted(entries, layer.indptr), entries, marks)
+    size = len(layer.indices)
+    moves = np.empty(size, dtype=np.bool_)
+    run_in_pieces(find_moves, size, size * MARK_WORK, layer.marks, layer.indices, differs, moves)
+    entries = np.flatnonzero(moves)
+    numbers, joined = np.zeros(size, dtype=np.uint16), np.empty(size, dtype=np.uint16)
+    values = np.zeros((1, 0), dtype=np.uint16)
+    for rules in () if links is None else links.groups:
+        seen = np.zeros((len(values), NUM_MARKS), dtype=np.bool_)
+        run_in_pieces(
+            join_marks, size, size * MARK_WORK, layer.marks, np.array(rules), layer.indices, differs, numbers, joined,
+            seen,
+        )  # fmt: skip
+        number, mark = np.nonzero(seen)
+        if len(mark) >= NUM_NUMBERS:
+            raise InputError(
+                f"Expected at most {NUM_NUMBERS:,} combinations of changed coefficients in one layer (got {len(mark):,}):"
+                f" it has {len(links.groups) if links else 0} groups of rules that act apart; use fewer."
+            )
+        table = np.zeros(seen.shape, dtype=np.uint16)
+        table[number, mark] = np.arange(len(mark))
+        run_in_pieces(number_marks, size, size * MARK_WORK, joined, table, numbers)
+        values = np.concatenate([values[number], mark[:, None].astype(np.uint16)], axis=1)
+    return Descents(np.searchsorted(entries, layer.indptr), entries, numbers, values)
 
 
 def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array, ...], local: bool) -> LayerChange:
@@ -188,7 +240,7 @@ def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array
         np.empty((num_entries, num_rules)),
         np.empty((num_entries, num_rules)),
         np.empty((num_entries, num_rules)),
-        np.empty(num_entries, dtype=np.uint8),
+        np.empty((num_entries, num_rules), dtype=np.uint16),
         local,
     )
     for first, last in itertools.pairwise(bounds):

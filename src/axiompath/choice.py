@@ -1,4 +1,4 @@
-"""PathSet + contributions + Question -> Choice: the paths of each target that a method picks, and what they achieve.
+"""PathSet + Shares + Question -> Choice: the paths of each target that a method picks, and what they achieve.
 
 Methods that rank altered paths (convex, exact, linear, topk, deeplift) see the contributions alone; the rivals gnnlrp
 and grad rank all paths of `after`, and what they pick may not be altered at all.
@@ -15,6 +15,7 @@ from scipy import special
 from torch_geometric.data import Data
 
 from .activations import FloatArray, IntArray
+from .attribution import Shares, sum_up
 from .change import Change
 from .explanation import Explanation
 from .metrics import fidelity_minus, fidelity_plus, kl_divergence
@@ -106,13 +107,13 @@ class Choice:
         )
 
 
-def choose_batch(change: Change, found: PathSet, contributions: FloatArray, question: Question) -> list[Choice]:
+def choose_batch(change: Change, found: PathSet, shares: Shares, question: Question) -> list[Choice]:
     """One Choice for each target of the batch, in order."""
     if question.method in RIVALS:
-        choices = [_choose_rival(change, found, contributions, i, question) for i in range(len(found.targets))]
+        choices = [_choose_rival(change, found, shares, i, question) for i in range(len(found.targets))]
         return replay_choices(change, choices)
     selections = select_many(
-        contributions,
+        shares.contributions,
         change.before_pass.logits[found.targets],
         change.after_pass.logits[found.targets],
         question.budget,
@@ -121,12 +122,12 @@ def choose_batch(change: Change, found: PathSet, contributions: FloatArray, ques
         at_most=question.at_most,
         offsets=found.indptr,
     )
-    choices = [_from_selection(change, found, contributions, i, question, s) for i, s in enumerate(selections)]
+    choices = [_from_selection(change, found, shares, i, question, s) for i, s in enumerate(selections)]
     return replay_choices(change, choices)
 
 
 def choose_budgets(
-    change: Change, found: PathSet, contributions: FloatArray, questions: Sequence[Question]
+    change: Change, found: PathSet, shares: Shares, questions: Sequence[Question]
 ) -> list[Choice]:
     """One Choice for each question about the one target of `found`; they differ in their budgets alone."""
     if not questions:
@@ -136,11 +137,11 @@ def choose_budgets(
         row = int(found.targets[0])
         most = max(int(question.budget) for question in questions)
         paths, _ = RIVALS[first.method](change, row, most, int(change.after_pass.logits[row].argmax()))
-        ranked = [_judge(change, found, contributions, 0, question, paths[: question.budget]) for question in questions]
+        ranked = [_judge(change, found, shares, 0, question, paths[: question.budget]) for question in questions]
         return replay_choices(change, ranked)
     (target,) = found.targets
     selections = select_budgets(
-        contributions,
+        shares.contributions,
         change.before_pass.logits[target],
         change.after_pass.logits[target],
         [question.budget for question in questions],
@@ -149,72 +150,68 @@ def choose_budgets(
         at_most=first.at_most,
     )
     choices = [
-        _from_selection(change, found, contributions, 0, question, selection)
+        _from_selection(change, found, shares, 0, question, selection)
         for question, selection in zip(questions, selections, strict=True)
     ]
     return replay_choices(change, choices)
 
 
 def _from_selection(
-    change: Change, found: PathSet, contributions: FloatArray, i: int, question: Question, selection: Selection
+    change: Change, found: PathSet, shares: Shares, i: int, question: Question, selection: Selection
 ) -> Choice:
     rows = found.indptr[i] + selection.chosen
     return Choice(
         question,
         paths=found.paths[rows],
-        contributions=contributions[rows],
+        contributions=shares.contributions[rows],
         weights=selection.weights[selection.chosen],
-        kinds=tuple(KINDS[kind] for kind in found.kinds[rows]),
+        kinds=tuple(KINDS[kind] for kind in shares.kinds[rows]),
         kl_residual=selection.kl_residual,
         kl_bound=selection.kl_bound,
         status=selection.status,
-        **_whole(change, found, contributions, i),
+        **_whole(change, found, shares, i),
     )
 
 
-def _choose_rival(change: Change, found: PathSet, contributions: FloatArray, i: int, question: Question) -> Choice:
+def _choose_rival(change: Change, found: PathSet, shares: Shares, i: int, question: Question) -> Choice:
     row = int(found.targets[i])
     label = int(change.after_pass.logits[row].argmax())
     paths, _ = RIVALS[question.method](change, row, int(question.budget), label)
-    return _judge(change, found, contributions, i, question, paths)
+    return _judge(change, found, shares, i, question, paths)
 
 
 def _judge(
-    change: Change, found: PathSet, contributions: FloatArray, i: int, question: Question, paths: IntArray
+    change: Change, found: PathSet, shares: Shares, i: int, question: Question, paths: IntArray
 ) -> Choice:
     row = int(found.targets[i])
     before, after = change.before_pass.logits[row], change.after_pass.logits[row]
     place = find_rows(found.paths[found.indptr[i] : found.indptr[i + 1]], paths)
     altered = place >= 0
-    shares = np.where(altered[:, None], contributions[found.indptr[i] + place], 0.0)
-    total = shares.sum(axis=0)
+    # A rival may choose what is not altered; of an empty set of altered paths it can choose nothing else.
+    rows = found.indptr[i] + place[altered]
+    contributions = np.zeros((len(paths), change.network.num_classes))
+    contributions[altered] = shares.contributions[rows]
+    kinds = np.full(len(paths), "unchanged", dtype=object)
+    kinds[altered] = [KINDS[kind] for kind in shares.kinds[rows]]
+    total = contributions.sum(axis=0)
     ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
-    kinds = found.kinds[found.indptr[i] + place]
     return Choice(
         question,
         paths=paths,
-        contributions=shares,
+        contributions=contributions,
         weights=np.ones(len(paths)),
-        kinds=tuple(KINDS[kind] if known else "unchanged" for kind, known in zip(kinds, altered, strict=True)),
+        kinds=tuple(kinds),
         kl_residual=float(kl_divergence(*ends)),
         kl_bound=0.0,
         status="ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change.",
-        **_whole(change, found, contributions, i),
+        **_whole(change, found, shares, i),
     )
 
 
-def _whole(change: Change, found: PathSet, contributions: FloatArray, i: int) -> dict[str, Any]:
+def _whole(change: Change, found: PathSet, shares: Shares, i: int) -> dict[str, Any]:
     """What a Choice says of all altered paths of its target."""
     row = int(found.targets[i])
-    rows = slice(found.indptr[i], found.indptr[i + 1])
-    shares, kinds = contributions[rows], found.kinds[rows]
-    change_of_logits = change.after_pass.logits[row] - change.before_pass.logits[row]
-    return {
-        "row": row,
-        "num_paths": len(shares),
-        "causes": {name: shares[kinds == kind].sum(axis=0) for kind, name in enumerate(KINDS)},
-        "completeness": float(np.abs(shares.sum(axis=0) - change_of_logits).max()),
-    }
+    return {"row": row, **vars(sum_up(change, row, int(found.indptr[i + 1] - found.indptr[i]), shares.causes[i]))}
 
 
 def replay_choices(change: Change, choices: list[Choice]) -> list[Choice]:

@@ -11,7 +11,8 @@ is computed anew for all of it whenever anything changes. A rule of reach 1 that
 senders than their number and weight, and adds `snapshot.unseen` to what it counts, says `heeds_unseen = True`; a rule
 that looks at no edge at all says `reads_edges = False`.
 
-Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop.
+Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop. What
+a matrix holds is an edge, or a node, that exists, also where its coefficient is 0; what it does not hold does not.
 """
 
 from __future__ import annotations
@@ -226,9 +227,8 @@ def diagonal(snapshot: Snapshot, values: FloatArray | IntArray) -> sparse.csr_ar
 
 
 def assemble(snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray) -> sparse.csr_array:
-    """CSR [num_nodes, num_nodes] of single coefficients; those of parallel edges add up."""
+    """CSR [num_nodes, num_nodes] of single coefficients; those of parallel edges add up, and one of 0 stays."""
     shape = (snapshot.num_nodes, snapshot.num_nodes)
     matrix = sparse.coo_array((weights, (receivers, senders)), shape=shape).tocsr()
     matrix.sum_duplicates()
-    matrix.eliminate_zeros()
     return matrix

@@ -172,10 +172,10 @@ class Explainer:
         def attribute() -> Iterator[Attribution]:
             for batch in self._batches(rows):
                 found = walk_paths(self.change, batch)
-                contributions = attribute_paths(self.change, found)
-                for one in split_by_target(self.change, found, contributions):
+                shares = attribute_paths(self.change, found)
+                for one in split_by_target(self.change, found, shares):
                     yield replace(one, node_names=self.node_names, class_names=self.class_names)
-                del found, contributions  # before the next batch is walked
+                del found, shares  # before the next batch is walked
 
         return attribute()
 
@@ -274,8 +274,8 @@ class Explainer:
         questions = [Question(budget, method, objective, at_most) for budget in budgets]
         batch = self._walkable([target])
         found = walk_paths(self.change, batch)
-        contributions = attribute_paths(self.change, found)
-        return self._named(choose_budgets(self.change, found, contributions, questions))
+        shares = attribute_paths(self.change, found)
+        return self._named(choose_budgets(self.change, found, shares, questions))
 
     def replay(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
@@ -300,9 +300,9 @@ class Explainer:
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
         for batch in self._batches(rows):
             found = walk_paths(self.change, batch)
-            contributions = attribute_paths(self.change, found)
-            yield from self._named(choose_batch(self.change, found, contributions, question))
-            del found, contributions
+            shares = attribute_paths(self.change, found)
+            yield from self._named(choose_batch(self.change, found, shares, question))
+            del found, shares
 
     def _surroundings(self, target: int) -> tuple[Data, Data]:
         """All of two stored graphs that decides the model's logits of one node, one ring beyond the hops included."""

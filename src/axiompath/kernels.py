@@ -7,10 +7,26 @@ take the range of rows they work on, so that `run_in_pieces` can run them on sev
 import numba
 import numpy as np
 
-from .states import AFTER, BEFORE, CHANGED, GAINED, IN_DELTA, LOST, PATH_OF_AFTER, PATH_OF_BEFORE, STATES
+from .states import (
+    CAUSE_OF_STATE,
+    CAUSES,
+    COUNT_STATES,
+    DELTA,
+    FEATURE,
+    IN_AFTER,
+    IN_BEFORE,
+    LEAVE,
+    NUM_STATES,
+    OF_AFTER,
+    OF_BEFORE,
+    ONE_CAUSE,
+    REWEIGHTED,
+    STATES,
+)
 
 # Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
 FAST = {"reassoc", "contract", "nsz"}
+NUM_CAUSES = 4
 
 
 @numba.njit(cache=True, nogil=True)
@@ -18,7 +34,7 @@ def count_layer(start, stop, indptr, indices, marks, following, below, above):
     """Ways down from each node in each set of states; a node's counts lie together, for the cache's sake."""
     for v in range(start, stop):
         for e in range(indptr[v], indptr[v + 1]):
-            for s in range(1, 8):
+            for s in range(1, len(following)):
                 s_below = following[s, marks[e]]
                 if s_below:
                     above[v, s] += below[indices[e], s_below]
@@ -26,69 +42,59 @@ def count_layer(start, stop, indptr, indices, marks, following, below, above):
 
 @numba.njit(cache=True, nogil=True)
 def count_roots(start, stop, indptr, descents, indices, marks, following, below, counts):
-    """The same for roots, which are in delta and nothing else."""
+    """The same for roots, whose set is number 1, delta."""
     for v in range(start, stop):
         for k in range(indptr[v], indptr[v + 1]):
             e = descents[k]
-            counts[v] += below[indices[e], following[IN_DELTA, marks[e]]]
+            s_below = following[1, marks[e]]
+            if s_below:
+                counts[v] += below[indices[e], s_below]
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _flags_below(flags, marks, following):
-    """Flags of a path that goes over an entry with these marks; 0 where it cannot."""
-    states = following[flags & STATES, marks]
-    if states == 0:
-        return np.uint8(0)
-    known = states | (flags & CHANGED)
-    if marks & AFTER:
-        known |= flags & PATH_OF_AFTER
-    if marks & BEFORE:
-        known |= flags & PATH_OF_BEFORE
-    if marks & (GAINED | LOST):
-        known |= CHANGED
-    return np.uint8(known)
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def _entry_range(v, flags, indptr, descents_indptr):
+def _entry_range(v, delta_alone, indptr, descents_indptr):
     """Entries to look at below node v: the few descents in delta alone, else the whole row."""
-    if flags & STATES == IN_DELTA:
-        return True, descents_indptr[v], descents_indptr[v + 1]
-    return False, indptr[v], indptr[v + 1]
+    if delta_alone:
+        return descents_indptr[v], descents_indptr[v + 1]
+    return indptr[v], indptr[v + 1]
 
 
 @numba.njit(cache=True, nogil=True)
-def count_children(start, stop, indptr, descents_indptr, descents, marks, following, node, flags, num_children):
+def count_children(
+    start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, node, sets, num_children
+):  # fmt: skip
     for i in range(start, stop):
-        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
-        if in_delta:
-            num_children[i] = high - low
-        else:
-            count = 0
-            for e in range(low, high):
-                if following[flags[i] & STATES, marks[e]]:
-                    count += 1
-            num_children[i] = count
+        s = sets[i]
+        in_delta = delta_alone[s]
+        low, high = _entry_range(node[i], in_delta, indptr, descents_indptr)
+        count = 0
+        for k in range(low, high):
+            e = descents[k] if in_delta else k
+            if following[s, marks[e]]:
+                count += 1
+        num_children[i] = count
 
 
 @numba.njit(cache=True, nogil=True)
 def fill_children(
-    start, stop, indptr, descents_indptr, descents, marks, following, indices,
-    node, target, flags, trail, starts, position,
-    child_node, child_target, child_parent, child_entry, child_flags, child_trail,
+    start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, indices,
+    node, target, sets, trail, starts, position,
+    child_node, child_target, child_parent, child_entry, child_sets, child_trail,
 ):  # fmt: skip
     for i in range(start, stop):
         j = starts[i]
-        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
+        s = sets[i]
+        in_delta = delta_alone[s]
+        low, high = _entry_range(node[i], in_delta, indptr, descents_indptr)
         for k in range(low, high):
             e = descents[k] if in_delta else k
-            below = _flags_below(flags[i], marks[e], following)
+            below = following[s, marks[e]]
             if below:
                 child_node[j] = indices[e]
                 child_target[j] = target[i]
                 child_parent[j] = i
                 child_entry[j] = e
-                child_flags[j] = below
+                child_sets[j] = below
                 for h in range(trail.shape[1]):
                     child_trail[j, h] = trail[i, h]
                 child_trail[j, position] = indices[e]
@@ -97,42 +103,68 @@ def fill_children(
 
 @numba.njit(cache=True, nogil=True)
 def fill_leaves(
-    start, stop, indptr, descents_indptr, descents, marks, following, indices, kind_of_flags,
-    node, flags, trail, rows, paths, kinds, entry,
+    start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, indices, held_of_set,
+    node, sets, trail, rows, paths, held, entry,
 ):  # fmt: skip
     for i in range(start, stop):
         row = rows[i]
-        in_delta, low, high = _entry_range(node[i], flags[i], indptr, descents_indptr)
+        s = sets[i]
+        in_delta = delta_alone[s]
+        low, high = _entry_range(node[i], in_delta, indptr, descents_indptr)
         for k in range(low, high):
             e = descents[k] if in_delta else k
-            below = _flags_below(flags[i], marks[e], following)
+            below = following[s, marks[e]]
             if below:
                 paths[row, 0] = indices[e]
                 for h in range(1, paths.shape[1]):
                     paths[row, h] = trail[i, h]
-                kinds[row] = kind_of_flags[below]
+                held[row] = held_of_set[below]
                 entry[row] = e
                 row += 1
 
 
-# The kernels call no function on arrays and take no slices where it matters: each would count references, which costs
-# more than the arithmetic and makes threads wait for one another. States are numbered delta 0, after 1, before 2.
+@numba.njit(cache=True, nogil=True)
+def mark_mixed(start, stop, source_rows, num_sources, held, mixed):
+    """Which suffixes have a source of more than one cause."""
+    for i in range(start, stop):
+        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
+            if ONE_CAUSE[held[row]] < 0:
+                mixed[i] = 1
+                break
 
 
 @numba.njit(cache=True, nogil=True)
-def _factor(above, state, kept, after, before):
-    """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients."""
-    if above == 0:
-        return kept if state == 0 else after - kept if state == 1 else kept - before
-    if above != state:
+def sum_causes(start, stop, indptr, held, contributions, causes):
+    """Add the contributions of paths that have one cause to the sums of their targets."""
+    for i in range(start, stop):
+        for row in range(indptr[i], indptr[i + 1]):
+            cause = ONE_CAUSE[held[row]]
+            if cause >= 0:
+                for j in range(contributions.shape[1]):
+                    causes[i, cause, j] += contributions[row, j]
+
+
+# The kernels call no function on arrays and take no slices where it matters: each would count references, which costs
+# more than the arithmetic and makes threads wait for one another. States are numbered delta 0, after-gained 1,
+# after-reweighted 2, before-lost 3, before-reweighted 4; their slopes delta 0, after 1, before 2.
+
+
+@numba.njit(cache=True, nogil=True)
+def _factor(above, state, kept, after, before, mark):
+    """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients and marks."""
+    if above != 0:
+        return after if state <= 2 else before
+    if state == 0:
+        return kept
+    if not mark >> LEAVE >> state & 1:
         return 0.0
-    return after if state == 1 else before
+    return after - kept if state <= 2 else kept - before
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
 def multiply_rows(
-    start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, first,
-    width, has_rates, slopes, slope_rows, weights, maps, below,
+    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
+    first, width, has_rates, slopes, slope_rows, weights, maps, below,
 ):  # fmt: skip
     num_classes = product.shape[1]
     q = np.empty((num_classes, width))
@@ -143,26 +175,29 @@ def multiply_rows(
         for i in range(start, stop):
             p, e, w = parent[i], entry[i], node[i]
             row = first[i]
-            for state in range(3):
-                if not flags[i] >> state & 1:
+            for state in range(NUM_STATES):
+                if not held[i] >> state & 1:
                     continue
                 q[:] = 0.0
-                above_row = above_first[p]
-                for above in range(3):
-                    if not above_flags[p] >> above & 1:
+                # A state is reached from delta or from itself.
+                for from_delta in range(2 if state else 1):
+                    above = 0 if from_delta == 0 else state
+                    if not above_held[p] >> above & 1:
                         continue
+                    above_row = above_first[p] + COUNT_STATES[above_held[p] & ((1 << above) - 1)]
                     for k in range(len(channels)):
                         column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
                         rule = channels[k, 3]
-                        factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule])
+                        factor = _factor(
+                            above, state, kept[e, rule], after[e, rule], before[e, rule], marks[e, rule]
+                        )
                         if factor != 0.0:
                             for j in range(num_classes):
                                 for n in range(size):
                                     d = np.uintp(n)
                                     q[j, low + d] += factor * product[above_row, j, column + d]
-                    above_row += 1
                 if has_rates:
-                    slope = slope_rows[state, w]
+                    slope = slope_rows[(state + 1) // 2, w]
                     for j in range(num_classes):
                         for d in range(width):
                             q[j, d] *= slopes[slope, d]
@@ -195,114 +230,183 @@ def multiply_rows(
                 row += 1
 
 
+@numba.njit(cache=True, nogil=True)
+def _part_of_delta(cause, kept, after, before, mark):
+    """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
+    if cause == FEATURE:
+        return kept, -kept
+    from_after = from_before = 0.0
+    leaves = mark >> LEAVE
+    for state in range(1, NUM_STATES):
+        if leaves >> state & 1 and CAUSE_OF_STATE[state] == cause:
+            if state <= 2:
+                from_after = after - kept
+            else:
+                from_before = kept - before
+    return from_after, from_before
+
+
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
 def take_sources(
-    start, stop, product, above_first, above_flags, channels, kept, after, before, node, parent, entry, flags, width,
-    has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, indices, source_before, source_after,
-    differs, source_channels, y_before, y_after, totals,
+    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
+    width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
+    source_after, source_before, source_marks, differs, source_channels, y_before, y_after, slot, totals, kinds, mixed,
 ):  # fmt: skip
-    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g)."""
+    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g).
+
+    A source with one cause is taken whole; one with several is taken cause by cause, each also added to its suffix's
+    row of `mixed`. The kind of a path that both snapshots have is the larger of its shares by reweighting and features.
+    """
     num_classes = product.shape[1]
-    # Rows 0 to 2: rate * message in each state. Row 3: their sum, weighted by factors, where several states meet.
+    # Rows 0 to 2: rate * message in delta, after, before. Row 3: their sum, weighted by factors, where several meet.
     g = np.zeros((4, width))
-    direct = len(source_channels) == 1 and has_rates
+    share = np.zeros(num_classes)
+    # By row of P above the suffix and channel: the factors that lead to delta, after and before.
+    above_state = np.zeros(NUM_STATES, dtype=np.int64)
+    factors = np.zeros((NUM_STATES, len(channels), 3))
     for i in range(start, stop):
+        if num_sources[i] == 0:
+            continue
         p, e_above, w = parent[i], entry[i], node[i]
+        num_above = 0
+        for state in range(NUM_STATES):
+            if not above_held[p] >> state & 1:
+                continue
+            above_state[num_above] = state
+            for k in range(len(channels)):
+                rule = channels[k, 3]
+                both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                in_after = new - both if state == 0 else new if state <= 2 else 0.0
+                in_before = both - old if state == 0 else old if state > 2 else 0.0
+                factors[num_above, k, 0] = both if state == 0 and held[i] & DELTA else 0.0
+                factors[num_above, k, 1] = in_after if held[i] & IN_AFTER else 0.0
+                factors[num_above, k, 2] = in_before if held[i] & IN_BEFORE else 0.0
+            num_above += 1
         for row in range(source_rows[i], source_rows[i] + num_sources[i]):
             e = source_entry[row]
             u = indices[e]
-            for state in range(3):
-                if not flags[i] >> state & 1:
+            known = source_held[row]
+            only = ONE_CAUSE[known]
+            feature_size = reweighted_size = 0.0
+            for cause in range(NUM_CAUSES):
+                if only >= 0:
+                    if cause > 0:
+                        break
+                elif not CAUSES[known] >> cause & 1:
                     continue
-                slope = slope_rows[state, w] if has_rates else 0
-                if not direct:
-                    for d in range(width):
-                        g[state, d] = 0.0
-                for k in range(len(source_channels)):
-                    column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
-                    size = source_channels[k, 2]
-                    a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
-                    from_after = a_after if state != 2 else 0.0
-                    from_before = a_before if state == 2 else 0.0 if state == 1 else -a_before
-                    if not differs[u]:
-                        # One message in both snapshots: read it once.
-                        from_after += from_before
-                        from_before = 0.0
-                    if direct:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[state, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
+                direct = only >= 0 and has_rates and len(source_channels) == 1
+                for which in range(3):
+                    if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
+                        continue
+                    slope = slope_rows[which, w] if has_rates else 0
+                    if not direct:
+                        for d in range(width):
+                            g[which, d] = 0.0
+                    for k in range(len(source_channels)):
+                        column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
+                        size, rule = source_channels[k, 2], source_channels[k, 3]
+                        a_before, a_after = source_before[e, rule], source_after[e, rule]
+                        from_after = a_after if which != 2 else 0.0
+                        from_before = a_before if which == 2 else 0.0 if which == 1 else -a_before
+                        if only < 0 and which == 0:
+                            from_after, from_before = _part_of_delta(
+                                cause, source_kept[e, rule], a_after, a_before, source_marks[e, rule]
+                            )
+                        if not differs[u]:
+                            # One message in both snapshots: read it once.
+                            from_after += from_before
+                            from_before = 0.0
+                        if direct:
+                            for n in range(size):
+                                d = np.uintp(n)
+                                g[which, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
+                            if from_before != 0.0:
+                                for n in range(size):
+                                    d = np.uintp(n)
+                                    g[which, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
+                            continue
+                        if from_after != 0.0:
+                            for n in range(size):
+                                d = np.uintp(n)
+                                g[which, low + d] += from_after * y_after[u, column + d]
                         if from_before != 0.0:
                             for n in range(size):
                                 d = np.uintp(n)
-                                g[state, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
+                                g[which, low + d] += from_before * y_before[u, column + d]
+                    if has_rates and not direct:
+                        for d in range(width):
+                            g[which, d] *= slopes[slope, d]
+                for j in range(num_classes):
+                    share[j] = 0.0
+                for r in range(num_above):
+                    state = above_state[r]
+                    if only < 0 and state != 0 and CAUSE_OF_STATE[state] != cause:
                         continue
-                    if from_after != 0.0:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[state, low + d] += from_after * y_after[u, column + d]
-                    if from_before != 0.0:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[state, low + d] += from_before * y_before[u, column + d]
-                if has_rates and not direct:
-                    for d in range(width):
-                        g[state, d] *= slopes[slope, d]
-            above_row = above_first[p]
-            for above in range(3):
-                if not above_flags[p] >> above & 1:
-                    continue
-                for k in range(len(channels)):
-                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
-                    rule = channels[k, 3]
-                    used, scale, num_used = 3, 0.0, 0
-                    for state in range(3):
-                        if flags[i] >> state & 1:
-                            factor = _factor(
-                                above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule]
-                            )
-                            if factor != 0.0:
-                                used, scale, num_used = state, factor, num_used + 1
-                    if num_used == 0:
-                        continue
-                    if num_used > 1:
-                        for n in range(size):
-                            g[3, low + np.uintp(n)] = 0.0
-                        for state in range(3):
-                            if flags[i] >> state & 1:
-                                factor = _factor(
-                                    above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule]
-                                )
+                    above_row = above_first[p] + r
+                    for k in range(len(channels)):
+                        column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
+                        f0, f1, f2 = factors[r, k, 0], factors[r, k, 1], factors[r, k, 2]
+                        if only < 0 and state == 0:
+                            leaves = marks[e_above, channels[k, 3]] >> LEAVE
+                            if CAUSE_OF_STATE[1 if leaves >> 1 & 1 else 2] != cause:
+                                f1 = 0.0
+                            if CAUSE_OF_STATE[3 if leaves >> 3 & 1 else 4] != cause:
+                                f2 = 0.0
+                        num_used = (f0 != 0.0) + (f1 != 0.0) + (f2 != 0.0)
+                        if num_used == 0:
+                            continue
+                        if num_used == 1:
+                            used = 0 if f0 != 0.0 else 1 if f1 != 0.0 else 2
+                            scale = f0 + f1 + f2
+                        else:
+                            for n in range(size):
+                                g[3, low + np.uintp(n)] = 0.0
+                            for which in range(3):
+                                factor = f0 if which == 0 else f1 if which == 1 else f2
                                 if factor != 0.0:
                                     for n in range(size):
                                         d = low + np.uintp(n)
-                                        g[3, d] += factor * g[state, d]
-                        used, scale = 3, 1.0
-                    # Four classes at a time, so that g is loaded once for all four; the last four may overlap.
-                    done = 0
-                    while done + 4 <= num_classes or (done < num_classes and num_classes >= 4):
-                        j = min(done, num_classes - 4)
-                        s0 = s1 = s2 = s3 = 0.0
-                        for n in range(size):
-                            d, h = column + np.uintp(n), low + np.uintp(n)
-                            s0 += product[above_row, j, d] * g[used, h]
-                            s1 += product[above_row, j + 1, d] * g[used, h]
-                            s2 += product[above_row, j + 2, d] * g[used, h]
-                            s3 += product[above_row, j + 3, d] * g[used, h]
-                        if j >= done:
-                            totals[row, j] += scale * s0
-                        if j + 1 >= done:
-                            totals[row, j + 1] += scale * s1
-                        if j + 2 >= done:
-                            totals[row, j + 2] += scale * s2
-                        totals[row, j + 3] += scale * s3
-                        done = j + 4
-                    for j in range(done, num_classes):
-                        s0 = 0.0
-                        for n in range(size):
-                            s0 += product[above_row, j, column + np.uintp(n)] * g[used, low + np.uintp(n)]
-                        totals[row, j] += scale * s0
-                above_row += 1
+                                        g[3, d] += factor * g[which, d]
+                            used, scale = 3, 1.0
+                        # Four classes at a time, so that g is loaded once for all four; the last four may overlap.
+                        done = 0
+                        while done + 4 <= num_classes or (done < num_classes and num_classes >= 4):
+                            j = min(done, num_classes - 4)
+                            s0 = s1 = s2 = s3 = 0.0
+                            for n in range(size):
+                                d, h = column + np.uintp(n), low + np.uintp(n)
+                                s0 += product[above_row, j, d] * g[used, h]
+                                s1 += product[above_row, j + 1, d] * g[used, h]
+                                s2 += product[above_row, j + 2, d] * g[used, h]
+                                s3 += product[above_row, j + 3, d] * g[used, h]
+                            if j >= done:
+                                share[j] += scale * s0
+                            if j + 1 >= done:
+                                share[j + 1] += scale * s1
+                            if j + 2 >= done:
+                                share[j + 2] += scale * s2
+                            share[j + 3] += scale * s3
+                            done = j + 4
+                        for j in range(done, num_classes):
+                            s0 = 0.0
+                            for n in range(size):
+                                s0 += product[above_row, j, column + np.uintp(n)] * g[used, low + np.uintp(n)]
+                            share[j] += scale * s0
+                for j in range(num_classes):
+                    totals[row, j] += share[j]
+                if only < 0:
+                    for j in range(num_classes):
+                        mixed[slot[i], cause, j] += share[j]
+                if known & DELTA:
+                    size_of_share = 0.0
+                    for j in range(num_classes):
+                        size_of_share += abs(share[j])
+                    if only == FEATURE or (only < 0 and cause == FEATURE):
+                        feature_size = size_of_share
+                    elif cause == REWEIGHTED:
+                        reweighted_size = size_of_share
+            if known & OF_AFTER and known & OF_BEFORE and feature_size > reweighted_size:
+                kinds[row] = FEATURE
 
 
 @numba.njit(cache=True, nogil=True)
@@ -320,7 +424,9 @@ def bound_leaves(indptr, indices, after, channels, y, bounds):
 
 
 @numba.njit(cache=True, nogil=True)
-def offer_leaves(indptr, indices, marks, after, channels, y, node, q, bounds, threshold, scores, suffix, leaf):
+def offer_leaves(
+    indptr, indices, marks, following, after, channels, y, node, sets, q, bounds, threshold, scores, suffix, leaf
+):  # fmt: skip
     """Put the leaves with the largest scores q @ (a y) above the threshold into scores, suffix and leaf."""
     if len(scores) == 0:
         return
@@ -333,7 +439,7 @@ def offer_leaves(indptr, indices, marks, after, channels, y, node, q, bounds, th
         if reach <= max(threshold, scores[worst]):
             continue
         for e in range(indptr[v], indptr[v + 1]):
-            if not marks[e] & AFTER:
+            if not following[sets[i], marks[e]]:
                 continue
             u = indices[e]
             score = 0.0
@@ -364,14 +470,18 @@ def edge_gradients(indptr, indices, after, nodes, gradient, message, total):
 
 
 @numba.njit(cache=True, nogil=True)
-def best_continuations(indptr, indices, marks, entry_scores, here, where, below, found, child, rank):
-    """The largest entry score + score below of every node, largest first; earlier entries first among equals."""
+def best_continuations(
+    indptr, indices, marks, following, entry_scores, here, sets, where, below, found, child, rank
+):  # fmt: skip
+    """The largest entry score + score below of every node and set of states, largest first; earlier entries first
+    among equals. where[u, s] is the place of node u with set s in `below`."""
     size = found.shape[1]
     for i in range(len(here)):
         for e in range(indptr[here[i]], indptr[here[i] + 1]):
-            if not marks[e] & AFTER:
+            s = following[sets[i], marks[e]]
+            if not s:
                 continue
-            c = where[indices[e]]
+            c = where[indices[e], s]
             for r in range(below.shape[1]):
                 score = entry_scores[e] + below[c, r]
                 if not score > found[i, size - 1]:

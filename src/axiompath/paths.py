@@ -4,11 +4,15 @@ A walk starts at the root in state `delta` and goes down layer by layer. Over an
 
     stay in delta          where part of the coefficient is kept and U's value can differ,
     go from delta to after where part of it is gained,   from delta to before where part of it is lost,
-    stay in after (before) where `after` (`before`) has the entry.
+    stay in after (before) where `after` (`before`) has a coefficient that is not 0,
 
-One node sequence can be walked in several states at once, so a partial path carries a *set* of states, and each node
-sequence appears once. A layer's bias is a source in the states after and before: a path may start there, and its
-earlier positions hold -1. Local layers add no position, and the layers below the first hop belong to the leaf.
+and goes on where a channel of that rule carries columns on (see `links`). One node sequence can be walked in several
+states at once, so a partial path carries a *set* of states (by number, see `sets`), and each node sequence appears
+once. A layer's bias is a source in all states but delta: a path may start there, and its earlier positions hold -1.
+Local layers add no position, and the layers below the first hop belong to the leaf.
+
+A walk knows which states a path ends in and which snapshots have it. What kind of path it is depends on its shares:
+see `attribution`.
 """
 
 from __future__ import annotations
@@ -22,16 +26,8 @@ from numpy.typing import NDArray
 from . import kernels
 from .activations import FloatArray, IntArray
 from .change import Change
-from .states import (
-    IN_AFTER,
-    IN_BEFORE,
-    IN_DELTA,
-    KIND_OF_FLAGS,
-    NEXT,
-    NUM_STATES,
-    PATH_OF_AFTER,
-    PATH_OF_BEFORE,
-)
+from .sets import Steps
+from .states import COUNT_STATES
 from .threads import run_in_pieces
 
 WALK_WORK = 30  # operations to write one partial path down, roughly
@@ -47,7 +43,7 @@ class Level:
     target: NDArray[np.int32]  # [num_suffixes]: position in the batch's list of targets
     parent: NDArray[np.int32]  # [num_suffixes]: the suffix of the level above that it extends
     entry: IntArray  # [num_suffixes]: over which entry of the layer
-    flags: NDArray[np.uint8]  # [num_suffixes]: states, PATH_OF_*, CHANGED
+    sets: NDArray[np.uint16]  # [num_suffixes]: number of its set of states, see `Change.steps`
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,77 +53,64 @@ class PathSet:
     targets: IntArray  # [num_targets]
     indptr: IntArray  # [num_targets + 1]: rows of each target
     paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
-    kinds: NDArray[np.int8]  # [num_paths]: index into KINDS
+    held: NDArray[np.uint8]  # [num_paths]: the states it ends in, and which snapshots have it
     entry: IntArray  # [num_paths]: the entry of the lowest hop that leads to the leaf; -1 for a bias source
     levels: dict[int, Level]  # layer -> the suffixes at that layer's output
-    bias_rows: dict[int, IntArray]  # layer -> row of each suffix's bias path there, -1 where it has none
+    bias_rows: dict[int, IntArray]  # layer with a bias -> row of each suffix's bias path, -1 where it has none
     leaf_rows: IntArray  # [suffixes above the lowest hop]: first row of each one's leaves
     num_leaves: IntArray  # [suffixes above the lowest hop]
 
 
-def bias_layers(change: Change) -> dict[int, bool]:
-    """Layers above the leaf whose bias is a source -> whether bias paths are counted there.
-
-    The biases of a hop and of the local layers above it belong to one node of the path, hence to one path: it is
-    counted at the lowest of them.
-    """
-    counted: dict[int, bool] = {}
-    open_position = True
-    for t in range(change.lowest_hop, len(change.layers)):
-        if not change.layers[t].local:
-            open_position = True
-        if change.network.layers[t].bias is not None:
-            counted[t] = open_position
-            open_position = False
-    return counted
-
-
 def count_paths(change: Change) -> IntArray | NDArray[np.object_]:
     """Number of altered paths of every node, [num_nodes]; Python integers where 64 bits would not do."""
-    return _as_integers(_count(change, change.lowest_hop, np.float64, weigh_states=False), change)
+    counts = _count(change, change.merged_steps, change.lowest_hop, np.float64, weigh_states=False)
+    if counts.max(initial=0.0) < EXACT_FLOAT:
+        return counts.astype(np.int64)
+    return _count(change, change.merged_steps, change.lowest_hop, object, weigh_states=False)
 
 
 def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
     """Partial paths of every node at the output of `layer`, and the sum of their numbers of states."""
-    return _count(change, layer + 1, np.float64, False), _count(change, layer + 1, np.float64, True)
+    plain, weighed = (_count(change, change.steps, layer + 1, np.float64, weigh) for weigh in (False, True))
+    return plain, weighed
 
 
 def count_ways(change: Change, lowest: int, stop: int, *, weigh_states: bool = False) -> FloatArray:
-    """Ways down from each node through the layers stop-1 .. lowest, [num_nodes, 8]: one number a set of states.
+    """Ways down from each node through the layers stop-1 .. lowest, [num_nodes, num_sets]: one number a set of states.
 
     Whole paths where `lowest` is the lowest hop; else partial ones, or with `weigh_states` their numbers of states.
     """
-    return _ways(change, lowest, stop, np.float64, weigh_states)
+    return _ways(change, change.steps, lowest, stop, np.float64, weigh_states)
 
 
-def _ways(change: Change, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
-    counted = bias_layers(change)
-    below: NDArray[Any] = np.zeros((change.num_nodes, 8), dtype=dtype)
-    below[:, 1:] = NUM_STATES[1:] if weigh_states else 1
+def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
+    below: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[lowest - 1].held)), dtype=dtype)
+    below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
     for t in range(lowest, stop):
         layer = change.layers[t]
-        above = np.zeros_like(below)
-        marks = change.descents[t].marks
-        _run_counting(kernels.count_layer, layer.indptr, layer.indices, marks, NEXT, below, above)
+        above: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[t].held)), dtype=dtype)
+        _run_counting(
+            kernels.count_layer, layer.indptr, layer.indices, change.descents[t].marks, steps.following[t], below, above
+        )
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
-        if counted.get(t) and lowest == change.lowest_hop and not weigh_states:
-            above[:, [s for s in range(8) if s & (IN_AFTER | IN_BEFORE)]] += 1
+        if lowest == change.lowest_hop and not weigh_states:
+            above[:, steps.sets[t].starts] += 1
         below = above
     return below
 
 
-def _count(change: Change, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
+def _count(change: Change, steps: Steps, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
     """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
     top = len(change.layers) - 1
-    below = _ways(change, lowest, top, dtype, weigh_states)
     # The root starts in delta, and only where it can differ; there its biases cancel.
     if lowest > top:
-        return np.where(change.differs[-1], below[:, IN_DELTA], 0)
+        return np.where(change.differs[-1], 1.0, 0.0)
+    below = _ways(change, steps, lowest, top, dtype, weigh_states)
     counts: NDArray[Any] = np.zeros(change.num_nodes, dtype=dtype)
     descents = change.descents[top]
     _run_counting(
-        kernels.count_roots, descents.indptr, descents.entries, change.layers[top].indices, descents.marks, NEXT,
-        below, counts,
+        kernels.count_roots, descents.indptr, descents.entries, change.layers[top].indices, descents.marks,
+        steps.following[top], below, counts,
     )  # fmt: skip
     return counts
 
@@ -141,31 +124,24 @@ def _run_counting(kernel: Any, indptr: IntArray, *args: Any) -> None:
         run_in_pieces(kernel, num_rows, int(indptr[-1]) * COUNT_WORK, indptr, *args)
 
 
-def _as_integers(counts: FloatArray, change: Change) -> IntArray | NDArray[np.object_]:
-    if counts.max(initial=0.0) < EXACT_FLOAT:
-        return counts.astype(np.int64)
-    return _count(change, change.lowest_hop, object, weigh_states=False)
-
-
 def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None = None) -> PathSet:
     """All altered paths of these nodes. Check with `count_paths` first that they fit into memory.
 
     With `steps` (first, last), only those that reach the one target by these of its `first_steps`; the path that starts
     at its own bias goes with the first.
     """
-    highest = highest_hop(change)
-    lowest, counted = change.lowest_hop, bias_layers(change)
+    highest, lowest, sets = highest_hop(change), change.lowest_hop, change.steps.sets
     position = change.network.num_hops  # of the root in a stored path; counts down to the leaf's, 0
     level, trail = _start(change, targets)
     levels: dict[int, Level] = {}
     events: list[tuple[int, IntArray, NDArray[np.int32]]] = []  # layer, paths that start at each suffix, trails
     for t in range(len(change.layers) - 1, lowest - 1, -1):
         levels[t] = level
-        if counted.get(t):
-            altered = (level.flags & (IN_AFTER | IN_BEFORE)) != 0
+        if change.network.layers[t].bias is not None:
+            begins = sets[t].starts[level.sets]
             if steps is not None and t >= highest and steps[0] > 0:
-                altered[:] = False
-            events.append((t, altered.astype(np.int64), trail))
+                begins[:] = False
+            events.append((t, begins.astype(np.int64), trail))
         num_children = _count_children(change, t, level)
         if not change.layers[t].local:
             position -= 1
@@ -179,20 +155,36 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
     )
     num_paths = int(indptr[-1])
     paths = np.empty((num_paths, trail.shape[1]), dtype=np.int64)
-    kinds = np.empty(num_paths, dtype=np.int8)
+    held = np.zeros(num_paths, dtype=np.uint8)
     entry = np.full(num_paths, -1, dtype=np.int64)
-    bias_rows = {}
-    for (t, altered, trail_there), start in zip(events, starts[:-1], strict=True):
-        suffixes = np.flatnonzero(altered)
-        rows = start[suffixes]
-        paths[rows] = trail_there[suffixes]
-        kinds[rows] = KIND_OF_FLAGS[levels[t].flags[suffixes]]
-        bias_rows[t] = np.where(altered > 0, start, -1)
+    for (_, begins, trail_there), start in zip(events, starts[:-1], strict=True):
+        suffixes = np.flatnonzero(begins)
+        paths[start[suffixes]] = trail_there[suffixes]
+    bias_rows = _find_bias_rows(
+        change, levels, {t: np.where(begins > 0, start, -1) for (t, begins, _), start in zip(events, starts, strict=False)}
+    )
+    for t, rows in bias_rows.items():
+        own = rows >= 0
+        held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
     run_in_pieces(
         kernels.fill_leaves, len(level.node), num_paths * WALK_WORK, *_entries(change, lowest),
-        change.layers[lowest].indices, KIND_OF_FLAGS, level.node, level.flags, trail, starts[-1], paths, kinds, entry,
+        change.layers[lowest].indices, sets[lowest - 1].held, level.node, level.sets, trail, starts[-1], paths, held,
+        entry,
     )  # fmt: skip
-    return PathSet(targets, indptr, paths, kinds, entry, levels, bias_rows, starts[-1], num_children)
+    return PathSet(targets, indptr, paths, held, entry, levels, bias_rows, starts[-1], num_children)
+
+
+def _find_bias_rows(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
+    """Layer with a bias -> row of each suffix's bias path; one that began at a local layer goes on at its node."""
+    found = {}
+    above: IntArray | None = None  # rows of the suffixes at the layer above, if that is local
+    for t in sorted(levels, reverse=True):
+        rows = np.full(len(levels[t].node), -1) if above is None else above[levels[t].parent]
+        if t in begun:
+            rows = np.where(begun[t] >= 0, begun[t], rows)
+            found[t] = rows
+        above = rows if change.layers[t].local else None
+    return found
 
 
 def highest_hop(change: Change) -> int:
@@ -209,7 +201,7 @@ def first_steps(change: Change, targets: IntArray) -> Level:
 
 
 def _slice(level: Level, rows: slice) -> Level:
-    return Level(level.node[rows], level.target[rows], level.parent[rows], level.entry[rows], level.flags[rows])
+    return Level(level.node[rows], level.target[rows], level.parent[rows], level.entry[rows], level.sets[rows])
 
 
 def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
@@ -226,23 +218,24 @@ def _start(change: Change, targets: IntArray) -> tuple[Level, NDArray[np.int32]]
     """The roots that can differ, each a partial path of its own, in delta."""
     batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
     node = targets[batch].astype(np.int32)
-    flags = np.full(len(batch), IN_DELTA | PATH_OF_AFTER | PATH_OF_BEFORE, dtype=np.uint8)
     trail = np.full((len(batch), change.network.num_hops + 1), -1, dtype=np.int32)
     trail[:, -1] = node
-    return Level(node, batch, np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int64), flags), trail
+    parent, entry = np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int64)
+    return Level(node, batch, parent, entry, np.ones(len(batch), dtype=np.uint16)), trail
 
 
 def _entries(change: Change, t: int) -> tuple[Any, ...]:
     """What the kernels below need to go over the entries of layer t."""
-    descents = change.descents[t]
-    return change.layers[t].indptr, descents.indptr, descents.entries, descents.marks, NEXT
+    descents, steps = change.descents[t], change.steps
+    following, delta_alone = steps.following[t], steps.sets[t].delta_alone
+    return change.layers[t].indptr, descents.indptr, descents.entries, descents.marks, following, delta_alone
 
 
 def _count_children(change: Change, t: int, level: Level) -> IntArray:
     num_children = np.zeros(len(level.node), dtype=np.int64)
     run_in_pieces(
         kernels.count_children, len(level.node), len(level.node) * WALK_WORK, *_entries(change, t),
-        level.node, level.flags, num_children,
+        level.node, level.sets, num_children,
     )  # fmt: skip
     return num_children
 
@@ -254,13 +247,13 @@ def _descend(
     total = int(starts[-1])
     child = Level(
         np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32),
-        np.empty(total, np.int64), np.empty(total, np.uint8),
+        np.empty(total, np.int64), np.empty(total, np.uint16),
     )  # fmt: skip
     child_trail = np.empty((total, trail.shape[1]), dtype=np.int32)
     run_in_pieces(
         kernels.fill_children, len(level.node), total * WALK_WORK, *_entries(change, t), change.layers[t].indices,
-        level.node, level.target, level.flags, trail, starts, position,
-        child.node, child.target, child.parent, child.entry, child.flags, child_trail,
+        level.node, level.target, level.sets, trail, starts, position,
+        child.node, child.target, child.parent, child.entry, child.sets, child_trail,
     )  # fmt: skip
     return child, child_trail
 

@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from .activations import BoolArray, FloatArray, IntArray
 from .change import Change, LayerChange
 from .network import ForwardPass
-from .paths import bias_layers
 from .rows import find_in_rows, multiply_each
 from .states import AFTER, BEFORE
 
@@ -102,27 +101,27 @@ def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntA
 
 
 def _altered(change: Change, paths: IntArray) -> BoolArray:
-    """Whether each path differs between the snapshots at all."""
+    """Whether each path is an altered one: a walk from the root in delta ends in some state at its leaf or bias."""
     position = paths.shape[1] - 1
     above = paths[:, position]
     altered = np.zeros(len(paths), dtype=np.bool_)
-    alive = np.ones(len(paths), dtype=np.bool_)
-    counted = bias_layers(change)
+    number = np.ones(len(paths), dtype=np.uint16)  # of the set of states, see `Change.steps`
     for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
-        layer = change.layers[t]
+        layer, sets = change.layers[t], change.steps.sets[t]
         below = above
-        if counted.get(t):
-            alive &= paths[:, position - 1] >= 0  # the others start at this bias
+        if position > 0:
+            at_bias = paths[:, position - 1] < 0
+            altered |= at_bias & sets.starts[number]
         if not layer.local:
             position -= 1
             below = paths[:, position]
-            alive &= below >= 0
-        entry = find_entries(layer, above[alive], below[alive])
-        coefficients = [np.where((entry >= 0)[:, None], side[entry], 0.0) for side in (layer.before, layer.after)]
-        altered[alive] |= (coefficients[0] != coefficients[1]).any(axis=1)
-        above = below
-    altered[alive] |= change.differs[change.lowest_hop][above[alive]]
-    return altered
+        going = np.flatnonzero((number > 0) & (below >= 0))
+        entry = find_entries(layer, above[going], below[going])
+        going, entry = going[entry >= 0], entry[entry >= 0]
+        following = np.zeros(len(paths), dtype=np.uint16)
+        following[going] = change.steps.following[t][number[going], change.descents[t].marks[entry]]
+        number, above = following, below
+    return altered | (number > 0)
 
 
 def exist_in_either(change: Change, paths: IntArray) -> BoolArray:

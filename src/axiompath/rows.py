@@ -8,7 +8,18 @@ import numba
 import numpy as np
 
 from .activations import IntArray
-from .states import AFTER, BEFORE, GAINED, KEPT, LOST
+from .states import (
+    AFTER_GAINED,
+    AFTER_REWEIGHTED,
+    BEFORE_LOST,
+    BEFORE_REWEIGHTED,
+    DELTA,
+    IN_AFTER,
+    IN_BEFORE,
+    LEAVE,
+    OF_AFTER,
+    OF_BEFORE,
+)
 
 
 def entries_of(indptr: IntArray, nodes: IntArray) -> IntArray:
@@ -139,31 +150,63 @@ def fill_union(start, stop, first_row, indptrs, indices, data, wide_indptr, wide
         for e in range(wide_indptr[v], wide_indptr[v + 1]):
             column = _lowest(indptrs, indices, at, r)
             wide_indices[e] = column
-            mark = 0
             for k in range(num_rules):
                 a = b = 0.0
+                mark = 0
                 if at[k] < indptrs[k, r + 1] and indices[at[k]] == column:
                     b = data[at[k]]
                     at[k] += 1
+                    mark |= OF_BEFORE
                 j = k + num_rules
                 if at[j] < indptrs[j, r + 1] and indices[at[j]] == column:
                     a = data[at[j]]
                     at[j] += 1
+                    mark |= OF_AFTER
                 shared = 0.0
                 if (a > 0.0 and b > 0.0) or (a < 0.0 and b < 0.0):
                     shared = b if abs(b) <= abs(a) else a
                 before[e, k], after[e, k], kept[e, k] = b, a, shared
-                if shared != 0.0:
-                    mark |= KEPT
                 if a != shared:
-                    mark |= GAINED
+                    mark |= (AFTER_REWEIGHTED if mark & OF_BEFORE else AFTER_GAINED) << LEAVE
                 if b != shared:
-                    mark |= LOST
+                    mark |= (BEFORE_REWEIGHTED if mark & OF_AFTER else BEFORE_LOST) << LEAVE
+                if shared != 0.0:
+                    mark |= DELTA
                 if a != 0.0:
-                    mark |= AFTER
+                    mark |= IN_AFTER
                 if b != 0.0:
-                    mark |= BEFORE
-            marks[e] = mark
+                    mark |= IN_BEFORE
+                marks[e, k] = mark
+
+
+@numba.njit(cache=True, nogil=True)
+def find_moves(start, stop, marks, indices, differs, moves):
+    """Which entries a walk in delta can go over: by a changed coefficient, or by a kept one to a node that differs."""
+    for e in range(start, stop):
+        mark = 0
+        for k in range(marks.shape[1]):
+            mark |= marks[e, k]
+        moves[e] = mark >> LEAVE != 0 or (mark & DELTA != 0 and differs[indices[e]])
+
+
+@numba.njit(cache=True, nogil=True)
+def join_marks(start, stop, marks, rules, indices, differs, numbers, joined, seen):
+    """Marks of several rules together, without delta where the sender cannot differ; and which of them occur."""
+    for e in range(start, stop):
+        mark = 0
+        for k in range(len(rules)):
+            mark |= marks[e, rules[k]]
+        if not differs[indices[e]]:
+            mark &= ~DELTA
+        joined[e] = mark
+        seen[numbers[e], mark] = True
+
+
+@numba.njit(cache=True, nogil=True)
+def number_marks(start, stop, joined, table, numbers):
+    """numbers[e] = table[numbers[e], joined[e]]."""
+    for e in range(start, stop):
+        numbers[e] = table[numbers[e], joined[e]]
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from .activations import FloatArray, IntArray
-from .attribution import attribute_paths, estimate_step_bytes
+from .attribution import attribute_paths, estimate_step_bytes, sum_up
 from .batches import cut_runs
 from .change import Change
 from .choice import RIVALS, Choice, Question, replay_choices
@@ -136,12 +136,11 @@ class Stream:
         place = 0
         for steps in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
             found = walk_paths(self.change, np.array([self.target]), steps)
-            contributions = attribute_paths(self.change, found)
-            for kind in range(len(KINDS)):
-                causes[kind] += contributions[found.kinds == kind].sum(axis=0)
-            yield Pool(place + np.arange(len(found.paths)), found.paths, contributions, found.kinds)
+            shares = attribute_paths(self.change, found)
+            causes += shares.causes[0]
+            yield Pool(place + np.arange(len(found.paths)), found.paths, shares.contributions, shares.kinds)
             place += len(found.paths)
-            del found, contributions  # before the next piece is walked
+            del found, shares  # before the next piece is walked
         self.num_paths, self.causes = place, causes
 
     def best(self, prices: FloatArray, size: int) -> tuple[Pool, FloatArray]:
@@ -158,13 +157,7 @@ class Stream:
     def whole(self) -> dict[str, Any]:
         """What a Choice says of all altered paths."""
         assert self.causes is not None
-        logits = self.change.after_pass.logits[self.target] - self.change.before_pass.logits[self.target]
-        return {
-            "row": self.target,
-            "num_paths": self.num_paths,
-            "causes": dict(zip(KINDS, self.causes, strict=True)),
-            "completeness": float(np.abs(self.causes.sum(axis=0) - logits).max()),
-        }
+        return {"row": self.target, **vars(sum_up(self.change, self.target, self.num_paths, self.causes))}
 
 
 def _keys(pool: Pool, prices: FloatArray) -> FloatArray:

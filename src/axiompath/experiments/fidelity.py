@@ -119,7 +119,7 @@ def _compare_target(
     """All methods' choices of one target are replayed together."""
     start = time.perf_counter()
     found = walk_paths(change, np.array([target]))
-    contributions = attribute_paths(change, found)
+    contributions = attribute_paths(change, found).contributions
     walking = time.perf_counter() - start
     budgets = budgets_for(len(found.paths))
     before, after = change.before_pass.logits[target], change.after_pass.logits[target]

@@ -74,7 +74,7 @@ def _time_target(explainer: Explainer, target: int, with_scs: bool) -> dict[str,
 
     def attribute() -> tuple[int, FloatArray]:
         found = walk_paths(change, np.array([target]))
-        return len(found.paths), attribute_paths(change, found)
+        return len(found.paths), attribute_paths(change, found).contributions
 
     walking, (num_paths, contributions) = _timed(attribute)
     before, after = change.before_pass.logits[target], change.after_pass.logits[target]

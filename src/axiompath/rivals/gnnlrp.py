@@ -5,7 +5,8 @@ tree is walked depth first in blocks of bounded size. Below a partial path with 
 
     sum over d of |q_d| * max over U of |a[V, U] y_U|_d,
 
-so partial paths whose bound does not beat the n-th best relevance so far are not opened.
+so partial paths whose bound does not beat the n-th best relevance so far are not opened. Paths are those along which
+channels carry columns from the leaf to the logits, by coefficients of `after` that are not 0.
 """
 
 from __future__ import annotations
@@ -16,12 +17,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..activations import FloatArray, IntArray
+from ..activations import BoolArray, FloatArray, IntArray
 from ..change import Change
 from ..kernels import bound_leaves, offer_leaves
-from ..paths import bias_layers
 from ..rows import entries_of
-from ..states import AFTER
 
 BLOCK_BYTES = 64e6  # of multipliers in one block
 
@@ -36,6 +35,7 @@ class Block:
     trail: IntArray  # [num_suffixes, num_hops + 1], -1 below
     position: int  # of `node` in the trail
     bias: FloatArray  # [num_suffixes]: relevance of the biases met at `node` so far, which belong to one path
+    sets: NDArray[np.uint16]  # [num_suffixes]: number of its set of states, see `Change.after_steps`
 
 
 class Best:
@@ -71,8 +71,8 @@ def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -
     root[0, label] = 1.0
     trail = np.full((1, network.num_hops + 1), -1, dtype=np.int64)
     trail[0, -1] = target
-    blocks = [Block(len(change.layers) - 1, np.array([target]), root, trail, network.num_hops, np.zeros(1))]
-    counted = bias_layers(change)
+    first = np.ones(1, dtype=np.uint16)
+    blocks = [Block(len(change.layers) - 1, np.array([target]), root, trail, network.num_hops, np.zeros(1), first)]
     bounds = _leaf_bounds(change)
     while blocks:
         block = blocks.pop()
@@ -81,23 +81,35 @@ def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -
         q = block.multiplier if rates is None else block.multiplier * rates.slopes[rates.place[1, block.node]]
         if layer.bias is not None:
             block.bias[:] += q @ layer.bias
-            if counted[block.layer]:
-                best.offer(block.bias, block.trail)
         if block.layer == change.lowest_hop:
+            _offer_biases(change, best, block, np.ones(len(block.node), dtype=np.bool_))
             _offer_leaves(change, best, block, q, bounds)
         else:
-            blocks += _open(change, block, q)
+            blocks += _open(change, best, block, q)
     return best.found()
 
 
-def _open(change: Change, block: Block, q: FloatArray) -> list[Block]:
+def _offer_biases(change: Change, best: Best, block: Block, ends: BoolArray) -> None:
+    """The paths that start at the biases of a node, where no layer below adds another."""
+    sets = change.after_steps.sets[block.layer]
+    chosen = ends & (sets.starts | (sets.parts[:, -1] > 0))[block.sets]
+    best.offer(block.bias[chosen], block.trail[chosen])
+
+
+def _open(change: Change, best: Best, block: Block, q: FloatArray) -> list[Block]:
     """The partial paths one layer below, cut into blocks of bounded size, first to be opened last in the list."""
     t = block.layer
     layer, entries = change.network.layers[t], change.layers[t]
     entry = entries_of(entries.indptr, block.node)
     parent = np.repeat(np.arange(len(block.node)), entries.indptr[block.node + 1] - entries.indptr[block.node])
-    there = (entries.marks[entry] & AFTER) != 0
-    parent, entry = parent[there], entry[there]
+    sets = change.after_steps.following[t][block.sets[parent], change.descents[t].marks[entry]]
+    there = sets > 0
+    parent, entry, sets = parent[there], entry[there], sets[there]
+    # A path of biases goes on at its node through local layers, as long as there is a way.
+    ends = np.ones(len(block.node), dtype=np.bool_)
+    if entries.local:
+        ends[parent] = False
+    _offer_biases(change, best, block, ends)
     products = [
         (channel, q[:, channel.outputs] if channel.weight is None else q[:, channel.outputs] @ channel.weight.T)
         for channel in layer.channels
@@ -116,7 +128,7 @@ def _open(change: Change, block: Block, q: FloatArray) -> list[Block]:
         node = entries.indices[e].astype(np.int64)
         trail[:, position] = node
         bias = block.bias[p] if entries.local else np.zeros(len(p))
-        pieces.append(Block(t - 1, node, multiplier, trail, position, bias))
+        pieces.append(Block(t - 1, node, multiplier, trail, position, bias, sets[start : start + size]))
     return pieces[::-1]
 
 
@@ -148,8 +160,9 @@ def _offer_leaves(change: Change, best: Best, block: Block, q: FloatArray, bound
     suffix: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
     leaf: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
     offer_leaves(
-        entries.indptr, entries.indices, entries.marks, entries.after, _leaf_channels(change), change.messages[1],
-        block.node, q, bounds, best.threshold, scores, suffix, leaf,
+        entries.indptr, entries.indices, change.descents[change.lowest_hop].marks,
+        change.after_steps.following[change.lowest_hop], entries.after, _leaf_channels(change), change.messages[1],
+        block.node, block.sets, q, bounds, best.threshold, scores, suffix, leaf,
     )  # fmt: skip
     held = np.isfinite(scores)
     paths = block.trail[suffix[held]]

@@ -17,7 +17,7 @@ from ..change import Change
 from ..kernels import best_continuations, edge_gradients
 from ..network import project
 from ..rows import entries_of
-from ..states import AFTER
+from ..states import IN_AFTER
 
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
@@ -32,41 +32,56 @@ def best_by_edges(
 
     `keys` are V * num_nodes + U of the edges, ascending; an edge that is not among them scores 0.
     """
-    hops = [t for t in range(change.lowest_hop, len(change.layers)) if not change.layers[t].local]
-    reached = [np.array([target])]  # nodes at each position, root first
-    for t in reversed(hops):
-        reached.append(_senders(change, t, reached[-1]))
-    reached.reverse()
-    best = np.zeros((len(reached[0]), 1))
-    choices = []
-    for position, t in enumerate(hops, start=1):
+    layers = range(change.lowest_hop, len(change.layers))
+    steps = change.after_steps
+    # Nodes with their sets of states at the output of each layer, and at the leaves; ascending.
+    reached = {len(change.layers) - 1: (np.array([target]), np.ones(1, dtype=np.int64))}
+    for t in reversed(layers):
+        reached[t - 1] = _descend(change, t, *reached[t])
+    best = np.zeros((len(reached[change.lowest_hop - 1][0]), 1))
+    choices = {}
+    for t in layers:
         layer = change.layers[t]
-        here, below = reached[position], reached[position - 1]
+        (here, sets), (below, sets_below) = reached[t], reached[t - 1]
         entry_scores = np.zeros(len(layer.indices))
-        if len(keys):
+        if len(keys) and not layer.local:
             entry = entries_of(layer.indptr, here)
             wanted = layer.keys[entry]
             found_at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             entry_scores[entry] = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
-        where = np.full(change.num_nodes, -1)
-        where[below] = np.arange(len(below))
+        where = np.full((change.num_nodes, len(steps.sets[t - 1].held)), -1)
+        where[below, sets_below] = np.arange(len(below))
         found = np.full((len(here), num_paths), -np.inf)
         child = np.zeros((len(here), num_paths), dtype=np.int64)
         rank = np.zeros((len(here), num_paths), dtype=np.int64)
         best_continuations(
-            layer.indptr, layer.indices, layer.marks, entry_scores, here, where, best, found, child, rank
-        )
-        choices.append((child, rank))
+            layer.indptr, layer.indices, change.descents[t].marks, steps.following[t], entry_scores, here, sets, where,
+            best, found, child, rank,
+        )  # fmt: skip
+        choices[t] = child, rank
         best = found
     held = np.flatnonzero(np.isfinite(best[0]))
-    paths = np.empty((len(held), len(hops) + 1), dtype=np.int64)
+    paths = np.empty((len(held), change.network.num_hops + 1), dtype=np.int64)
     paths[:, -1] = target
-    row, place = np.zeros(len(held), dtype=np.int64), held
-    for position in range(len(hops), 0, -1):
-        child, rank = choices[position - 1]
+    row, place, position = np.zeros(len(held), dtype=np.int64), held, change.network.num_hops
+    for t in reversed(layers):
+        child, rank = choices[t]
         row, place = child[row, place], rank[row, place]
-        paths[:, position - 1] = reached[position - 1][row]
+        if not change.layers[t].local:
+            position -= 1
+            paths[:, position] = reached[t - 1][0][row]
     return paths, best[0, held]
+
+
+def _descend(change: Change, t: int, nodes: IntArray, sets: IntArray) -> tuple[IntArray, IntArray]:
+    """The nodes below, with their sets of states, each pair once, ascending."""
+    layer, following = change.layers[t], change.after_steps.following[t]
+    entry = entries_of(layer.indptr, nodes)
+    above = np.repeat(sets, layer.indptr[nodes + 1] - layer.indptr[nodes])
+    below = following[above, change.descents[t].marks[entry]].astype(np.int64)
+    num_sets = len(change.after_steps.sets[t - 1].held)
+    found = np.unique((layer.indices[entry].astype(np.int64) * num_sets + below)[below > 0])
+    return found // num_sets, found % num_sets
 
 
 def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, FloatArray]:
@@ -112,4 +127,5 @@ def _senders(change: Change, t: int, nodes: IntArray) -> IntArray:
     """Nodes from which these receive in layer t of `after`, ascending."""
     layer = change.layers[t]
     entry = entries_of(layer.indptr, nodes)
-    return np.unique(layer.indices[entry[(layer.marks[entry] & AFTER) != 0]]).astype(np.int64)
+    there = (layer.marks[entry] & IN_AFTER).any(axis=1)
+    return np.unique(layer.indices[entry[there]]).astype(np.int64)

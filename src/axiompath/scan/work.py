@@ -115,8 +115,8 @@ def _explain(load: Workload, places: IntArray) -> list[Explanation | Failure]:
         choice = choose_streaming(load.change, int(load.targets[places[0]]), bounds, load.question)
         return [_named(load, choice)]
     found = walk_paths(load.change, load.targets[places])
-    contributions = attribute_paths(load.change, found)
-    choices = choose_batch(load.change, found, contributions, load.question)
+    shares = attribute_paths(load.change, found)
+    choices = choose_batch(load.change, found, shares, load.question)
     return [_named(load, choice) for choice in choices]
 
 
@@ -134,7 +134,11 @@ def share_change(change: Change) -> Change:
         before_pass=_without_features(change.before_pass, lowest, coefficients=False),
         after_pass=_without_features(change.after_pass, lowest, coefficients=True),
     )
-    slim.__dict__.update(messages=change.messages, rates=change.rates)  # where `cached_property` looks
+    # Where `cached_property` looks.
+    slim.__dict__.update(
+        messages=change.messages, rates=change.rates, steps=change.steps, merged_steps=change.merged_steps,
+        after_steps=change.after_steps,
+    )  # fmt: skip
     return slim
 
 
