@@ -25,6 +25,7 @@ ORDER = [
     "region",
     "sample",
     "readers.recording",
+    "readers.inputs",
     "readers.running",
     "readers.forms",
     "readers.bases",

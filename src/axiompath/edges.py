@@ -14,14 +14,18 @@ import torch
 from torch_geometric.data import Data
 
 from .activations import FloatArray, IntArray
+from .readers.inputs import ModelCall
 from .readers.running import copy_model, run_model
+from .snapshot import EDGE, level_of
 
 
-def replay_edges(model: Any, base: Data, other: Data, target: int, paths: IntArray) -> FloatArray:
+def replay_edges(
+    model: Any, base: Data, other: Data, target: int, paths: IntArray, call: ModelCall | None = None
+) -> FloatArray:
     """Logits [num_classes] of `target` on `base`, where the edges of the paths are as in `other`.
 
-    Edges of the paths that `other` lacks are removed, those that it has are put in with its weights. Nodes are named by
-    n_id where the graphs have it.
+    Edges of the paths that `other` lacks are removed, those that it has are put in with its weights and other fields.
+    Nodes are named by n_id where the graphs have it; `call` says how the model is called.
     """
     duplicate = copy_model(model)
     backwards = any(getattr(module, "flow", "") == "target_to_source" for module in duplicate.modules())
@@ -37,10 +41,14 @@ def replay_edges(model: Any, base: Data, other: Data, target: int, paths: IntArr
     mixed = base.clone()
     kept, new = torch.tensor(stays, dtype=torch.bool), torch.tensor(rows, dtype=torch.long).reshape(-1, 2).T
     mixed.edge_index = torch.cat([torch.as_tensor(base.edge_index).cpu()[:, kept], new], dim=1)
-    if base.get("edge_weight") is not None:
-        weights = torch.as_tensor(base.edge_weight).cpu(), torch.as_tensor(other.edge_weight).cpu()
-        mixed.edge_weight = torch.cat([weights[0][kept], weights[1][comes]])
-    return np.asarray(run_model(duplicate, mixed)[row_of[int(target)]].double())
+    for key in base.keys():  # noqa: SIM118 (iterating over a Data object gives pairs)
+        if key != "edge_index" and level_of(base, key) == EDGE:
+            if key in other:
+                values = torch.as_tensor(base[key]).cpu(), torch.as_tensor(other[key]).cpu()
+                mixed[key] = torch.cat([values[0][kept], values[1][comes]])
+            else:
+                del mixed[key]  # the model does not read it, or it had been refused
+    return np.asarray(run_model(duplicate, mixed, call)[row_of[int(target)]].double())
 
 
 def _ids(data: Data) -> IntArray:

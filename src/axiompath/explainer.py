@@ -26,7 +26,7 @@ from .explanation import Explanation, with_names
 from .moved import find_moved
 from .pair import StoredPair, match_stored
 from .paths import count_paths, walk_paths
-from .readers import read_network, read_samples
+from .readers import ModelCall, read_network, read_samples
 from .region import Region, cut_region, cut_rings, find_sight
 from .replay import replay_paths
 from .rerun import run_pair
@@ -54,8 +54,13 @@ class Explainer:
         memory: str | float = "2GB",
         node_names: Mapping[int, str] | Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
+        call: ModelCall | None = None,
     ) -> None:
-        """Read and check everything; `memory` bounds what walking the paths may take at a time."""
+        """Read and check everything; `memory` bounds what walking the paths may take at a time.
+
+        The model is called with the fields of Data that its forward's arguments are named after, or with the whole
+        Data where it takes one object; `call=lambda model, data: ...` says it otherwise.
+        """
         self.memory = parse_memory(memory)
         self._stored: StoredPair | None = None
         self._region: Region | None = None
@@ -63,7 +68,7 @@ class Explainer:
             raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
         if isinstance(before, StoredGraph):
             self._stored = match_stored(before, after)
-            network = read_samples(model, *sample_pair(self._stored))
+            network, self.fields = read_samples(model, *sample_pair(self._stored), call)
             self._region = cut_region(network, self._stored)
             snapshots = self._region.before, self._region.after
             passes = list(run_pair(network, *snapshots))
@@ -71,7 +76,9 @@ class Explainer:
             node_names = node_names or self._stored.names(snapshots[0].node_ids)
         else:
             snapshots = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
-            network, *passes = read_network(model, *snapshots, before, after)
+            read = read_network(model, *snapshots, before, after, call)
+            network, self.fields, snapshots = read.network, read.fields, (read.before, read.after)
+            passes = [read.before_pass, read.after_pass]
         self.change = find_change(network, *snapshots, *passes)
         self.node_names = dict(enumerate(node_names)) if isinstance(node_names, Sequence) else dict(node_names or {})
         self.class_names = tuple(class_names or ())
@@ -79,7 +86,7 @@ class Explainer:
             raise ValueError(
                 f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
             )
-        self._model, self._before, self._after = model, before, after
+        self._model, self._before, self._after, self._call = model, before, after, call
 
     @property
     def num_nodes(self) -> int:
@@ -250,7 +257,7 @@ class Explainer:
         if self._stored is not None:
             before, after = self._surroundings(target)
         base, other = (before, after) if add else (after, before)
-        return replay_edges(self._model, base, other, target, steps)
+        return replay_edges(self._model, base, other, target, steps, self._call)
 
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
         for batch in self._batches(rows):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .explainer import Explainer
+from .readers import ModelCall
 from .scan import Scan
 
 
@@ -19,17 +20,21 @@ def scan_sequence(
     node_names: Any = None,
     class_names: Sequence[str] | None = None,
     memory: str | float = "2GB",
+    call: ModelCall | None = None,
     **options: Any,
 ) -> Iterator[Scan]:
     """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
 
-    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was.
+    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was. `call` says how the
+    model is called, as in Explainer.
     """
     folders = step_folders(out, len(snapshots))
 
     def scan() -> Iterator[Scan]:
         for (before, after), folder in zip(pairwise(snapshots), folders, strict=True):
-            explainer = Explainer(model, before, after, memory=memory, node_names=node_names, class_names=class_names)
+            explainer = Explainer(
+                model, before, after, memory=memory, node_names=node_names, class_names=class_names, call=call
+            )
             yield explainer.scan(folder, **options)
 
     return scan()
