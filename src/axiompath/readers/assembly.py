@@ -94,7 +94,9 @@ class Assembler:
 
     def read_all(self) -> Ref:
         """Read every step; returns which value holds the logits."""
-        for step in self.recording.steps:
+        # A lookup explains why whole numbers were made of features before it, so it is named rather than they.
+        lookups = [step for step in self.recording.steps if isinstance(step.module, (nn.Embedding, nn.EmbeddingBag))]
+        for step in (*lookups, *self.recording.steps):
             self.read(step)
         return self.final.get(self.recording.output, self.recording.output)
 
