@@ -32,6 +32,7 @@ ORDER = [
     "region",
     "sample",
     "readers.recording",
+    "readers.inputs",
     "readers.running",
     "readers.forms",
     "readers.bases",

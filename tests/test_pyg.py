@@ -71,8 +71,8 @@ def test_what_it_cannot_do_is_refused_when_it_is_connected(karate, settings):
         pyg_explainer(model, before, **settings)
 
 
-def test_other_arguments_of_the_model_are_refused(karate):
+def test_arguments_of_the_model_that_before_lacks_are_refused(karate):
     model, before, after = karate
     explainer = pyg_explainer(model, before)
-    with pytest.raises(ValueError, match=r"no argument of the model but edge_weight \(got batch\)"):
+    with pytest.raises(ValueError, match=r"Expected `batch`, an argument .*`after` has it, `before` has not"):
         explainer(after.x, after.edge_index, index=8, batch=torch.zeros(34, dtype=torch.long))

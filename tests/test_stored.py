@@ -369,9 +369,9 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
     sizes = []
     record = running.record_model
 
-    def spy(duplicate, data, leaves):
+    def spy(duplicate, data, *rest, **settings):
         sizes.append(data.edge_index.shape[1])
-        return record(duplicate, data, leaves)
+        return record(duplicate, data, *rest, **settings)
 
     monkeypatch.setattr(reading, "record_model", spy)
     monkeypatch.setattr(reading, "WHOLE_EDGES", 1000)

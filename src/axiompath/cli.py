@@ -85,7 +85,16 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
     found = check_model(read_model(model, weights), data)
     if json:
         modules = found.to_frame().to_dict("records")
-        _print_json({"readable": found.readable, "verdict": found.verdict, "modules": modules})
+        _print_json(
+            {
+                "readable": found.readable,
+                "verdict": found.verdict,
+                "call": found.call,
+                "unused_fields": list(found.unused),
+                "default_arguments": list(found.defaults),
+                "modules": modules,
+            }
+        )
     else:
         Console().print(str(found), markup=False, highlight=False)
     if not found.readable:

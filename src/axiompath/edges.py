@@ -15,21 +15,30 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from .activations import FloatArray, IntArray
+from .readers.inputs import ModelCall
 from .readers.running import copy_model, run_model
-from .snapshot import read_snapshot, to_torch_csr
+from .snapshot import EDGE, NODE, level_of, read_snapshot, to_torch_csr
 from .steps import Hop, edges_of_paths, find_edges, node_numbers
 
 
-def replay_edges(model: Any, base: Data, other: Data, target: int, paths: IntArray, hops: Sequence[Hop]) -> FloatArray:
+def replay_edges(
+    model: Any,
+    base: Data,
+    other: Data,
+    target: int,
+    paths: IntArray,
+    hops: Sequence[Hop],
+    call: ModelCall | None = None,
+) -> FloatArray:
     """Logits [num_classes] of `target` on `base`, where the edges of the paths are as in `other`.
 
     Edges of the paths that `other` lacks are removed, those that it has are put in with its weights and whatever else
     it says of them. A node at the end of one that `base` lacks comes with it. Nodes are named by n_id where the graphs
-    have it.
+    have it; `call` says how the model is called.
     """
     mixed = exchange_edges(base, other, edges_of_paths(paths, hops))
     row = np.flatnonzero(node_numbers(base) == target)[0]
-    return np.asarray(run_model(copy_model(model), mixed)[row].double())
+    return np.asarray(run_model(copy_model(model), mixed, call)[row].double())
 
 
 def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]]) -> Data:
@@ -44,7 +53,7 @@ def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]]) -> Data
     mixed = _with_nodes(base, other, np.flatnonzero(np.isin(other_ids, fresh)))
     row_of = {int(node): row for row, node in enumerate([*ids, *other_ids[np.isin(other_ids, fresh)]])}
     new = torch.tensor([[row_of[int(node)] for node in side] for side in ends], dtype=torch.long).reshape(2, -1)
-    for key in base.edge_attrs():
+    for key in _fields(base, EDGE):
         if key == "edge_index":
             continue
         if other.get(key) is None:
@@ -62,7 +71,7 @@ def _with_nodes(base: Data, other: Data, rows: IntArray) -> Data:
     mixed = base.clone()
     if len(rows) == 0:
         return mixed
-    for key in base.node_attrs():
+    for key in _fields(base, NODE):
         if key != "x" and other.get(key) is None:
             del mixed[key]
         elif key != "x":
@@ -78,3 +87,7 @@ def _with_nodes(base: Data, other: Data, rows: IntArray) -> Data:
     if "num_nodes" in mixed:
         mixed.num_nodes = mixed.x.shape[0]
     return mixed
+
+
+def _fields(data: Data, level: str) -> list[str]:
+    return [key for key in data.keys() if level_of(data, key) == level]  # noqa: SIM118 (iterating gives pairs)

@@ -31,7 +31,7 @@ from .names import Names, name_classes, name_nodes
 from .origin import RELEASE, Origin, digest_graph, digest_network
 from .pair import StoredPair, match_stored
 from .paths import count_paths, walk_paths
-from .readers import read_network, read_samples
+from .readers import ModelCall, read_network, read_samples
 from .region import Region, cut_differing, cut_region, cut_rings, find_sight
 from .replay import exist_in_either, replay_paths
 from .rerun import run_pair
@@ -61,10 +61,13 @@ class Explainer:
         memory: str | float = "2GB",
         node_names: Names | None = None,
         class_names: Collection[str] | None = None,
+        call: ModelCall | None = None,
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time.
 
         A mapping of names goes by node number, names in a row (a list, an array, a Series) by the snapshot's rows.
+        The model is called with the fields of Data that its forward's arguments are named after, or with the whole
+        Data where it takes one object; `call=lambda model, data: ...` says it otherwise.
         """
         self.memory = parse_memory(memory)
         self._stored: StoredPair | None = None
@@ -73,7 +76,7 @@ class Explainer:
             raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
         if isinstance(before, StoredGraph):
             self._stored = match_stored(before, after)
-            network = read_samples(model, *sample_pair(self._stored))
+            network, self.fields = read_samples(model, *sample_pair(self._stored), call)
             self._region = cut_region(network, self._stored)
             snapshots = self._region.before, self._region.after
             passes = list(run_pair(network, *snapshots))
@@ -84,14 +87,15 @@ class Explainer:
             given = read_snapshot(before, "before"), read_snapshot(after, "after")
             self.class_names = name_classes(class_names)
             self.node_names = name_nodes(node_names, [snapshot.node_ids for snapshot in given])
-            snapshots = align_snapshots(*given)
-            network, *passes = read_network(model, *snapshots, before, after)
+            read = read_network(model, *align_snapshots(*given), before, after, call)
+            network, self.fields, snapshots = read.network, read.fields, (read.before, read.after)
+            passes = [read.before_pass, read.after_pass]
         self.change = find_change(network, *snapshots, *passes)
         if self.class_names and len(self.class_names) != network.num_classes:
             raise ValueError(
                 f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
             )
-        self._model, self._before, self._after = model, before, after
+        self._model, self._before, self._after, self._call = model, before, after, call
 
     @property
     def num_nodes(self) -> int:
@@ -295,7 +299,7 @@ class Explainer:
         if self._stored is not None:
             before, after = self._surroundings(target)
         base, other = (before, after) if add else (after, before)
-        return replay_edges(self._model, base, other, target, steps, hops_of(self.change.network))
+        return replay_edges(self._model, base, other, target, steps, hops_of(self.change.network), self._call)
 
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
         for batch in self._batches(rows):

@@ -21,7 +21,6 @@ from .states import (
     OF_BEFORE,
     ONE_CAUSE,
     REWEIGHTED,
-    STATES,
 )
 
 # Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
@@ -188,9 +187,7 @@ def multiply_rows(
                     for k in range(len(channels)):
                         column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
                         rule = channels[k, 3]
-                        factor = _factor(
-                            above, state, kept[e, rule], after[e, rule], before[e, rule], marks[e, rule]
-                        )
+                        factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule], marks[e, rule])
                         if factor != 0.0:
                             for j in range(num_classes):
                                 for n in range(size):

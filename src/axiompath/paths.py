@@ -161,7 +161,9 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
         suffixes = np.flatnonzero(begins)
         paths[start[suffixes]] = trail_there[suffixes]
     bias_rows = _find_bias_rows(
-        change, levels, {t: np.where(begins > 0, start, -1) for (t, begins, _), start in zip(events, starts, strict=False)}
+        change,
+        levels,
+        {t: np.where(begins > 0, start, -1) for (t, begins, _), start in zip(events, starts, strict=False)},
     )
     for t, rows in bias_rows.items():
         own = rows >= 0

@@ -25,6 +25,7 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 
 from .choice import Question
 from .explainer import Explainer
+from .readers import ModelCall
 from .selection import DEFAULT_METHOD
 
 
@@ -38,9 +39,10 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         memory: str | float = "2GB",
+        call: ModelCall | None = None,
     ) -> None:
         super().__init__()
-        self.before, self.memory = before, memory
+        self.before, self.memory, self.call = before, memory, call
         self.question = Question(budget, method, objective)
 
     def supports(self) -> bool:
@@ -69,11 +71,9 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         **kwargs: Any,
     ) -> PyGExplanation:
         """The edge mask of the nodes in `index`, or of all that changed."""
-        strange = sorted(set(kwargs) - {"edge_weight"})
-        if strange:
-            raise ValueError(f"Expected no argument of the model but edge_weight (got {', '.join(strange)}).")
+        # PyG passes further arguments by name, and that is how the fields of `after` reach the model, too.
         after = Data(x=x, edge_index=edge_index, **kwargs)
-        explainer = Explainer(model, self.before, after, memory=self.memory)
+        explainer = Explainer(model, self.before, after, memory=self.memory, call=self.call)
         targets = explainer.moved().target.tolist() if index is None else torch.as_tensor(index).reshape(-1).tolist()
         question = self.question
         explanations = list(

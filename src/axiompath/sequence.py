@@ -9,6 +9,7 @@ from typing import Any
 
 from .explainer import Explainer
 from .names import Names, name_nodes
+from .readers import ModelCall
 from .scan import Scan
 from .snapshot import read_snapshot
 from .stored import StoredGraph
@@ -22,11 +23,13 @@ def scan_sequence(
     node_names: Names | None = None,
     class_names: Collection[str] | None = None,
     memory: str | float = "2GB",
+    call: ModelCall | None = None,
     **options: Any,
 ) -> Iterator[Scan]:
     """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
 
-    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was.
+    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was. `call` says how the
+    model is called, as in Explainer.
     """
     folders = step_folders(out, len(snapshots))
     if node_names is not None and not any(isinstance(snapshot, StoredGraph) for snapshot in snapshots):
@@ -36,7 +39,9 @@ def scan_sequence(
 
     def scan() -> Iterator[Scan]:
         for (before, after), folder in zip(pairwise(snapshots), folders, strict=True):
-            explainer = Explainer(model, before, after, memory=memory, node_names=node_names, class_names=class_names)
+            explainer = Explainer(
+                model, before, after, memory=memory, node_names=node_names, class_names=class_names, call=call
+            )
             yield explainer.scan(folder, **options)
 
     return scan()

@@ -8,6 +8,7 @@ a node that only the other snapshot has is kept as a row that is not `present`: 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -41,7 +42,19 @@ class Snapshot:
         return len(self.present)
 
 
-def read_snapshot(data: Any, name: str) -> Snapshot:
+@dataclass(frozen=True)
+class Fields:
+    """Which fields of Data a model takes as features, side by side, and as weights of edges."""
+
+    features: tuple[str, ...] = ("x",)
+    weights: str = "edge_weight"
+
+
+PLAIN_FIELDS = Fields()
+NODE, EDGE, GRAPH = "node", "edge", "graph"
+
+
+def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapshot:
     """Check a Data object and copy what matters of it; `name` ("before", "after") is used in error messages."""
     if isinstance(data, HeteroData):
         raise TypeError(
@@ -53,10 +66,10 @@ def read_snapshot(data: Any, name: str) -> Snapshot:
             f"Expected `{name}` to be a torch_geometric.data.Data (got {type(data).__name__}); "
             "build one with `Data(x=..., edge_index=...)`."
         )
-    x = _read_features(data.get("x"), name)
+    x = _side_by_side([_read_features(data.get(field), f"{name}.{field}") for field in fields.features])
     num_nodes = x.shape[0]
-    edge_index = _read_edge_index(data.get("edge_index"), num_nodes, name)
-    edge_weight = _read_edge_weight(data.get("edge_weight"), edge_index.shape[1], name)
+    edge_index = _read_edge_index(data, num_nodes, name)
+    edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
     present = np.ones(num_nodes, dtype=np.bool_)
     return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=data.get("n_id") is not None)
@@ -114,6 +127,30 @@ def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
     return np.asarray(changed | (before.present != after.present), dtype=np.bool_)
 
 
+def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:
+    """Rows of an aligned snapshot in the order of the user's own graph."""
+    n_id = data.get("n_id")
+    if n_id is None:
+        return slice(0, data.x.shape[0])
+    order = np.argsort(snapshot.node_ids)
+    return np.asarray(order[np.searchsorted(snapshot.node_ids, np.asarray(n_id), sorter=order)], dtype=np.int64)
+
+
+def level_of(data: Data, key: str) -> str:
+    """Whether a field belongs to nodes, to edges, or to the graph as a whole, as all does that is no tensor."""
+    value = data[key]
+    if key == "edge_weight":
+        return EDGE
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return GRAPH
+    num_nodes, num_edges = data["x"].shape[0], data["edge_index"].shape[1]
+    sizes = tuple(value.shape)
+    along_edges = sizes[:1] == (num_edges,) or ("index" in key and sizes[-1:] == (num_edges,))
+    if along_edges and ("edge" in key or sizes[:1] != (num_nodes,)):
+        return EDGE
+    return NODE if sizes[:1] == (num_nodes,) else GRAPH
+
+
 def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
     """A scipy matrix as torch sparse CSR."""
     rows = sparse.csr_array(matrix, copy=True)
@@ -148,10 +185,18 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
     return replace(snapshot, x=x, edge_index=position[snapshot.edge_index], node_ids=node_ids, present=present)
 
 
+def _side_by_side(parts: Sequence[Features]) -> Features:
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
+    return np.concatenate(parts, axis=1)
+
+
 def _read_features(x: Any, name: str) -> Features:
     if x is None:
         raise ValueError(
-            f"Expected `{name}` to carry node features `x` [num_nodes, num_features] (got none); "
+            f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
             "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
         )
     features: Features
@@ -160,17 +205,17 @@ def _read_features(x: Any, name: str) -> Features:
     elif sparse.issparse(x):
         features = sparse.csr_array(x, dtype=np.float64)
     else:
-        features = np.asarray(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
+        features = np.asarray(_to_numpy(x), dtype=np.float64)
     if features.ndim != 2:
         raise ValueError(
-            f"Expected `{name}.x` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
+            f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
         )
     if features.shape[0] == 0:
-        raise ValueError(f"Expected `{name}` to have at least one node (got an empty graph).")
+        raise ValueError(f"Expected `{name.split('.')[0]}` to have at least one node (got an empty graph).")
     values: FloatArray = np.asarray(features.data if sparse.issparse(features) else features)
     if not np.isfinite(values).all():
         raise ValueError(
-            f"Expected finite features in `{name}.x` (got {_describe_bad(values)}); "
+            f"Expected finite features in `{name}` (got {_describe_bad(values)}); "
             "clean them before the model sees them."
         )
     return features
@@ -179,14 +224,27 @@ def _read_features(x: Any, name: str) -> Features:
 def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
     if x.dim() != 2:
         raise ValueError(
-            f"Expected `{name}.x` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
+            f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
         )
     rows = x.detach().cpu().to_sparse_csr()
     parts = (rows.values().double().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
     return sparse.csr_array(parts, shape=tuple(x.shape))
 
 
-def _read_edge_index(edge_index: Any, num_nodes: int, name: str) -> IntArray:
+def _to_numpy(values: Any) -> Any:
+    if not isinstance(values, torch.Tensor):
+        return values
+    values = values.detach().cpu()
+    return values.double() if values.is_floating_point() else values  # numpy knows no bfloat16
+
+
+def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
+    edge_index = data.get("edge_index")
+    if edge_index is None and data.get("adj_t") is not None:
+        raise InputError(
+            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got `adj_t`, a sparse matrix, alone); leave "
+            "T.ToSparseTensor out, or give it remove_edge_index=False."
+        )
     if edge_index is None:
         raise ValueError(
             f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
@@ -208,15 +266,12 @@ def _read_edge_index(edge_index: Any, num_nodes: int, name: str) -> IntArray:
 def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
     if edge_weight is None:
         return None
-    source = edge_weight.detach().cpu() if isinstance(edge_weight, torch.Tensor) else edge_weight
-    weights = np.asarray(source, dtype=np.float64)
-    if weights.shape != (num_edges,):
-        raise ValueError(
-            f"Expected `{name}.edge_weight` to hold one number an edge, shape ({num_edges},) (got {weights.shape})."
-        )
+    weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
+    if weights.shape not in ((num_edges,), (num_edges, 1)):
+        raise ValueError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
     if not np.isfinite(weights).all():
-        raise ValueError(f"Expected finite weights in `{name}.edge_weight` (got {_describe_bad(weights)}).")
-    return weights
+        raise ValueError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
+    return weights.reshape(-1)
 
 
 def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:

@@ -23,8 +23,9 @@ from .explainer import Explainer
 from .explanation import Explanation
 from .metrics import kl_divergence
 from .names import Names, name_classes, name_nodes
-from .network import Network, run_network
+from .network import run_network
 from .origin import RELEASE, Origin
+from .readers import ModelCall
 from .selection import DEFAULT_METHOD
 from .snapshot import Snapshot, read_snapshot
 from .story import Story
@@ -87,12 +88,14 @@ def tell_stories(
     class_names: Collection[str] | None = None,
     snapshot_names: Sequence[str] | None = None,
     progress: Console | None = None,
+    call: ModelCall | None = None,
 ) -> Stories:
     """Explain every step of a sequence of snapshots, oldest first, for each target.
 
     Without targets, the `top` nodes that changed their class most often, and among those the ones that moved the most.
     A node need not exist in every snapshot, but in two consecutive ones. A step whose paths do not fit into `memory`
-    has a note instead of an explanation. Give a rich Console as `progress` to see a bar there.
+    has a note instead of an explanation. Give a rich Console as `progress` to see a bar there. `call` says how the
+    model is called, as in Explainer.
     """
     Question(budget, method, objective)  # checked before any work
     names, ids = _check_snapshots(snapshots, snapshot_names)
@@ -103,11 +106,11 @@ def tell_stories(
         before, after = snapshots[s], snapshots[s + 1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            return Explainer(model, before, after, memory=memory, node_names=called, class_names=classes)
+            return Explainer(model, before, after, memory=memory, node_names=called, class_names=classes, call=call)
 
     explainer = open_step(0)
     if wanted is None:
-        wanted = _rank(explainer.change.network, snapshots, ids, top)
+        wanted = _rank(explainer, snapshots, ids, top)
     steps: list[Step] = []
     answers: list[dict[int, Explanation | str]] = []
     digests = {"model": explainer.origin.digests["model"], "snapshot 0": explainer.origin.digests["before"]}
@@ -206,14 +209,15 @@ def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[
     return chosen
 
 
-def _rank(network: Network, snapshots: Sequence[Any], ids: list[IntArray], top: int) -> list[int]:
+def _rank(explainer: Explainer, snapshots: Sequence[Any], ids: list[IntArray], top: int) -> list[int]:
     """Nodes that changed their class most often, and among those the ones with the largest sum of KL over the steps."""
     union = np.unique(np.concatenate(ids))
     flips, moved = np.zeros(len(union), dtype=np.int64), np.zeros(len(union))
     before: tuple[IntArray, FloatArray] | None = None
     for data, nodes in zip(snapshots, ids, strict=True):
         # The network alone: opening an Explainer on every step, only to rank, would double the work.
-        logits = run_network(network, read_snapshot(data, "snapshot")).logits
+        snapshot = read_snapshot(data, "snapshot", explainer.fields)
+        logits = run_network(explainer.change.network, snapshot).logits
         if before is not None:
             _, old, new = np.intersect1d(before[0], nodes, assume_unique=True, return_indices=True)
             rows = np.searchsorted(union, nodes[new])

@@ -1,6 +1,7 @@
 """torch module + snapshots -> Network.
 
 recording.py     every torch call on the features as a step: Recorder, Recording
+inputs.py        how the model is called on a graph: arguments of forward by the names of its fields
 running.py       runs a copy of the model once on real data, recorded
 forms.py         an affine expression in values already computed: Form
 bases.py         the values that the Network will hold, as they are found
@@ -20,7 +21,18 @@ checking.py      the same for one graph, as a table that never raises: ModelChec
 
 from .calls import Call, register_reader
 from .checking import ModelCheck, check
-from .reading import read_network, read_samples
+from .inputs import ModelCall
+from .reading import ReadModel, read_network, read_samples
 from .recording import UnreadableModel
 
-__all__ = ["Call", "ModelCheck", "UnreadableModel", "check", "read_network", "read_samples", "register_reader"]
+__all__ = [
+    "Call",
+    "ModelCall",
+    "ModelCheck",
+    "ReadModel",
+    "UnreadableModel",
+    "check",
+    "read_network",
+    "read_samples",
+    "register_reader",
+]

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
 from ..network import Network
+from ..snapshot import Fields
 from . import attention, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
-from .functions import AFFINE, Place, Value, form_of
+from .functions import AFFINE, COPIES, Place, Value, form_of
 from .layout import lay_out
 from .recording import (
+    EDGE_FIELDS,
     EDGE_INDEX,
-    EDGE_WEIGHT,
     Recording,
     Ref,
     Step,
     UnreadableModel,
     X,
+    quoted,
     refs_in,
 )
 from .refusals import REASONS
@@ -44,9 +48,10 @@ class Note:
 
 EDGE_NAMES = ("edge_attr", "edge_features")
 EDGE_FEATURES = (
-    "was called with edge features, which are not a part of a path of nodes; "
+    "was called with edge features ({}), which are not a part of a path of nodes; "
     "train without them, or put weights into edge_weight of a convolution that takes it."
 )
+SEPARATE = ("sigmoid", "logsigmoid", "log_sigmoid")  # at the end of a model: one answer a column, not one of several
 UNREAD = "its reader does not know; leave it out."
 
 # What AFFINE does is folded into neighbours, with these exceptions.
@@ -63,6 +68,7 @@ class Reading:
 
     network: Network
     logits: Ref
+    fields: Fields
 
 
 def leaves() -> tuple[type, ...]:
@@ -73,19 +79,24 @@ def leaves() -> tuple[type, ...]:
 class Assembler:
     """Turns the steps of one recording, in order, into forms and bases."""
 
-    def __init__(self, recording: Recording, bases: Bases, x: Form, notes: list[Note], inner: bool = False) -> None:
+    def __init__(
+        self, recording: Recording, bases: Bases, inputs: Mapping[Ref, Form], notes: list[Note], inner: bool = False
+    ) -> None:
         self.recording = recording
         self.bases = bases
-        self.values: dict[Ref, Value] = {X: x}
+        self.values: dict[Ref, Value] = dict(inputs)
         self.final: dict[Ref, Ref] = {}  # a dropped softmax -> the logits it was given
         self.uses = Counter(ref for step in recording.steps for ref in refs_in((step.args, step.kwargs)))
-        self.edges = {EDGE_INDEX, EDGE_WEIGHT}  # and what was made of them alone
+        self.same: dict[Ref, Ref] = {}  # a value outside of the features -> the one that it is a copy of
+        self.weights: set[str] = set()  # fields that serve as weights of edges
         self.notes = notes
         self.inner = inner  # the values of an inner network's recording are of no meaning
 
     def read_all(self) -> Ref:
         """Read every step; returns which value holds the logits."""
-        for step in self.recording.steps:
+        # A lookup explains why whole numbers were made of features before it, so it is named rather than they.
+        lookups = [step for step in self.recording.steps if isinstance(step.module, (nn.Embedding, nn.EmbeddingBag))]
+        for step in (*lookups, *self.recording.steps):
             self.read(step)
         return self.final.get(self.recording.output, self.recording.output)
 
@@ -101,6 +112,9 @@ class Assembler:
         except Exception as error:
             # A call that our tables do not foresee must not look like a fault of the user's.
             reason = str(error) if isinstance(error, Unsupported) else f"cannot be read as it was called ({error})."
+            given = {self.recording.fields.get(ref, "x") for ref in refs_in((step.args, step.kwargs))}
+            shown = {name for name in given - {"x", *EDGE_FIELDS} if f"`{name}`" not in reason}
+            reason += f" (The step is given {quoted(shown)} of the data.)" if shown else ""
             named = UnreadableModel(f"{step.name}: {reason}")
             named.where = step.where
             raise named from error
@@ -109,8 +123,14 @@ class Assembler:
         """Find out what kind of step it is."""
         operation = step.operation
         function = operation if operation.startswith("__") else operation.rstrip("_")
-        if refs_in((step.args, step.kwargs)) <= self.edges:
-            self.edges.update(step.outputs)  # refused where features meet them
+        given = refs_in((step.args, step.kwargs))
+        if given <= self.recording.outside.keys():
+            if isinstance(step.module, MessagePassing):
+                raise Unsupported(
+                    "is given features that do not come from `x`, such as an embedding of every node; put them into "
+                    "`x` of the data, and pass `x` to the convolution."
+                )
+            self.note_copy(step, function)  # refused where features meet them
             return
         if step.module is not None:
             self.keep(step.outputs[0], self.read_module(step, step.module))
@@ -175,6 +195,13 @@ class Assembler:
         if argument in self.final:
             raise Unsupported("works on probabilities; only a softmax at the very end of a model can be read.")
         if argument not in self.values:
+            names = self.recording.outside.get(argument, frozenset()) - EDGE_FIELDS
+            if names:
+                raise Unsupported(
+                    f"mixes features with {quoted(names)} of the data, which cannot be read; numbers of each node can "
+                    "be columns of `x` (or a field of their own, floating-point and of shape [num_nodes, width]), one "
+                    "number an edge can be the edge_weight of a convolution, and all else has to stay outside."
+                )
             raise Unsupported(
                 "works on the edges; edges that the model adds, drops or weighs itself cannot be read, so change "
                 "them in the data before."
@@ -185,7 +212,8 @@ class Assembler:
     def read_module(self, step: Step, module: nn.Module) -> Form:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
-            raise Unsupported(REASONS[type(module)])
+            reason = REASONS[type(module)]
+            raise Unsupported(reason if isinstance(reason, str) else reason(module))
         reader = READERS.get(type(module))
         if reader is None:
             raise Unsupported(
@@ -203,13 +231,15 @@ class Assembler:
             # What is aggregated and what skips the aggregation are the same value then.
             form = form if form.is_pure else self.bases.hold(form)
         weighted = others.pop("edge_weight", None) is not None
-        others = {name: value for name, value in others.items() if value is not EDGE_INDEX}
+        others = {name: value for name, value in others.items() if self.original(value) != EDGE_INDEX}
         hops = self.bases.num_hops(form)
         given = {name: self.resolve_or_keep(value) for name, value in others.items() if value is not None}
         call = Call(form, weighted, step.name, given, self.bases, self.read_inner(step))
         result = replace(self.call_reader(reader, module, call), name=step.name)
         for name in given.keys() - call.taken:
-            raise Unsupported(EDGE_FEATURES if name in EDGE_NAMES else f"was called with `{name}`, which {UNREAD}")
+            raise Unsupported(
+                EDGE_FEATURES.format(f"`{name}`") if name in EDGE_NAMES else f"was called with `{name}`, which {UNREAD}"
+            )
         if len(step.outputs) != 1:
             raise Unsupported("returns more than its features; call it so that it returns them alone.")
         kind = "convolution" if isinstance(module, MessagePassing) else "read as a whole"
@@ -231,14 +261,52 @@ class Assembler:
     def check_edges(self, arguments: dict[str, Any]) -> None:
         """Edges and their weights must be those that the model was given."""
         named = {"edge_index": arguments["edge_index"]} if "edge_index" in arguments else arguments
-        if not any(value is EDGE_INDEX for value in named.values()):
+        if not any(self.original(value) == EDGE_INDEX for value in named.values()):
+            given = named.get("edge_index")
+            if self.recording.fields.get(self.original(given)) == "adj_t" or type(given).__name__ == "SparseTensor":
+                raise Unsupported(
+                    "expected the edge_index that the model was given (got a sparse matrix, such as `adj_t`); leave "
+                    "T.ToSparseTensor out, or call the model with edge_index, by `call` where it takes either."
+                )
             raise Unsupported(
                 "expected the edge_index that the model was given (got another one); "
                 "edges that the model adds or drops itself cannot be read, so change them in the data before."
             )
         weight = arguments.get("edge_weight")
-        if weight is not None and weight is not EDGE_WEIGHT:
-            raise Unsupported("expected the edge_weight that the model was given, or none (got another one).")
+        if weight is not None:
+            self.weights.add(self.weight_field(self.original(weight)))
+        if len(self.weights) > 1:
+            raise Unsupported(
+                f"expected one field of weights for all convolutions (got {quoted(self.weights)}); an edge has one "
+                "weight, so train with one of them."
+            )
+
+    def weight_field(self, weight: Any) -> str:
+        """The field of Data that a convolution is given as edge_weight: one number an edge, as it is."""
+        name = self.recording.fields.get(weight) if isinstance(weight, Ref) else None
+        edges = self.recording.values[EDGE_INDEX.index].shape[1]
+        if name is not None and self.recording.values[weight.index].shape in ((edges,), (edges, 1)):
+            return name
+        made = self.recording.outside.get(weight, frozenset()) - EDGE_FIELDS if isinstance(weight, Ref) else None
+        raise Unsupported(
+            "expected the edge_weight that the model was given, or none (got "
+            + (f"one made of {quoted(made)}); weights that" if made else "another one); weights that")
+            + " the model makes itself cannot be read, so put one number an edge into `edge_weight` of the data."
+        )
+
+    def original(self, value: Any) -> Any:
+        """The value that an argument is a copy of."""
+        return self.same.get(value, value) if isinstance(value, Ref) else value
+
+    def note_copy(self, step: Step, function: str) -> None:
+        """Remember a step outside of the features that leaves its value as it was, but for shape or precision."""
+        source = step.args[0] if step.args else None
+        if function not in COPIES or not isinstance(source, Ref) or len(step.outputs) != 1:
+            return
+        old, new = (self.recording.values[ref.index] for ref in (source, step.outputs[0]))
+        turned = self.original(source) == EDGE_INDEX and old.shape != new.shape
+        if old.numel() == new.numel() and old.is_floating_point() <= new.is_floating_point() and not turned:
+            self.same[step.outputs[0]] = self.original(source)
 
     def resolve_or_keep(self, argument: Any) -> Any:
         """A further argument of a module: features as a form, whatever else as it came."""
@@ -250,7 +318,7 @@ class Assembler:
         def read(inner: Any, form: Form, name: str) -> Form:
             dotted = f"{step.where}.{name}" if step.where else name
             recording = record_inner(inner, form.width, self.recording.dtype, leaves(), dotted)
-            inside = Assembler(recording, self.bases, form, self.notes, inner=True)
+            inside = Assembler(recording, self.bases, {X: form}, self.notes, inner=True)
             return form_of(inside.values[inside.read_all()])
 
         return read
@@ -258,21 +326,53 @@ class Assembler:
 
 def assemble_network(recording: Recording, num_features: int, notes: list[Note] | None = None) -> Reading:
     """Read every step, then lay the bases out in layers; `notes` are written as the reading goes on."""
-    bases = Bases(num_features)
+    _check_output(recording)
+    used = refs_in([(step.args, step.kwargs) for step in recording.steps])
+    further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
+    ends = np.cumsum([num_features, *(recording.values[ref.index].shape[1] for ref in further)])
+    bases = Bases(int(ends[-1]))
+    inputs = {X: bases.features}
+    if further:
+        columns = zip((X, *further), (0, *ends), ends, strict=False)
+        inputs = {ref: bases.features.select(np.arange(start, end)) for ref, start, end in columns}
     notes = [] if notes is None else notes
-    assembler = Assembler(recording, bases, bases.features, notes)
+    assembler = Assembler(recording, bases, inputs, notes)
     logits = assembler.read_all()
     if logits not in assembler.values:
-        raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got its edges).")
+        raise UnreadableModel(
+            "Expected the model to return logits [num_nodes, num_classes] (got values that `x` does not go into)."
+        )
     result = assembler.values[logits]
     if not isinstance(result, Form):
         raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
     # One more base even where the last step was an activation: the last layer is the identity.
     bases.add(result, None, logits.index)
-    network = Network(lay_out(bases.all), num_features)
+    network = Network(lay_out(bases.all), int(ends[-1]))
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
-    return Reading(network, logits)
+    fields = Fields(("x", *(recording.fields[ref] for ref in further)), *assembler.weights)
+    return Reading(network, logits, fields)
+
+
+def _check_output(recording: Recording) -> None:
+    """Explanations speak of one class out of several."""
+    shape = tuple(recording.values[recording.output.index].shape)
+    if shape in ((recording.num_nodes,), (recording.num_nodes, 1)):
+        raise UnreadableModel(
+            f"Expected logits of two classes or more, [num_nodes, num_classes] (got one column, of shape {shape}); a "
+            "regression, or a yes or no in one column, cannot be explained yet. Where it is a logit, return "
+            "torch.cat([torch.zeros_like(out), out], dim=1), which means the same."
+        )
+    made = {output: step for step in recording.steps for output in step.outputs}
+    step = made.get(recording.output)
+    while step is not None and step.operation.rstrip("_") in (*COPIES, "dropout"):
+        step = made.get(step.args[0]) if step.args and isinstance(step.args[0], Ref) else None
+    if step is not None and step.operation.rstrip("_") in SEPARATE:
+        raise UnreadableModel(
+            f"{step.name}: the model ends in a sigmoid, one answer of its own a column, and explanations speak of one "
+            "class out of several (a softmax over the columns); such a model cannot be explained yet. Where columns do "
+            "stand for classes that exclude each other, return the values before the sigmoid."
+        )
 
 
 def supported_modules() -> str:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from torch import nn
+from torch_geometric.data import Data
 
 from ..network import Network, run_network
 from ..snapshot import read_snapshot
 from .assembly import Note, assemble_network, leaves
+from .inputs import Arguments, ModelCall, constant_fields, find_arguments
 from .reading import check_values
-from .recording import UnreadableModel
+from .recording import Recording, UnreadableModel
 from .running import copy_model, record_model
 
 
@@ -39,6 +41,9 @@ class ModelCheck:
     num_parameters: int
     replay_error: float | None  # largest difference to the model's own logits, over their largest magnitude
     problem: str | None  # why the model cannot be read
+    call: str | None = None  # how the model was called
+    unused: tuple[str, ...] = ()  # fields of the graph that its answer does not depend on
+    defaults: tuple[str, ...] = ()  # arguments of forward that no field of the graph is named like
 
     @property
     def readable(self) -> bool:
@@ -59,10 +64,21 @@ class ModelCheck:
             f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}  {reading}"
             for a, b, c, d, reading in lines
         ]
-        return "\n".join([*table, "", self.verdict])
+        return "\n".join([*table, "", self.verdict, *self.remarks])
 
     def _repr_html_(self) -> str:
-        return f"{self.to_frame().to_html(index=False)}<p>{_escape(self.verdict)}</p>"
+        sentences = "".join(f"<p>{_escape(sentence)}</p>" for sentence in (self.verdict, *self.remarks))
+        return self.to_frame().to_html(index=False) + sentences
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How the model was called, what it was not given, and what it did not use; a line each."""
+        lines = [] if self.call is None else [f"Called as {self.call}."]
+        if self.unused:
+            lines.append(f"Fields of the data that the answer does not depend on: {', '.join(self.unused)}.")
+        if self.defaults:
+            lines.append(f"Arguments that kept their default, for want of a field: {', '.join(self.defaults)}.")
+        return tuple(lines)
 
     @property
     def verdict(self) -> str:
@@ -75,17 +91,26 @@ class ModelCheck:
         )
 
 
-def check(model: nn.Module, data: Any) -> ModelCheck:
-    """Read a model on one graph and report module by module; an unreadable model is reported, not raised."""
-    snapshot = read_snapshot(data, "data")
+def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCheck:
+    """Read a model on one graph and report module by module; an unreadable model is reported, not raised.
+
+    `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
+    are fields of the data by name.
+    """
+    num_features = read_snapshot(data, "data").x.shape[1]
     notes: list[Note] = []
     network: Network | None = None
     error, problem, where = None, None, None
+    arguments: Arguments | None = None
+    unused: tuple[str, ...] = ()
     try:
         duplicate = copy_model(model)
-        recording = record_model(duplicate, data, leaves())
-        reading = assemble_network(recording, snapshot.x.shape[1], notes)
+        arguments = find_arguments(duplicate, data, "data", call)
+        recording = record_model(duplicate, data, leaves(), arguments, constants=constant_fields(data, data))
+        unused = _unused(recording, arguments, data)
+        reading = assemble_network(recording, num_features, notes)
         network = reading.network
+        snapshot = read_snapshot(data, "data", reading.fields)
         computed = run_network(network, snapshot)
         check_values(network, computed, recording, slice(0, snapshot.num_nodes), "data")
         theirs = recording.values[reading.logits.index].double().numpy()
@@ -100,7 +125,18 @@ def check(model: nn.Module, data: Any) -> ModelCheck:
         sum(p.numel() for p in model.parameters() if not nn.parameter.is_lazy(p)),
         error,
         problem,
+        None if arguments is None else str(arguments),
+        unused,
+        () if arguments is None else arguments.defaults,
     )
+
+
+def _unused(recording: Recording, arguments: Arguments, data: Data) -> tuple[str, ...]:
+    """Fields that the output does not depend on, as far as is known: tensors, and all that was not even passed."""
+    followed = set(recording.fields.values())
+    sees_all = arguments.whole or arguments.call is not None
+    loose = followed if sees_all else followed | (set(data.keys()) - arguments.given)
+    return tuple(sorted(loose - recording.used - {"n_id"}))
 
 
 def _rows(model: nn.Module, notes: list[Note], where: str | None, problem: str | None) -> tuple[Row, ...]:

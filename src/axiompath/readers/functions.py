@@ -288,6 +288,13 @@ _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view
 _extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
 _scatters = ("scatter", "scatter_add", "scatter_reduce", "index_add", "index_reduce", "segment_reduce")
 
+# Functions that leave every number as it was, but for shape or precision.
+COPIES = frozenset((*_same, *_shapes, "long"))
+
+_whole = _refuse(
+    "turns features into whole numbers; keep them floating-point, and look up embeddings before the model."
+)
+
 AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "add": add,
     "sub": sub,
@@ -317,6 +324,7 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     **dict.fromkeys(_same, unchanged),
+    **dict.fromkeys(("long", "int", "short", "bool"), _whole),
     **dict.fromkeys(_shapes, reshape),
     **dict.fromkeys(
         _extremes,

@@ -39,6 +39,8 @@ def read_layer_norm(module: norm.LayerNorm, call: Call) -> Form:
             f'mode="{module.mode}" takes mean and deviation over all nodes of the graph, so every node would have a '
             'path to every other; train with mode="node", or with BatchNorm.'
         )
+    for name in ("batch", "batch_size"):
+        call.argument(name)  # taken, and of no consequence in this mode
     return normalise_nodes(call.bases, call.x, module.eps, vector(module.weight), vector(module.bias), True)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,69 +11,113 @@ from torch import nn
 from torch_geometric.data import Data
 
 from ..activations import IntArray
+from ..errors import InputError
 from ..network import ForwardPass, Network, run_network
 from ..rerun import run_pair
 from ..sample import WHOLE_EDGES, sample_snapshots
-from ..snapshot import Snapshot, read_snapshot
+from ..snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, read_snapshot, rows_of
 from .assembly import assemble_network, leaves
+from .inputs import ModelCall, compare_arguments, constant_fields, find_arguments
 from .recording import Recording, UnreadableModel
 from .running import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
+NAMES = ("before", "after")
 HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 
 
+@dataclass(frozen=True, eq=False)
+class ReadModel:
+    """A model in the normal form, and its passes over two aligned snapshots of what it takes."""
+
+    network: Network
+    fields: Fields
+    before: Snapshot
+    after: Snapshot
+    before_pass: ForwardPass
+    after_pass: ForwardPass
+
+
 def read_network(
-    model: nn.Module, before: Snapshot, after: Snapshot, before_data: Data, after_data: Data
-) -> tuple[Network, ForwardPass, ForwardPass]:
+    model: nn.Module,
+    before: Snapshot,
+    after: Snapshot,
+    before_data: Data,
+    after_data: Data,
+    call: ModelCall | None = None,
+) -> ReadModel:
     """Read the model, run the Network on both snapshots, and refuse if it does not compute what the model computes.
 
-    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run. Where they
-    are large, it is run on samples of them instead.
+    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run as `call`
+    says, else by the names of forward's arguments. Where they are large, it is run on samples of them instead.
     """
+
+    def align(fields: Fields) -> tuple[Snapshot, Snapshot]:
+        if fields == PLAIN_FIELDS:
+            return before, after
+        return align_snapshots(read_snapshot(before_data, "before", fields), read_snapshot(after_data, "after", fields))
+
     if max(before.edge_index.shape[1], after.edge_index.shape[1]) > WHOLE_EDGES:
-        network = read_samples(model, *sample_snapshots(before, after))
-        return network, *run_pair(network, before, after)
-    graphs = (before, before_data), (after, after_data)
-    network, passes = _read_and_check(model, graphs, lambda network: run_pair(network, before, after))
-    return network, *passes
+        samples = sample_snapshots((before, before_data), (after, after_data))
+        network, fields = read_samples(model, *samples, call)
+        sides = align(fields)
+        return ReadModel(network, fields, *sides, *run_pair(network, *sides))
+    return _read_and_check(model, (before_data, after_data), align, run_pair, call)
 
 
-def read_samples(model: nn.Module, before: Data, after: Data) -> Network:
+def read_samples(model: nn.Module, before: Data, after: Data, call: ModelCall | None = None) -> tuple[Network, Fields]:
     """Read the model on parts of the two graphs, each checked by itself."""
-    parts = [(read_snapshot(data, name), data) for name, data in (("before", before), ("after", after))]
 
-    def run(network: Network) -> tuple[ForwardPass, ForwardPass]:
-        return run_network(network, parts[0][0]), run_network(network, parts[1][0])
+    def read(fields: Fields) -> tuple[Snapshot, Snapshot]:
+        return read_snapshot(before, "before", fields), read_snapshot(after, "after", fields)
 
-    return _read_and_check(model, parts, run)[0]
+    def run(network: Network, *sides: Snapshot) -> tuple[ForwardPass, ForwardPass]:
+        return run_network(network, sides[0]), run_network(network, sides[1])
+
+    found = _read_and_check(model, (before, after), read, run, call)
+    return found.network, found.fields
 
 
 def _read_and_check(
     model: nn.Module,
-    graphs: Sequence[tuple[Snapshot, Data]],
-    run: Callable[[Network], tuple[ForwardPass, ForwardPass]],
-) -> tuple[Network, tuple[ForwardPass, ForwardPass]]:
+    graphs: tuple[Data, Data],
+    snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    run: Callable[[Network, Snapshot, Snapshot], tuple[ForwardPass, ForwardPass]],
+    call: ModelCall | None,
+) -> ReadModel:
     """Record the model on `before`, then compare it with the Network on `before` and on `after`."""
     duplicate = copy_model(model)
-    recording = record_model(duplicate, graphs[0][1], leaves())
-    reading = assemble_network(recording, graphs[0][0].x.shape[1])
-    passes = run(reading.network)
-    for name, (snapshot, data), computed in zip(("before", "after"), graphs, passes, strict=True):
+    arguments = [find_arguments(duplicate, data, name, call) for data, name in zip(graphs, NAMES, strict=True)]
+    compare_arguments(*arguments)
+    constants = constant_fields(*graphs)
+
+    def record(side: int) -> Recording:
+        alone = set(graphs[1 - side].keys()) - set(graphs[side].keys())
+        recording = record_model(
+            duplicate, graphs[side], leaves(), arguments[side], NAMES[side], constants, elsewhere=alone
+        )
+        _check_shared(recording, *graphs)
+        return recording
+
+    recording = record(0)
+    reading = assemble_network(recording, graphs[0].x.shape[1])
+    sides = snapshots_of(reading.fields)
+    passes = run(reading.network, *sides)
+    for name, data, snapshot, computed in zip(NAMES, graphs, sides, passes, strict=True):
         if name == "after":
-            recording = record_model(duplicate, data, leaves())
+            recording = record(1)
         check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
-    return reading.network, passes
+    return ReadModel(reading.network, reading.fields, *sides, *passes)
 
 
-def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:
-    """Rows of an aligned snapshot in the order of the user's own graph."""
-    n_id = data.get("n_id")
-    if n_id is None:
-        return slice(0, data.x.shape[0])
-    order = np.argsort(snapshot.node_ids)
-    return np.asarray(order[np.searchsorted(snapshot.node_ids, np.asarray(n_id), sorter=order)], dtype=np.int64)
+def _check_shared(recording: Recording, before: Data, after: Data) -> None:
+    """What the model reads on one snapshot, the other must have."""
+    for field in sorted(recording.used - (set(before.keys()) & set(after.keys()))):
+        lacks = "after" if field in before else "before"
+        raise InputError(
+            f"Expected `{field}`, which the model reads, as a field of both graphs (`{lacks}` has none); add it there."
+        )
 
 
 def check_values(

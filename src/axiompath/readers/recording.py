@@ -8,7 +8,7 @@ depend on the *values* of features are refused, since another graph might decide
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,10 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ..errors import InputError
 
-class UnreadableModel(ValueError):
+
+class UnreadableModel(InputError):
     """The model has a part that the normal form cannot express, or that was read wrongly."""
 
     where: str | None = None  # dotted name of the module, where the fault lies in one
@@ -25,13 +27,18 @@ class UnreadableModel(ValueError):
 
 @dataclass(frozen=True)
 class Ref:
-    """Stands for the value numbered `index` in a step's arguments; the inputs have numbers of their own."""
+    """Stands for the value numbered `index` in a step's arguments; the inputs have numbers of their own.
+
+    What features go into is numbered upwards, all else downwards from -1: two runs of a model number the former alike,
+    whatever other fields the two graphs have.
+    """
 
     index: int
 
 
 X, EDGE_INDEX, EDGE_WEIGHT = Ref(0), Ref(1), Ref(2)
 NUM_INPUTS = 3
+EDGE_FIELDS = frozenset(("edge_index", "edge_weight"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,14 @@ class Recording:
     output: Ref
     num_nodes: int
     dtype: torch.dtype
+    fields: dict[Ref, str]  # the inputs that were watched, by the name of their field of Data
+    outside: dict[Ref, frozenset[str]]  # values that features do not go into, and the fields that they are made of
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Fields that the output depends on."""
+        given = refs_in([(step.args, step.kwargs) for step in self.steps])
+        return frozenset(name for ref, name in self.fields.items() if ref in given)
 
 
 # Questions about a value's form, not its content.
@@ -101,7 +116,7 @@ DECISIONS = {
 class Recorder(TorchFunctionMode):
     """Writes down each torch call that touches a watched value."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: dict[Ref, torch.Tensor], outside: dict[Ref, frozenset[str]]) -> None:
         super().__init__()
         self.steps: list[Step] = []
         self.values: dict[int, torch.Tensor] = {}
@@ -110,7 +125,11 @@ class Recorder(TorchFunctionMode):
         self.places: list[str] = []
         self.paused = False
         self.num_refs = NUM_INPUTS
-        self.edges = {EDGE_INDEX, EDGE_WEIGHT}  # and what was made of them alone
+        self.lowest_ref = min((ref.index for ref in inputs), default=0)
+        self.outside = dict(outside)  # and what is made of these alone
+        for ref, value in inputs.items():
+            self.values[ref.index] = value
+            self.watch(value, ref)
 
     def watch(self, value: torch.Tensor, ref: Ref) -> None:
         """Follow a tensor from here on as the value `ref`."""
@@ -145,10 +164,13 @@ class Recorder(TorchFunctionMode):
         filled = operation in FILLED or (operation in SHAPED_LIKE and not refs_in(seen_args[:1]))
         if not touched or filled or (operation in SHAPE_QUERIES and not tensors):
             return result
-        outputs = tuple(Ref(self.num_refs + i) for i in range(len(tensors)))
-        self.num_refs += len(outputs)
-        if touched <= self.edges:
-            self.edges.update(outputs)
+        if touched <= self.outside.keys():
+            outputs = tuple(Ref(self.lowest_ref - 1 - i) for i in range(len(tensors)))
+            self.lowest_ref -= len(outputs)
+            self.outside.update(dict.fromkeys(outputs, self.origin(touched)))
+        else:
+            outputs = tuple(Ref(self.num_refs + i) for i in range(len(tensors)))
+            self.num_refs += len(outputs)
         self.steps.append(Step(operation, where, module, seen_args, seen_kwargs, outputs))
         for value, output in zip(tensors, outputs, strict=True):
             # A copy, because a later in-place function may overwrite the tensor.
@@ -156,9 +178,19 @@ class Recorder(TorchFunctionMode):
             self.watch(value, output)
         return result
 
+    def origin(self, refs: set[Ref]) -> frozenset[str]:
+        """The fields that values outside of the features are made of."""
+        return frozenset[str]().union(*(self.outside[ref] for ref in refs))
+
     def refuse_decision(self, operation: str, where: str, touched: set[Ref]) -> UnreadableModel:
         """Why a look at values ends the reading."""
-        if touched <= self.edges:
+        if touched <= self.outside.keys() and not self.origin(touched) <= EDGE_FIELDS:
+            reason = (
+                f"the forward pass looks at the values of {quoted(self.origin(touched) - EDGE_FIELDS)} (`{operation}`) "
+                "and may decide otherwise on another graph; make the decision outside the model, or from shapes and "
+                "settings alone."
+            )
+        elif touched <= self.outside.keys():
             reason = (
                 f"the forward pass looks at its edges (`{operation}`), to add, drop or weigh them itself or to decide "
                 "something; change the edges in the data before, and decide from shapes and settings alone."
@@ -195,3 +227,8 @@ def refs_in(argument: Any) -> set[Ref]:
     if isinstance(argument, (tuple, list)):
         return set().union(*(refs_in(part) for part in argument))
     return set()
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names in a sentence."""
+    return ", ".join(f"`{name}`" for name in sorted(names))

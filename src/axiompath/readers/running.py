@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import copy
-import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
-from scipy import sparse
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from ..snapshot import to_torch_csr
-from .recording import EDGE_INDEX, EDGE_WEIGHT, Recorder, Recording, Ref, UnreadableModel, X, refs_in
-
-PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
-NAMES = {X: "x", EDGE_INDEX: "edge_index", EDGE_WEIGHT: "edge_weight"}
+from .inputs import Arguments, ModelCall, copy_data, find_arguments, is_feature, watched_fields
+from .recording import Recorder, Recording, Ref, Step, UnreadableModel, X, quoted, refs_in
 
 
 def copy_model(model: Any) -> nn.Module:
@@ -50,103 +46,113 @@ def copy_model(model: Any) -> nn.Module:
     return duplicate
 
 
-def record_model(duplicate: nn.Module, data: Data, leaves: tuple[type, ...]) -> Recording:
+def record_model(
+    duplicate: nn.Module,
+    data: Data,
+    leaves: tuple[type, ...],
+    arguments: Arguments,
+    name: str = "data",
+    constants: Collection[str] = (),
+    *,
+    elsewhere: Collection[str] = (),
+) -> Recording:
     """Run a copy of the model (as `copy_model` makes it) on one graph and write down its steps.
 
-    Modules whose exact type is in `leaves`, and every MessagePassing module, become one step each.
+    Modules whose exact type is in `leaves`, and every MessagePassing module, become one step each. The fields that are
+    `constants` are taken as the model's own; `name` is that of the graph, and `elsewhere` are fields that the other
+    snapshot has and this one has not.
     """
-    inputs, takes_data = _model_inputs(duplicate, data)
-    called = ["data"] if takes_data else [NAMES[ref] for ref in inputs]
-    if not takes_data:
-        _check_parameters(inspect.signature(duplicate.forward).parameters, called)
+    fields = watched_fields(data, constants)
+    outside = {ref: frozenset([key]) for ref, key in fields.items() if ref != X and not is_feature(data, key)}
+
+    def run(copied: Data) -> tuple[Any, Recorder]:
+        recorder = Recorder({ref: copied[key] for ref, key in fields.items()}, outside)
+        return _run(duplicate, lambda: arguments.run(duplicate, copied), recorder, leaves, ""), recorder
+
+    dtype = _dtype_of(duplicate)
     try:
-        result, recorder = _try_sparse_first(
-            lambda given, args, keywords: _run(duplicate, args, keywords, given, leaves, ""), inputs, takes_data
-        )
+        result, recorder = _try_as_is_first(run, data, dtype)
     except (UnreadableModel, MemoryError):
         raise
     except Exception as error:
         raise UnreadableModel(
-            f"The model could not be run as model({', '.join(called)}) on this graph: {type(error).__name__}: {error}"
+            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}"
+            + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     if not isinstance(result, torch.Tensor):
         raise UnreadableModel(
             "Expected the model to return one tensor of logits [num_nodes, num_classes] "
             f"(got {type(result).__name__}); wrap it in a module that returns the logits alone."
         )
-    untraced = "The model's output could not be traced back to its node features."
-    return _finish(recorder, result, inputs[X].shape[0], inputs[X].dtype, untraced)
+    untraced = (
+        "The model's output could not be traced back to its node features; a model that makes its own, such as one "
+        "with an embedding of every node, must be given them as `x`."
+    )
+    recording = _finish(recorder, result, data.x.shape[0], dtype, fields, untraced)
+    _check_finite(recording, result, name)
+    return recording
 
 
-def run_model(duplicate: nn.Module, data: Data) -> torch.Tensor:
+def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:
     """The output of a copy of the model (as `copy_model` makes it) on one graph."""
-    inputs, takes_data = _model_inputs(duplicate, data)
+    arguments = find_arguments(duplicate, data, "data", call)
     with torch.no_grad():
-        result: torch.Tensor = _try_sparse_first(
-            lambda _, args, keywords: duplicate(*args, **keywords), inputs, takes_data
+        result: torch.Tensor = _try_as_is_first(
+            lambda copied: arguments.run(duplicate, copied), data, _dtype_of(duplicate)
         )
     return result
 
 
-def _model_inputs(duplicate: nn.Module, data: Data) -> tuple[dict[Ref, torch.Tensor], bool]:
-    """What the model is given, on the CPU: edge weights if the graph has them and the model takes them.
-
-    Also whether it wants all of it in one Data object.
-    """
+def _dtype_of(duplicate: nn.Module) -> torch.dtype:
     parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
-    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    parameters = inspect.signature(duplicate.forward).parameters
-    takes_data = list(parameters)[:1] == ["data"] or [p.kind for p in parameters.values()] == [PLAIN]
-    inputs = {X: _features_for_model(data.x, dtype)}
-    inputs[EDGE_INDEX] = torch.as_tensor(data.edge_index).detach().cpu().long()
-    if data.get("edge_weight") is not None and (takes_data or "edge_weight" in parameters):
-        inputs[EDGE_WEIGHT] = torch.as_tensor(data.edge_weight).detach().cpu().to(dtype)
-    return inputs, takes_data
+    return torch.get_default_dtype() if parameter is None else parameter.dtype
 
 
-def _try_sparse_first(run: Callable[..., Any], inputs: dict[Ref, torch.Tensor], takes_data: bool) -> Any:
-    """Call run(inputs, args, keywords) with features sparse if they are, since some models want them so; else dense."""
-    if takes_data:
-        args: tuple[Any, ...] = (Data(**{NAMES[ref]: inputs[ref] for ref in inputs}),)
-        keywords = {}
-    else:
-        args = (inputs[X], inputs[EDGE_INDEX])
-        keywords = {NAMES[ref]: inputs[ref] for ref in inputs if ref == EDGE_WEIGHT}
+def _try_as_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
+    """Run on features that are sparse or whole numbers if the user's are, since some models want that; else dense."""
+    copied = copy_data(data, dtype)
     try:
-        return run(inputs, args, keywords)
+        return run(copied)
     except (UnreadableModel, MemoryError):
         raise
     except Exception:
-        if inputs[X].layout == torch.strided:
+        if data.x is None or (copied.x.layout == torch.strided and copied.x.is_floating_point()):
             raise
-        return _try_sparse_first(run, inputs | {X: inputs[X].to_dense()}, takes_data)
+        return run(copy_data(data, dtype, as_is=False))
+
+
+def _check_finite(recording: Recording, result: torch.Tensor, name: str) -> None:
+    """Logits that are no numbers are the model's own doing, and have to be said to be."""
+    if bool(torch.isfinite(result).all()):
+        return
+    wrong = ~torch.isfinite(result.reshape(len(result), -1)).all(dim=1) if result.dim() else torch.ones(1)
+    culprit = next(
+        (s.name for s in recording.steps for out in s.outputs if not torch.isfinite(recording.values[out.index]).all()),
+        "forward",
+    )
+    raise UnreadableModel(
+        f"{culprit}: the model itself gives NaN or infinite values on `{name}`, first in this step, and so for "
+        f"{int(wrong.sum())} of {len(wrong)} rows of its output; nothing is to be explained until it answers in "
+        "numbers. Look at the weights of edges (degrees of 0 or less) and at the model's parameters."
+    )
 
 
 def record_inner(inner: Any, width: int, dtype: torch.dtype, leaves: tuple[type, ...], name: str) -> Recording:
     """The steps of a network inside a convolution, of which X are the features; the values are of no meaning."""
     x = torch.linspace(-1, 1, 5 * width, dtype=torch.float64).reshape(5, width).to(dtype)
-    result, recorder = _run(inner, (x,), {}, {X: x}, leaves, name)
-    return _finish(recorder, result, len(x), dtype, f"{name}: its output could not be traced back to its input.")
+    recorder = Recorder({X: x}, {})
+    result = _run(inner, lambda: inner(x), recorder, leaves, name)
+    return _finish(recorder, result, len(x), dtype, {}, f"{name}: its output could not be traced back to its input.")
 
 
-def _run(
-    call: Any,
-    arguments: tuple[Any, ...],
-    keywords: dict[str, Any],
-    inputs: dict[Ref, torch.Tensor],
-    leaves: tuple[type, ...],
-    name: str,
-) -> tuple[Any, Recorder]:
-    """Call with every module in it watched."""
-    recorder = Recorder()
-    for ref, value in inputs.items():
-        recorder.watch(value, ref)
+def _run(watched: Any, call: Callable[[], Any], recorder: Recorder, leaves: tuple[type, ...], name: str) -> Any:
+    """Call with every module of `watched` watched."""
 
     def leave(*_: Any) -> None:
         recorder.places.pop()
 
     handles, wrapped = [], []
-    for where, module in call.named_modules(prefix=name) if isinstance(call, nn.Module) else ():
+    for where, module in watched.named_modules(prefix=name) if isinstance(watched, nn.Module) else ():
         handles.append(module.register_forward_pre_hook(lambda *_, where=where: recorder.places.append(where)))
         handles.append(module.register_forward_hook(leave, always_call=True))
         if type(module) in leaves or isinstance(module, MessagePassing):
@@ -154,7 +160,7 @@ def _run(
             wrapped.append(module)
     try:
         with torch.no_grad(), recorder:
-            return call(*arguments, **keywords), recorder
+            return call()
     finally:
         for handle in handles:
             handle.remove()
@@ -162,30 +168,43 @@ def _run(
             del module.forward
 
 
-def _finish(recorder: Recorder, result: Any, num_nodes: int, dtype: torch.dtype, untraced: str) -> Recording:
+def _finish(
+    recorder: Recorder, result: Any, num_nodes: int, dtype: torch.dtype, fields: dict[Ref, str], untraced: str
+) -> Recording:
     """Leave out what the result does not depend on, such as numbers kept for a log."""
     output = recorder.refs.get(id(result))
     if output is None:
         raise UnreadableModel(untraced)
-    needed, steps = {output}, []
-    for step in reversed(recorder.steps):
+    steps = _needed(_with_silu(_needed(recorder.steps, output)), output)
+    return Recording(tuple(steps), recorder.values, output, num_nodes, dtype, fields, recorder.outside)
+
+
+def _needed(steps: Sequence[Step], output: Ref) -> list[Step]:
+    """The steps that a value depends on."""
+    needed, kept = {output}, []
+    for step in reversed(steps):
         # A step without a value of its own wrote into another one.
         if not step.outputs or needed & set(step.outputs):
-            steps.append(step)
+            kept.append(step)
             needed |= refs_in((step.args, step.kwargs))
-    return Recording(tuple(reversed(steps)), recorder.values, output, num_nodes, dtype)
+    return kept[::-1]
 
 
-def _check_parameters(parameters: Mapping[str, inspect.Parameter], called: Collection[str]) -> None:
-    plain = (PLAIN, inspect.Parameter.KEYWORD_ONLY)
-    for name, parameter in list(parameters.items())[2:]:
-        if parameter.kind in plain and parameter.default is inspect.Parameter.empty and name not in called:
-            edges = name in ("edge_attr", "edge_features", "edge_feat")
-            raise UnreadableModel(
-                f"forward: the model asks for `{name}`, "
-                + ("and messages that depend on edge features cannot be read; " if edges else "which is not known; ")
-                + "only x, edge_index and edge_weight are passed, so give other arguments a default."
-            )
+def _with_silu(steps: Sequence[Step]) -> list[Step]:
+    """x * sigmoid(x), as PyG's swish is written, is one activation rather than a product of two values."""
+    gates: dict[Ref, Ref] = {}
+    found = []
+    for step in steps:
+        refs = [part for part in step.args if isinstance(part, Ref)]
+        if step.operation in ("sigmoid", "sigmoid_") and len(refs) == 1:
+            gates[step.outputs[0]] = refs[0]
+        elif step.operation in ("mul", "mul_", "multiply") and len(refs) == len(step.args) == 2:
+            for gate, x in (refs, refs[::-1]):
+                if gates.get(gate) == x:
+                    step = replace(step, operation="silu", args=(x,), kwargs={})
+                    break
+        found.append(step)
+    return found
 
 
 def _as_leaf(module: nn.Module, recorder: Recorder) -> Callable[..., Any]:
@@ -197,11 +216,3 @@ def _as_leaf(module: nn.Module, recorder: Recorder) -> Callable[..., Any]:
         return recorder.record(forward, type(module).__name__, module, args, kwargs)
 
     return leaf
-
-
-def _features_for_model(x: Any, dtype: torch.dtype) -> torch.Tensor:
-    if sparse.issparse(x):
-        return to_torch_csr(x, dtype)
-    value = torch.as_tensor(x).detach().cpu()
-    # Never the user's own tensor: an in-place function in the model would write into it.
-    return value.to(dtype, copy=True)

@@ -1,0 +1,598 @@
+"""A model is read as its user calls it: with every field of Data that it takes, or refused by the field's name."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import (
+    GCN,
+    DirGNNConv,
+    EdgeConv,
+    GATConv,
+    GCNConv,
+    GINEConv,
+    GPSConv,
+    GraphConv,
+    LayerNorm,
+    PNAConv,
+    SAGEConv,
+)
+from torch_geometric.nn import Sequential as PyGSequential
+
+import axiompath
+from axiompath import InputError, UnreadableModel
+from axiompath.metrics import kl_divergence
+from axiompath.pyg import PyGAlgorithm
+
+
+def snapshots(seed=0, num_nodes=30, num_edges=120, **fields):
+    """Two graphs, six edges of which differ; each field is a function of (num_nodes, num_edges)."""
+    torch.manual_seed(seed)
+    x, edges = torch.randn(num_nodes, 4, dtype=torch.float64), torch.randint(num_nodes, (2, num_edges + 6))
+    made = []
+    for chosen in (slice(0, num_edges), slice(6, num_edges + 6)):
+        data = Data(x=x, edge_index=edges[:, chosen])
+        for name, make in fields.items():
+            data[name] = make(num_nodes, num_edges)
+        made.append(data)
+    return made
+
+
+def one_an_edge(num_nodes, num_edges):
+    return torch.rand(num_edges, dtype=torch.float64) + 0.1
+
+
+def column_an_edge(num_nodes, num_edges):
+    return torch.rand(num_edges, 1, dtype=torch.float64) + 0.1
+
+
+def three_an_edge(num_nodes, num_edges):
+    return torch.rand(num_edges, 3, dtype=torch.float64)
+
+
+def two_a_node(num_nodes, num_edges):
+    return torch.randn(num_nodes, 2, dtype=torch.float64)
+
+
+def assert_of_this_call(explainer, before, after, answer):
+    """Logits and moved nodes are those of answer(data), the model as the user calls it."""
+    with torch.no_grad():
+        logits = [answer(data).double().numpy() for data in (before, after)]
+    for ours, theirs in zip((explainer.change.before_pass, explainer.change.after_pass), logits, strict=True):
+        np.testing.assert_allclose(ours.logits, theirs, rtol=1e-9, atol=1e-11)
+    moved = set(np.flatnonzero(kl_divergence(logits[1], logits[0]) > 1e-12).tolist())
+    found = explainer.changes()
+    assert moved <= set(found.node)
+    assert set(found.node[found.kl > 1e-12]) == moved
+    for node in found.node[:5]:
+        assert explainer.attribute(int(node)).residual < 1e-10
+    return explainer
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, kind=GCNConv, width=4):
+        super().__init__()
+        torch.manual_seed(1)
+        self.conv1, self.conv2 = kind(width, 6), kind(6, 3)
+
+
+class WeightsByAttr(TwoLayers):
+    def forward(self, x, edge_index, edge_attr=None):
+        return self.conv2(self.conv1(x, edge_index, edge_attr).relu(), edge_index, edge_attr)
+
+
+class WeightsFromData(TwoLayers):
+    def forward(self, data):
+        x, edge_index, weight = data.x, data.edge_index.long(), data.edge_attr.squeeze(-1).to(data.x.dtype)
+        return self.conv2(self.conv1(x, edge_index, weight).relu(), edge_index, edge_weight=weight)
+
+
+class WeightsOptional(TwoLayers):
+    def forward(self, x, edge_index, edge_weight=None, batch=None):
+        return self.conv2(self.conv1(x, edge_index, edge_weight).relu(), edge_index, edge_weight)
+
+
+class OddName(TwoLayers):
+    def forward(self, features, adj, weights=None):
+        return self.conv2(self.conv1(features, adj, weights).relu(), adj, weights)
+
+
+class Positions(TwoLayers):
+    def __init__(self):
+        super().__init__(width=6)
+        self.lift = nn.Linear(2, 6)
+
+    def forward(self, data):
+        h = self.conv1(torch.cat([data.x, data.pos], dim=1), data.edge_index).relu()
+        return self.conv2(h + self.lift(data.pos), data.edge_index)
+
+
+class AnyArguments(TwoLayers):
+    def forward(self, *args, **kwargs):
+        x, edge_index = args
+        return self.conv2(self.conv1(x, edge_index, **kwargs).relu(), edge_index, **kwargs)
+
+
+class KeywordsOnly(TwoLayers):
+    def forward(self, *, edge_index, x, edge_weight=None):
+        return self.conv2(self.conv1(x, edge_index, edge_weight).relu(), edge_index, edge_weight)
+
+
+class Scaled(TwoLayers):
+    def forward(self, data):
+        return self.conv2(self.conv1(data.x * data.scale, data.edge_index).relu(), data.edge_index)
+
+
+READ = {
+    "edge_attr as weights": (WeightsByAttr, {"edge_attr": one_an_edge}, lambda m, d: m(d.x, d.edge_index, d.edge_attr)),
+    "a column of weights": (
+        WeightsByAttr, {"edge_attr": column_an_edge}, lambda m, d: m(d.x, d.edge_index, d.edge_attr),
+    ),
+    "weights beside weights": (
+        WeightsByAttr, {"edge_attr": one_an_edge, "edge_weight": one_an_edge},
+        lambda m, d: m(d.x, d.edge_index, d.edge_attr),
+    ),
+    "edge_attr from Data": (WeightsFromData, {"edge_attr": column_an_edge}, lambda m, d: m(d)),
+    "edge_attr not given": (WeightsByAttr, {}, lambda m, d: m(d.x, d.edge_index)),
+    "optional weights": (
+        WeightsOptional, {"edge_weight": one_an_edge}, lambda m, d: m(d.x, d.edge_index, d.edge_weight),
+    ),
+    "names of one's own": (OddName, {"weights": one_an_edge}, lambda m, d: m(d.x, d.edge_index, d.weights)),
+    "a batch that nothing reads": (
+        WeightsOptional, {"batch": lambda n, e: torch.zeros(n, dtype=torch.long)},
+        lambda m, d: m(d.x, d.edge_index, batch=d.batch),
+    ),
+    "another field of each node": (Positions, {"pos": two_a_node}, lambda m, d: m(d)),
+    "labels and masks": (
+        WeightsOptional,
+        {"y": lambda n, e: torch.randint(3, (n,)), "train_mask": lambda n, e: torch.rand(n) < 0.5},
+        lambda m, d: m(d.x, d.edge_index),
+    ),
+    "any arguments": (AnyArguments, {}, lambda m, d: m(d.x, d.edge_index)),
+    "keywords only": (
+        KeywordsOnly, {"edge_weight": one_an_edge},
+        lambda m, d: m(x=d.x, edge_index=d.edge_index, edge_weight=d.edge_weight),
+    ),
+    "a constant of both graphs": (Scaled, {"scale": lambda n, e: torch.tensor([0.7])}, lambda m, d: m(d)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_a_model_is_explained_as_its_user_calls_it(case):
+    kind, fields, call = READ[case]
+    model = kind().double().eval()
+    before, after = snapshots(**fields)
+    explainer = assert_of_this_call(
+        axiompath.Explainer(model, before, after), before, after, lambda data: call(model, data)
+    )
+    assert axiompath.check(model, after).readable
+    said = axiompath.Explainer(model, before, after, call=call)
+    np.testing.assert_array_equal(said.change.after_pass.logits, explainer.change.after_pass.logits)
+
+
+@pytest.mark.parametrize("case", READ)
+def test_replaying_edges_runs_the_same_call(case):
+    """All edges of a node's paths exchanged: what the model says of the other snapshot, up to what lies further off."""
+    kind, fields, call = READ[case]
+    model = kind().double().eval()
+    before, after = snapshots(**fields)
+    explainer = axiompath.Explainer(model, before, after, call=call)
+    node = int(explainer.changes().node[0])
+    with torch.no_grad():
+        theirs = call(model, after)[node].numpy()
+    np.testing.assert_allclose(explainer.replay_edges(node, np.zeros((0, 3), dtype=int)), theirs, atol=1e-12)
+    paths = np.array([[u, v, node] for u in range(30) for v in range(30)])
+    every = axiompath.Explainer(model, before, after, call=call).replay_edges(node, paths)
+    if case not in ("another field of each node",):  # whose nodes keep the fields of `after`
+        with torch.no_grad():
+            np.testing.assert_allclose(every, call(model, _with_edges_into(before, after, node))[node], atol=1e-12)
+
+
+def _with_edges_into(before, after, node):
+    """`after`, where all edges among the pairs (any, any) and (any, node) are those of `before`: all edges."""
+    mixed = after.clone()
+    for key in before.keys():  # noqa: SIM118
+        if key == "edge_index" or key in ("edge_attr", "edge_weight", "weights"):
+            mixed[key] = before[key]
+    return mixed
+
+
+def test_a_matched_pair_is_compared_in_the_users_own_order_of_rows():
+    before, after = snapshots(pos=two_a_node, edge_attr=one_an_edge)
+    order = torch.randperm(30)
+    place = torch.argsort(order)
+    after = Data(x=after.x[order], pos=after.pos[order], edge_index=place[after.edge_index], edge_attr=after.edge_attr)
+    before.n_id, after.n_id = torch.arange(30) + 100, order + 100
+    model = Positions().double()
+    explainer = axiompath.Explainer(model, before, after)
+    with torch.no_grad():
+        theirs = model(after)
+    np.testing.assert_allclose(explainer.change.after_pass.logits[order], theirs, atol=1e-12)
+
+
+def test_a_changed_field_of_a_node_is_a_changed_feature():
+    before, after = snapshots(pos=two_a_node)
+    after = before.clone()
+    after.pos = before.pos.clone()
+    after.pos[3] += 1
+    model = Positions().double().eval()
+    explainer = assert_of_this_call(axiompath.Explainer(model, before, after), before, after, model)
+    found = explainer.attribute(int(explainer.changes().node[0]))
+    assert set(found.paths[:, 0]) == {3}
+
+
+def test_large_graphs_are_sampled_with_all_their_fields(monkeypatch):
+    fields = {"edge_attr": column_an_edge, "pos": two_a_node, "y": lambda n, e: torch.randint(3, (n,))}
+    before, after = snapshots(num_nodes=400, num_edges=3000, **fields)
+    order = torch.randperm(400)
+    after = Data(
+        x=after.x[order], pos=after.pos[order], y=after.y[order], edge_attr=after.edge_attr,
+        edge_index=torch.argsort(order)[after.edge_index],
+    )  # fmt: skip
+    before.n_id, after.n_id = torch.arange(400), order
+
+    class Both(Positions):
+        def forward(self, data):
+            weight = data.edge_attr.view(-1)
+            h = self.conv1(torch.cat([data.x, data.pos], dim=1), data.edge_index, weight).relu()
+            return self.conv2(h + self.lift(data.pos), data.edge_index, weight)
+
+    model = Both().double().eval()
+    whole = axiompath.Explainer(model, before, after).changes()
+    monkeypatch.setattr("axiompath.readers.reading.WHOLE_EDGES", 1000)
+    monkeypatch.setattr("axiompath.sample.MAX_EDGES", 800)
+    monkeypatch.setattr("axiompath.sample.NUM_SEEDS", 20)
+    explainer = axiompath.Explainer(model, before, after)
+    assert explainer.changes().equals(whole)
+    with torch.no_grad():
+        np.testing.assert_allclose(explainer.change.after_pass.logits[order], model(after), atol=1e-11)
+        np.testing.assert_allclose(explainer.change.before_pass.logits, model(before), atol=1e-11)
+
+
+def test_stories_scans_and_pyg_pass_the_call_on(tmp_path):
+    fields = {"edge_attr": one_an_edge}
+    graphs = [*snapshots(**fields), snapshots(1, **fields)[0]]
+    graphs[2].x = graphs[0].x
+    model = OddName().double().eval()
+
+    def call(model, data):
+        return model(data.x, data.edge_index, weights=data.edge_attr)
+
+    with torch.no_grad():
+        logits = [call(model, data).numpy() for data in graphs]
+    stories = axiompath.tell_stories(model, graphs, budget=3, call=call, top=2)
+    for story in stories:
+        np.testing.assert_allclose(story.logits, [answer[story.target] for answer in logits], atol=1e-11)
+    ranked = np.sum([kl_divergence(new, old) for old, new in pairwise(logits)], axis=0)
+    flips = np.sum([new.argmax(1) != old.argmax(1) for old, new in pairwise(logits)], axis=0)
+    assert [story.target for story in stories] == np.lexsort((-ranked, -flips))[:2].tolist()
+    scans = list(axiompath.scan_sequence(model, graphs, tmp_path, call=call, workers=1, progress=False))
+    for scan, (old, new) in zip(scans, pairwise(logits), strict=True):
+        frame = scan.moved()
+        np.testing.assert_allclose(frame.kl, kl_divergence(new, old)[frame.node], atol=1e-11)
+    from torch_geometric.explain import Explainer as PyGExplainer
+
+    settings = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+    named = WeightsByAttr().double().eval()
+    explainer = PyGExplainer(
+        named, PyGAlgorithm(graphs[0], budget=2), explanation_type="model", edge_mask_type="object",
+        model_config=settings,
+    )  # fmt: skip
+    found = explainer(graphs[1].x, graphs[1].edge_index, edge_attr=graphs[1].edge_attr, index=4)
+    with torch.no_grad():
+        theirs = named(graphs[1].x, graphs[1].edge_index, graphs[1].edge_attr)[4]
+    np.testing.assert_allclose(found.changes[0].logits_after, theirs, atol=1e-11)
+
+
+# ---- what check says ----------------------------------------------------------------------------------------------
+def test_check_lists_unused_fields_and_arguments_that_kept_their_default():
+    data, _ = snapshots(edge_attr=three_an_edge, y=lambda n, e: torch.zeros(n, dtype=torch.long))
+    found = axiompath.check(WeightsOptional().double(), data)
+    assert found.readable
+    assert found.unused == ("edge_attr", "y")
+    assert found.defaults == ("edge_weight", "batch")
+    assert found.call == "model(x, edge_index)"
+    for words in ("does not depend on: edge_attr, y.", "kept their default, for want of a field: edge_weight, batch."):
+        assert words in str(found)
+        assert words in found._repr_html_()
+    data.edge_weight = one_an_edge(30, 120)
+    found = axiompath.check(WeightsOptional().double(), data)
+    assert found.defaults == ("batch",)
+    assert found.call == "model(x, edge_index, edge_weight=edge_weight)"
+    whole = axiompath.check(WeightsFromData().double(), snapshots(edge_attr=column_an_edge, y=one_an_edge)[0])
+    assert (whole.call, whole.unused, whole.defaults) == ("model(data)", ("y",), ())
+
+
+# ---- what is refused, by name -------------------------------------------------------------------------------------
+def written(forward, *parts):
+    class Written(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(2)
+            self.parts = nn.ModuleList(parts or [GCNConv(4, 3)])
+
+        def forward(self, data):
+            return forward(self.parts, data)
+
+    return Written().double().eval()
+
+
+def mlp(width, out=4):
+    return nn.Sequential(nn.Linear(width, out), nn.ReLU(), nn.Linear(out, out))
+
+
+class Needs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(4, 3)
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.conv(x, edge_index, edge_weight)
+
+
+FIELDS = {
+    "edge_attr": three_an_edge, "edge_weight": one_an_edge, "mask": lambda n, e: torch.rand(n) < 0.5,
+    "group": lambda n, e: torch.randint(4, (n,)), "level": lambda n, e: torch.rand(n, dtype=torch.float64),
+    "pos": two_a_node, "factor": lambda n, e: torch.rand(1, dtype=torch.float64),
+    "batch": lambda n, e: torch.zeros(n, dtype=torch.long),
+    "adj": lambda n, e: torch.eye(n, dtype=torch.float64).to_sparse(),
+}  # fmt: skip
+REFUSED = {
+    "edge features in a message": (
+        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr), GATConv(4, 3, edge_dim=3)),
+        r"parts\.0 \(GATConv\): was called with edge features \(`edge_attr`\)",
+    ),
+    "GINE": (
+        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr), GINEConv(mlp(4), edge_dim=3)),
+        r"parts\.0 \(GINEConv\): its messages depend on edge features",
+    ),
+    "weights made of edge features": (
+        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr.mean(1))),
+        r"parts\.0 \(GCNConv\): expected the edge_weight.*got one made of `edge_attr`.*into `edge_weight`",
+    ),
+    "a column of edge features": (
+        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr[:, 0])), r"got one made of `edge_attr`",
+    ),
+    "two fields of weights": (
+        written(lambda p, d: p[1](p[0](d.x, d.edge_index, d.edge_weight), d.edge_index, d.other), GCNConv(4, 4),
+                GCNConv(4, 3)),
+        r"parts\.1 \(GCNConv\): expected one field of weights .*`edge_weight`, `other`",
+    ),
+    "masked features": (written(lambda p, d: p[0](d.x * d.mask.view(-1, 1), d.edge_index)), r"\(mul\): .*`mask`"),
+    "picked nodes": (written(lambda p, d: p[0](d.x, d.edge_index)[d.mask]), r"`mask`"),
+    "an embedding of groups": (
+        written(lambda p, d: p[1](d.x + p[0](d.group), d.edge_index), nn.Embedding(4, 4), GCNConv(4, 3)), r"`group`",
+    ),
+    "a number of each node": (written(lambda p, d: p[0](d.x + d.level.view(-1, 1), d.edge_index)), r"`level`"),
+    "a product with a field": (
+        written(lambda p, d: p[0](torch.cat([d.x[:, :2] * d.pos, d.x[:, :2]], 1), d.edge_index)),
+        r"multiplies two values .*given `pos`",
+    ),
+    "a field that differs": (written(lambda p, d: p[0](d.x * d.factor, d.edge_index)), r"`factor`"),
+    "a decision on a field": (
+        written(lambda p, d: p[0](d.x, d.edge_index) if bool(d.mask.any()) else d.x), r"looks at the values of `mask`",
+    ),
+    "a sparse matrix of edges": (
+        written(lambda p, d: p[0](d.x, d.adj)), r"parts\.0 \(GCNConv\): expected the edge_index",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_field_that_cannot_be_read_is_refused_by_name(case):
+    model, words = REFUSED[case]
+    before, after = snapshots(**FIELDS, other=one_an_edge)
+    with pytest.raises(UnreadableModel, match=words):
+        axiompath.Explainer(model, before, after)
+    if case != "a field that differs":  # which one graph cannot show
+        checked = axiompath.check(model, before)
+        assert not checked.readable
+
+
+def test_what_one_snapshot_lacks_is_said():
+    before, after = snapshots(edge_attr=one_an_edge, pos=two_a_node)
+    bare = Data(x=after.x, edge_index=after.edge_index)
+    with pytest.raises(InputError, match=r"`edge_attr`, an argument .*`before` has it, `after` has not.*add it to"):
+        axiompath.Explainer(WeightsByAttr().double(), before, bare)
+    with pytest.raises(InputError, match=r"`after` has it, `before` has not"):
+        axiompath.Explainer(WeightsByAttr().double(), bare, before)
+    with pytest.raises(InputError, match=r"Expected `pos`, which the model reads, .*`after` has none"):
+        axiompath.Explainer(Positions().double(), before, bare)
+    with pytest.raises(UnreadableModel, match=r"`before` has no `edge_attr`, `pos`, which the other graph has"):
+        axiompath.Explainer(Positions().double(), bare, before)
+    after.y = torch.zeros(30)  # that nothing reads
+    axiompath.Explainer(Positions().double(), before, after)
+
+
+def test_an_argument_that_the_graph_lacks_is_named_with_what_to_do():
+    before, after = snapshots()
+    words = r"asks for `edge_weight`, which `before` does not have \(its fields are `edge_index`, `x`\).*add it.*call="
+    with pytest.raises(UnreadableModel, match=words):
+        axiompath.Explainer(Needs().double(), before, after)
+    ones = axiompath.Explainer(
+        GCN(4, 6, 2, 3).double(), before, after, call=lambda model, data: model(data.x, data.edge_index)
+    )
+    assert len(ones.changes())
+
+
+def test_open_arguments_and_fields_of_edges_need_a_call():
+    before, after = snapshots(edge_weight=one_an_edge)
+    model = AnyArguments().double().eval()
+    with pytest.raises(UnreadableModel, match=r"takes any arguments.*`edge_weight` of `before`; say it with `call="):
+        axiompath.Explainer(model, before, after)
+
+    def call(model, data):
+        return model(data.x, data.edge_index, edge_weight=data.edge_weight)
+
+    assert_of_this_call(
+        axiompath.Explainer(model, before, after, call=call), before, after, lambda data: call(model, data)
+    )
+    with pytest.raises(InputError, match=r"`call` to be a function .*got str"):
+        axiompath.Explainer(model, before, after, call="forward")
+
+
+def test_sequential_models_of_pyg_say_what_they_take():
+    steps = [(GraphConv(4, 6), "x, edge_index, w -> x"), nn.ReLU(), (GraphConv(6, 3), "x, edge_index, w -> x")]
+    model = PyGSequential("x, edge_index, w", steps).double().eval()
+    before, after = snapshots(w=one_an_edge)
+    explainer = axiompath.Explainer(model, before, after)
+    assert_of_this_call(explainer, before, after, lambda d: model(d.x, d.edge_index, d.w))
+
+
+def test_adj_t_in_place_of_edge_index_is_said():
+    before, after = snapshots()
+    alone = Data(x=before.x, adj_t=torch.eye(30).to_sparse())
+    with pytest.raises(InputError, match=r"`before` to carry `edge_index`.*got `adj_t`.*ToSparseTensor"):
+        axiompath.Explainer(Needs(), alone, after)
+
+    class ByMatrix(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(4, 3)
+
+        def forward(self, x, adj_t):
+            return self.conv(x, adj_t)
+
+    model = ByMatrix().double().eval()
+    assert_of_this_call(axiompath.Explainer(model, before, after), before, after, lambda d: model(d.x, d.edge_index))
+    for data in (before, after):
+        data.adj_t = torch.sparse_coo_tensor(data.edge_index.flip(0), torch.ones(120, dtype=torch.float64), (30, 30))
+    with pytest.raises(UnreadableModel, match=r"conv \(GCNConv\): expected the edge_index.*got a sparse matrix"):
+        axiompath.Explainer(model, before, after)
+
+
+# ---- outputs ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("end", [lambda h: h, lambda h: h.squeeze(-1), lambda h: torch.sigmoid(h).view(-1)])
+def test_one_column_is_refused(end):
+    model = written(lambda p, d: end(p[0](d.x, d.edge_index)), GCNConv(4, 1))
+    before, after = snapshots()
+    with pytest.raises(UnreadableModel, match=r"two classes or more.*got one column, of shape \(30,"):
+        axiompath.Explainer(model, before, after)
+    assert not axiompath.check(model, before).readable
+
+
+@pytest.mark.parametrize("end", [torch.sigmoid, lambda h: h.sigmoid().clone(), nn.Sigmoid(), F.logsigmoid])
+def test_a_sigmoid_at_the_end_is_refused(end):
+    model = written(lambda p, d: end(p[0](d.x, d.edge_index)))
+    before, after = snapshots()
+    with pytest.raises(UnreadableModel, match=r"ends in a sigmoid.*return the values before the sigmoid"):
+        axiompath.Explainer(model, before, after)
+    assert "ends in a sigmoid" in axiompath.check(model, before).problem
+
+
+def test_a_softmax_at_the_end_and_a_sigmoid_within_are_read_as_ever():
+    before, after = snapshots()
+    for end in (F.log_softmax, F.softmax):
+        model = written(
+            lambda p, d, end=end: end(p[1](p[0](d.x, d.edge_index).sigmoid(), d.edge_index), dim=-1),
+            GCNConv(4, 4), GCNConv(4, 3),
+        )  # fmt: skip
+        explainer = axiompath.Explainer(model, before, after)
+        ours = torch.from_numpy(explainer.change.after_pass.logits)
+        with torch.no_grad():
+            torch.testing.assert_close(end(ours, dim=-1), model(after))
+
+
+# ---- words --------------------------------------------------------------------------------------------------------
+class ByIds(nn.Module):
+    def __init__(self, whole):
+        super().__init__()
+        self.emb, self.conv, self.whole = nn.Embedding(5, 4), GCNConv(4, 3), whole
+
+    def forward(self, x, edge_index):
+        return self.conv(self.emb((x if self.whole else x.long()).squeeze(-1)), edge_index)
+
+
+class OwnFeatures(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb, self.conv = nn.Embedding(30, 4), GCNConv(4, 3)
+
+    def forward(self, data):
+        return self.conv(self.emb.weight, data.edge_index)
+
+
+def plain(conv):
+    return written(lambda p, d: p[0](d.x, d.edge_index), conv)
+
+
+PNA = {"scalers": ["identity"], "deg": torch.ones(9, dtype=torch.long)}
+WORDS = {
+    "PNA with mean": (plain(PNAConv(4, 3, aggregators=["mean", "sum"], **PNA)), r"scales .* by a node's degree"),
+    "PNA with max": (plain(PNAConv(4, 3, aggregators=["mean", "max"], **PNA)), r"aggregates by maximum"),
+    "EdgeConv with mean": (plain(EdgeConv(nn.Linear(8, 3), aggr="mean")), r"on every edge, over both(?!.*maximum)"),
+    "EdgeConv with max": (plain(EdgeConv(nn.Linear(8, 3))), r"on every edge.*and aggregates by maximum"),
+    "GPS": (plain(GPSConv(4, GCNConv(4, 4))), r"parts\.0 \(GPSConv\): attends from every node to all others"),
+    "DirGNN": (plain(DirGNNConv(SAGEConv(4, 3))), r"parts\.0 \(DirGNNConv\): sends messages against the direction"),
+    "features of its own": (OwnFeatures(), r"conv \(GCNConv\): is given features that do not come from `x`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_reasons_are_true(case):
+    model, words = WORDS[case]
+    before, after = snapshots()
+    with pytest.raises(UnreadableModel, match=words):
+        axiompath.Explainer(model.double(), before, after)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_embeddings_of_numbers_are_refused_with_a_way_out(whole):
+    before, after = snapshots()
+    for data in (before, after):
+        data.x = torch.randint(5, (30, 1)) if whole else torch.randint(5, (30, 1)).double()
+    with pytest.raises(UnreadableModel, match=r"emb \(Embedding\): looks up a row.*put them into `x`"):
+        axiompath.Explainer(ByIds(whole), before, after)
+
+
+def test_swish_is_silu():
+    before, after = snapshots()
+    model = GCN(4, 6, 2, 3, act="swish").double().eval()
+    explainer = axiompath.Explainer(model, before, after)
+    assert_of_this_call(explainer, before, after, lambda d: model(d.x, d.edge_index))
+    gated = written(lambda p, d: torch.sigmoid(p[0](d.x, d.edge_index)) * p[1](d.x, d.edge_index), GCNConv(4, 3),
+                    GCNConv(4, 3))  # fmt: skip
+    with pytest.raises(UnreadableModel, match="multiplies two values"):
+        axiompath.Explainer(gated, before, after)
+
+
+def test_nan_is_the_models_own_and_is_said_to_be():
+    before, after = snapshots(edge_weight=one_an_edge)
+    after.edge_weight[:] = -1.0  # degrees below 0, of which GCN takes the root
+    model = GraphNan().double().eval()
+    with torch.no_grad():
+        assert torch.isnan(model(after)).any()
+    with pytest.raises(UnreadableModel, match=r"the model itself gives NaN or infinite values on `after`"):
+        axiompath.Explainer(model, before, after)
+    assert "read wrongly" not in axiompath.check(model, after).problem
+
+
+class GraphNan(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(4, 3, add_self_loops=False)
+
+    def forward(self, data):
+        return self.conv(data.x, data.edge_index, data.edge_weight)
+
+
+def test_bfloat16_data_is_read():
+    before, after = snapshots(edge_weight=one_an_edge)
+    for data in (before, after):
+        data.x, data.edge_weight = data.x.bfloat16(), data.edge_weight.bfloat16()
+    model = WeightsOptional().bfloat16()
+    explainer = axiompath.Explainer(model, before, after)
+    assert explainer.attribute(int(explainer.changes().node[0])).residual < 1e-10
+
+
+def test_norms_that_heed_no_batch_may_be_given_one():
+    before, after = snapshots(batch=lambda n, e: torch.zeros(n, dtype=torch.long))
+    model = written(
+        lambda p, d: p[2](p[1](p[0](d.x, d.edge_index), d.batch), d.edge_index),
+        GCNConv(4, 4), LayerNorm(4, mode="node"), GCNConv(4, 3),
+    )  # fmt: skip
+    assert_of_this_call(axiompath.Explainer(model, before, after), before, after, model)
