@@ -30,7 +30,7 @@ from .network import ForwardPass, Network, project
 from .rows import count_union, fill_union, find_moves, join_marks, number_marks
 from .sets import Steps, merge_causes, trace_sets
 from .snapshot import Snapshot, differing_features
-from .states import AFTER_GAINED, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
+from .states import AFTER_GAINED, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
 from .threads import run_in_pieces
 
 BLOCK_ENTRIES = 10**6  # merged at a time
@@ -117,6 +117,11 @@ class Change:
     def after_steps(self) -> Steps:
         """The walks of all paths of `after`, altered or not."""
         return self._trace(AFTER_GAINED)
+
+    @cached_property
+    def before_steps(self) -> Steps:
+        """The walks of all paths of `before`."""
+        return self._trace(BEFORE_LOST)
 
     def _trace(self, start: int, merged: bool = False) -> Steps:
         marks = [descents.values for descents in self.descents]

@@ -33,7 +33,7 @@ from .activations import BoolArray, FloatArray, IntArray
 from .change import Change, LayerChange
 from .network import ForwardPass
 from .rows import find_in_rows, multiply_each
-from .states import AFTER, BEFORE
+from .sets import Steps
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -102,16 +102,29 @@ def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntA
 
 def _altered(change: Change, paths: IntArray) -> BoolArray:
     """Whether each path is an altered one: a walk from the root in delta ends in some state at its leaf or bias."""
+    return _walk(change, change.steps, paths)
+
+
+def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
+    """Whether `before` or `after` has each path, down to its leaf or to a node that has a bias."""
+    started = paths >= 0
+    well_formed = started[:, -1] & (started[:, 1:] >= started[:, :-1]).all(axis=1)
+    either = _walk(change, change.after_steps, paths) | _walk(change, change.before_steps, paths)
+    return np.asarray(well_formed & either)
+
+
+def _walk(change: Change, steps: Steps, paths: IntArray) -> BoolArray:
+    """Whether a walk by these steps goes along each path, to its leaf or to the bias at which it starts."""
     position = paths.shape[1] - 1
     above = paths[:, position]
-    altered = np.zeros(len(paths), dtype=np.bool_)
-    number = np.ones(len(paths), dtype=np.uint16)  # of the set of states, see `Change.steps`
+    arrived = np.zeros(len(paths), dtype=np.bool_)
+    number = np.ones(len(paths), dtype=np.uint16)  # of the set of states
     for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
-        layer, sets = change.layers[t], change.steps.sets[t]
+        layer = change.layers[t]
         below = above
         if position > 0:
             at_bias = paths[:, position - 1] < 0
-            altered |= at_bias & sets.starts[number]
+            arrived |= at_bias & steps.sets[t].starts[number]
         if not layer.local:
             position -= 1
             below = paths[:, position]
@@ -119,27 +132,9 @@ def _altered(change: Change, paths: IntArray) -> BoolArray:
         entry = find_entries(layer, above[going], below[going])
         going, entry = going[entry >= 0], entry[entry >= 0]
         following = np.zeros(len(paths), dtype=np.uint16)
-        following[going] = change.steps.following[t][number[going], change.descents[t].marks[entry]]
+        following[going] = steps.following[t][number[going], change.descents[t].marks[entry]]
         number, above = following, below
-    return altered | (number > 0)
-
-
-def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
-    """Whether `before` or `after` has each path: every step of it, down to its leaf or to a node that has a bias."""
-    hops = [layer for layer in change.layers if not layer.local]
-    started = paths >= 0
-    well_formed = started[:, -1] & (started[:, 1:] >= started[:, :-1]).all(axis=1)
-    first = started.argmax(axis=1)
-    num_hops_at = np.cumsum([not layer.local for layer in change.layers])
-    sources = [0, *(num_hops_at[t] for t in bias_layers(change))]  # positions at which a path may start
-    here = {side: well_formed & np.isin(first, sources) for side in (BEFORE, AFTER)}
-    for p, layer in enumerate(hops):
-        walked = np.flatnonzero(started[:, p] & well_formed)
-        entry = find_entries(layer, paths[walked, p + 1], paths[walked, p])
-        marks = np.where(entry >= 0, layer.marks[entry], 0)
-        for side, exists in here.items():
-            exists[walked] &= (marks & side) != 0
-    return np.asarray(here[BEFORE] | here[AFTER])
+    return arrived | (number > 0)
 
 
 def find_entries(layer: LayerChange, above: IntArray, below: IntArray) -> IntArray:
