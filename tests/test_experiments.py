@@ -1,6 +1,10 @@
 """The paper's protocol: its levels, its rows, its figures; runs that stop and go on; commands."""
 
 import json
+import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -10,7 +14,9 @@ from torch_geometric.data import Data
 
 from axiompath import Explainer, cli
 from axiompath.experiments import commands, running, timed
+from axiompath.experiments.arithmetic import exponential
 from axiompath.experiments.claims import check_claims
+from axiompath.experiments.descent import Adam, clip_gradients, find_gradients, forward
 from axiompath.experiments.fidelity import (
     METHODS,
     OPTIONAL_METHODS,
@@ -23,7 +29,7 @@ from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw
 from axiompath.experiments.models import random_sum_gnn
 from axiompath.experiments.parts import Job, merge_parts, read_table, run_parts, write_table
 from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scs
-from axiompath.experiments.training import Training, prepare, settings_for, train
+from axiompath.experiments.training import Training, _scale, prepare, settings_for, train
 from axiompath.selection import select
 
 COLUMNS = [
@@ -217,6 +223,55 @@ def test_equal_settings_give_equal_weights(tmp_path):
         assert torch.equal(a, b)
         assert torch.equal(a, c)
     assert settings_for("amazon_photo", 2).key != settings_for("amazon_photo", 3).key
+
+
+def as_trained_by_torch(graph, weights, keep, labels, nodes):
+    """Gradients of the same network, written as plain torch operations."""
+    dense = {}
+    for name in ("adjacency", "x"):
+        matrix = getattr(graph, name)
+        rows = np.repeat(np.arange(len(matrix.indptr) - 1), np.diff(matrix.indptr))
+        width = len(getattr(graph, f"{name}_transposed").indptr) - 1
+        dense[name] = torch.zeros(len(matrix.indptr) - 1, width, dtype=torch.float64)
+        dense[name][rows, matrix.indices] = torch.from_numpy(matrix.values)
+    parameters = [torch.from_numpy(weight.copy()).requires_grad_() for weight in weights]
+    h = dense["adjacency"] @ dense["x"] @ parameters[0]
+    for parameter, share in zip(parameters[1:], keep, strict=True):
+        h = dense["adjacency"] @ ((torch.relu(h) * torch.from_numpy(share)) @ parameter)
+    torch.nn.functional.cross_entropy(h[nodes], torch.from_numpy(labels)[nodes]).backward()
+    return h.detach().numpy(), parameters
+
+
+def test_training_steps_are_those_of_torch():
+    rng = np.random.default_rng(0)
+    data = prepare(random_graph())
+    graph, _, _ = _scale(data)
+    labels, nodes = data.y.numpy(), np.arange(0, 60, 3)
+    weights = [rng.normal(size=shape) for shape in ((8, 6), (6, 5), (5, 3))]
+    keep = [(rng.random((60, width)) >= 0.2) / 0.8 for width in (6, 5)]
+    logits, parameters = as_trained_by_torch(graph, weights, keep, labels, nodes)
+    adam, theirs = Adam(weights, 0.03), torch.optim.Adam(parameters, lr=0.03)
+    for _ in range(3):
+        states = forward(graph, weights, keep)
+        assert np.allclose(states[-1], logits, rtol=1e-12, atol=1e-12)
+        gradients = find_gradients(graph, weights, states, keep, labels, nodes)
+        for mine, parameter in zip(gradients, parameters, strict=True):
+            assert np.allclose(mine, parameter.grad.numpy(), rtol=1e-10, atol=1e-14)
+        torch.nn.utils.clip_grad_norm_(parameters, 0.01)
+        theirs.step()
+        weights = adam.move(weights, clip_gradients(gradients, 0.01))
+        for mine, parameter in zip(weights, parameters, strict=True):
+            assert np.allclose(mine, parameter.detach().numpy(), rtol=1e-7)
+        weights = [parameter.detach().numpy().copy() for parameter in parameters]
+        logits, fresh = as_trained_by_torch(graph, weights, keep, labels, nodes)
+        for parameter, other in zip(parameters, fresh, strict=True):
+            parameter.grad = other.grad
+
+
+def test_the_exponential_is_exact_to_the_last_places():
+    for x in [0.0, -1e-300, -1e-9, *np.linspace(-699, 0, 2001)]:
+        assert math.isclose(exponential(x), math.exp(x), rel_tol=1e-15), x
+    assert exponential(-701.0) == 0.0
 
 
 def test_the_finished_model_predicts_what_training_saw():

@@ -102,6 +102,8 @@ ORDER = [
     "archives",
     "datasets",
     "experiments.models",
+    "experiments.arithmetic",
+    "experiments.descent",
     "experiments.training",
     "experiments.gnnexplainer",
     "experiments.fidelity",

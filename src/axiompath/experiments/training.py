@@ -2,17 +2,19 @@
 
 A sum over neighbours multiplies its inputs by about the degree. Training therefore sees the adjacency matrix divided by
 the root mean square degree, and features scaled to unit length on average; both factors go into the weights afterwards,
-so that the network that results sums, plainly, over the plain graph.
+so that the network that results sums, plainly, over the plain graph. Equal settings give equal weights to the last bit,
+on any processor and any number of cores; `Trained.digest` tells them apart.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +22,10 @@ from safetensors.torch import load_file, save
 from scipy import sparse
 from torch_geometric.data import Data
 
-from ..activations import IntArray
+from ..activations import FloatArray, IntArray
 from ..snapshot import read_snapshot, to_torch_csr
 from ..writing import whole_file
+from .descent import Adam, Matrix, ScaledGraph, clip_gradients, draw_uniform, find_gradients, forward
 from .models import SumGNN
 
 
@@ -63,6 +66,12 @@ class Trained:
     test_accuracy: float
     val_accuracy: float
 
+    @property
+    def digest(self) -> str:
+        """Of every bit of the weights."""
+        weights = (parameter.detach().numpy().astype("<f8").tobytes() for parameter in self.model.parameters())
+        return hashlib.sha256(b"".join(weights)).hexdigest()[:16]
+
 
 def prepare(data: Data) -> Data:
     """The graph as the paper's networks see it: row-normalised features, a self-loop at every node."""
@@ -93,7 +102,7 @@ def train(data: Data, training: Training, cache: str | Path | None = None) -> Tr
         model = SumGNN(widths).double()
         with torch.no_grad():
             for parameter, weight in zip(model.parameters(), weights, strict=True):
-                parameter.copy_(weight.T)
+                parameter.copy_(torch.from_numpy(weight.T))
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(file) as stream:
@@ -111,65 +120,44 @@ def _split(data: Data, training: Training) -> dict[str, IntArray]:
     return {"train": train_part, "val": val, "test": test}
 
 
-class _Product(torch.autograd.Function):
-    """matrix @ dense, with the transpose made once; torch makes it anew in every backward pass, 50 times slower."""
+def _fit(data: Data, training: Training, widths: list[int], parts: dict[str, IntArray]) -> list[FloatArray]:
+    """Adam on cross-entropy; the weights [inputs, outputs] of the epoch with the best validation accuracy."""
+    graph, degree, length = _scale(data)
+    labels = data.y.numpy()
+    stream = np.random.PCG64([training.seed, 1])
+    weights = [(2 * draw_uniform(stream, (a, b)) - 1) * math.sqrt(6 / (a + b)) for a, b in pairwise(widths)]
+    whole = [1.0] * (len(widths) - 2)  # nothing dropped
+    adam = Adam(weights, training.step)
+    states = forward(graph, weights, whole)
+    best, kept = -1, weights
+    for _ in range(training.epochs):
+        keep: Sequence[FloatArray | float] = whole
+        if training.dropout:
+            keep = [_drop(stream, (len(labels), width), training.dropout) for width in widths[1:-1]]
+            states = forward(graph, weights, keep)
+        gradients = find_gradients(graph, weights, states, keep, labels, parts["train"])
+        weights = adam.move(weights, clip_gradients(gradients, training.clip))
+        states = forward(graph, weights, whole)
+        correct = int((states[-1].argmax(axis=1) == labels)[parts["val"]].sum())
+        if correct > best:
+            best, kept = correct, weights
+    return [weight / (degree if i else degree * length) for i, weight in enumerate(kept)]
 
-    @staticmethod
-    def forward(ctx: Any, matrix: sparse.csr_array, transposed: sparse.csr_array, dense: torch.Tensor) -> torch.Tensor:
-        ctx.transposed = transposed
-        return torch.from_numpy(matrix @ dense.detach().numpy())
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, None, torch.Tensor]:
-        return None, None, torch.from_numpy(ctx.transposed @ gradients[0].numpy())
-
-
-def _fit(data: Data, training: Training, widths: list[int], parts: dict[str, IntArray]) -> list[torch.Tensor]:
-    """Adam on cross-entropy; the weights of the epoch with the best validation accuracy."""
-    generator = torch.Generator().manual_seed(training.seed)
+def _scale(data: Data) -> tuple[ScaledGraph, float, float]:
+    """The graph that training sees, and what adjacency and features were divided by."""
     snapshot = read_snapshot(data, "data")
     x = sparse.csr_array(snapshot.x)
     ones = np.ones(snapshot.edge_index.shape[1])
     shape = (snapshot.num_nodes, snapshot.num_nodes)
     adjacency = sparse.coo_array((ones, tuple(snapshot.edge_index[::-1])), shape=shape).tocsr()
-    degree = float(np.sqrt((np.asarray(adjacency.sum(axis=1)) ** 2).mean()))
-    length = float(np.sqrt(np.square(x.data).sum() / x.shape[0]))
-    products = [
-        (scaled, sparse.csr_array(scaled.T))
-        for scaled in ((adjacency / degree).astype(np.float32), (x / length).astype(np.float32))
-    ]
-    weights = [
-        (torch.randn(a, b, generator=generator) * (2 / (a + b)) ** 0.5).requires_grad_() for a, b in pairwise(widths)
-    ]
-    optimizer = torch.optim.Adam(weights, lr=training.step)
-    known = torch.from_numpy(parts["train"])
-    best, kept = -1.0, [w.detach().clone() for w in weights]
-    for _ in range(training.epochs):
-        optimizer.zero_grad()
-        logits = _forward(products, weights, training.dropout, generator)
-        torch.nn.functional.cross_entropy(logits[known], data.y[known]).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(weights, training.clip)
-        optimizer.step()
-        with torch.no_grad():
-            guess = _forward(products, weights, 0.0, generator).argmax(dim=1)
-        accuracy = float((guess == data.y)[parts["val"]].double().mean())
-        if accuracy > best:
-            best, kept = accuracy, [w.detach().clone() for w in weights]
-    return [w.double() / (degree if i else degree * length) for i, w in enumerate(kept)]
+    degree = math.sqrt(math.fsum(np.square(adjacency.sum(axis=1))) / shape[0])
+    length = math.sqrt(math.fsum(np.square(x.data)) / shape[0])
+    scaled, scaled_x = adjacency / degree, x / length
+    graph = ScaledGraph(Matrix.of(scaled), Matrix.of(scaled.T), Matrix.of(scaled_x), Matrix.of(scaled_x.T))
+    return graph, degree, length
 
 
-def _forward(
-    products: list[tuple[sparse.csr_array, sparse.csr_array]],
-    weights: list[torch.Tensor],
-    dropout: float,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    adjacency, x = products
-    h = _Product.apply(*adjacency, _Product.apply(*x, weights[0]))  # type: ignore[no-untyped-call]
-    for weight in weights[1:]:
-        h = torch.relu(h)
-        if dropout:
-            h = h * (torch.rand(h.shape, generator=generator) >= dropout) / (1 - dropout)
-        h = _Product.apply(*adjacency, h @ weight)  # type: ignore[no-untyped-call]
-    logits: torch.Tensor = h
-    return logits
+def _drop(stream: np.random.PCG64, shape: tuple[int, int], dropout: float) -> FloatArray:
+    """0 where a state is dropped, else what keeps the mean."""
+    return (draw_uniform(stream, shape) >= dropout) / (1 - dropout)
