@@ -20,12 +20,19 @@ from .snapshot import EDGE, level_of
 
 
 def replay_edges(
-    model: Any, base: Data, other: Data, target: int, paths: IntArray, call: ModelCall | None = None
+    model: Any,
+    base: Data,
+    other: Data,
+    target: int,
+    paths: IntArray,
+    weights: str = "edge_weight",
+    call: ModelCall | None = None,
 ) -> FloatArray:
     """Logits [num_classes] of `target` on `base`, where the edges of the paths are as in `other`.
 
     Edges of the paths that `other` lacks are removed, those that it has are put in with its weights and other fields.
-    Nodes are named by n_id where the graphs have it; `call` says how the model is called.
+    Nodes are named by n_id where the graphs have it; `weights` is the field that holds the weights of edges, and `call`
+    says how the model is called.
     """
     duplicate = copy_model(model)
     backwards = any(getattr(module, "flow", "") == "target_to_source" for module in duplicate.modules())
@@ -42,7 +49,7 @@ def replay_edges(
     kept, new = torch.tensor(stays, dtype=torch.bool), torch.tensor(rows, dtype=torch.long).reshape(-1, 2).T
     mixed.edge_index = torch.cat([torch.as_tensor(base.edge_index).cpu()[:, kept], new], dim=1)
     for key in base.keys():  # noqa: SIM118 (iterating over a Data object gives pairs)
-        if key != "edge_index" and level_of(base, key) == EDGE:
+        if key == weights or (key != "edge_index" and level_of(base, key) == EDGE):
             if key in other:
                 values = torch.as_tensor(base[key]).cpu(), torch.as_tensor(other[key]).cpu()
                 mixed[key] = torch.cat([values[0][kept], values[1][comes]])

@@ -257,7 +257,7 @@ class Explainer:
         if self._stored is not None:
             before, after = self._surroundings(target)
         base, other = (before, after) if add else (after, before)
-        return replay_edges(self._model, base, other, target, steps, self._call)
+        return replay_edges(self._model, base, other, target, steps, self.fields.weights, self._call)
 
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
         for batch in self._batches(rows):
