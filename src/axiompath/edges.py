@@ -28,20 +28,21 @@ def replay_edges(
     target: int,
     paths: IntArray,
     hops: Sequence[Hop],
+    weights: str = "edge_weight",
     call: ModelCall | None = None,
 ) -> FloatArray:
     """Logits [num_classes] of `target` on `base`, where the edges of the paths are as in `other`.
 
     Edges of the paths that `other` lacks are removed, those that it has are put in with its weights and whatever else
     it says of them. A node at the end of one that `base` lacks comes with it. Nodes are named by n_id where the graphs
-    have it; `call` says how the model is called.
+    have it; `weights` is the field that holds the weights of edges, and `call` says how the model is called.
     """
-    mixed = exchange_edges(base, other, edges_of_paths(paths, hops))
+    mixed = exchange_edges(base, other, edges_of_paths(paths, hops), weights)
     row = np.flatnonzero(node_numbers(base) == target)[0]
     return np.asarray(run_model(copy_model(model), mixed, call)[row].double())
 
 
-def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]]) -> Data:
+def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]], weights: str = "edge_weight") -> Data:
     """`base` with these edges as `other` has them; its rows keep their order, nodes that come are appended."""
     ids, other_ids = node_numbers(base), node_numbers(other)
     going = [place for places in find_edges(base, edges).values() for place in places]
@@ -53,9 +54,7 @@ def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]]) -> Data
     mixed = _with_nodes(base, other, np.flatnonzero(np.isin(other_ids, fresh)))
     row_of = {int(node): row for row, node in enumerate([*ids, *other_ids[np.isin(other_ids, fresh)]])}
     new = torch.tensor([[row_of[int(node)] for node in side] for side in ends], dtype=torch.long).reshape(2, -1)
-    for key in _fields(base, EDGE):
-        if key == "edge_index":
-            continue
+    for key in {*_fields(base, EDGE), weights} & {*base.keys()} - {"edge_index"}:
         if other.get(key) is None:
             del mixed[key]  # it would be of the wrong length
         else:

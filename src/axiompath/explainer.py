@@ -299,7 +299,8 @@ class Explainer:
         if self._stored is not None:
             before, after = self._surroundings(target)
         base, other = (before, after) if add else (after, before)
-        return replay_edges(self._model, base, other, target, steps, hops_of(self.change.network), self._call)
+        hops, weights = hops_of(self.change.network), self.fields.weights
+        return replay_edges(self._model, base, other, target, steps, hops, weights, self._call)
 
     def _explain_batches(self, rows: IntArray, question: Question) -> Iterator[Explanation]:
         for batch in self._batches(rows):

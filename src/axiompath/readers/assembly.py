@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
@@ -263,7 +264,8 @@ class Assembler:
         named = {"edge_index": arguments["edge_index"]} if "edge_index" in arguments else arguments
         if not any(self.original(value) == EDGE_INDEX for value in named.values()):
             given = named.get("edge_index")
-            if self.recording.fields.get(self.original(given)) == "adj_t" or type(given).__name__ == "SparseTensor":
+            value = self.recording.values[given.index] if isinstance(given, Ref) else given
+            if getattr(value, "layout", torch.strided) != torch.strided or type(value).__name__ == "SparseTensor":
                 raise Unsupported(
                     "expected the edge_index that the model was given (got a sparse matrix, such as `adj_t`); leave "
                     "T.ToSparseTensor out, or call the model with edge_index, by `call` where it takes either."

@@ -18,12 +18,13 @@ from ..sample import WHOLE_EDGES, sample_snapshots
 from ..snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, read_snapshot, rows_of
 from .assembly import assemble_network, leaves
 from .inputs import ModelCall, compare_arguments, constant_fields, find_arguments
-from .recording import Recording, UnreadableModel
+from .recording import Recording, UnreadableModel, quoted
 from .running import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 NAMES = ("before", "after")
+FOLLOWED = ("x", "edge_index", "edge_weight", "n_id")  # whatever kind of array they are
 HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 
 
@@ -93,9 +94,9 @@ def _read_and_check(
     constants = constant_fields(*graphs)
 
     def record(side: int) -> Recording:
-        alone = set(graphs[1 - side].keys()) - set(graphs[side].keys())
+        others = frozenset(graphs[1 - side].keys())
         recording = record_model(
-            duplicate, graphs[side], leaves(), arguments[side], NAMES[side], constants, elsewhere=alone
+            duplicate, graphs[side], leaves(), arguments[side], NAMES[side], constants, of_other=others
         )
         _check_shared(recording, *graphs)
         return recording
@@ -107,7 +108,13 @@ def _read_and_check(
     for name, data, snapshot, computed in zip(NAMES, graphs, sides, passes, strict=True):
         if name == "after":
             recording = record(1)
-        check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
+        try:
+            check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
+        except UnreadableModel as refusal:
+            differing = _differing_settings(*graphs)
+            if not differing:
+                raise
+            raise UnreadableModel(f"{refusal} The two graphs differ in {quoted(differing)}, too.") from refusal
     return ReadModel(reading.network, reading.fields, *sides, *passes)
 
 
@@ -118,6 +125,12 @@ def _check_shared(recording: Recording, before: Data, after: Data) -> None:
         raise InputError(
             f"Expected `{field}`, which the model reads, as a field of both graphs (`{lacks}` has none); add it there."
         )
+
+
+def _differing_settings(before: Data, after: Data) -> list[str]:
+    """Fields that are no tensors and differ: what a model does with them cannot be followed."""
+    shared = [key for key in sorted(before.keys()) if key in after and not isinstance(before[key], torch.Tensor)]
+    return [key for key in shared if key not in FOLLOWED and not np.array_equal(before[key], after[key])]
 
 
 def check_values(

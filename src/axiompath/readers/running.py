@@ -54,16 +54,19 @@ def record_model(
     name: str = "data",
     constants: Collection[str] = (),
     *,
-    elsewhere: Collection[str] = (),
+    of_other: Collection[str] | None = None,
 ) -> Recording:
     """Run a copy of the model (as `copy_model` makes it) on one graph and write down its steps.
 
     Modules whose exact type is in `leaves`, and every MessagePassing module, become one step each. The fields that are
-    `constants` are taken as the model's own; `name` is that of the graph, and `elsewhere` are fields that the other
-    snapshot has and this one has not.
+    `constants` are taken as the model's own; `name` is that of the graph, and `of_other` are the fields that the other
+    snapshot has, where there is one.
     """
     fields = watched_fields(data, constants)
-    outside = {ref: frozenset([key]) for ref, key in fields.items() if ref != X and not is_feature(data, key)}
+    shared = set(data.keys()) if of_other is None else set(of_other)
+    elsewhere = shared - set(data.keys())
+    features = {key for key in fields.values() if key == "x" or (key in shared and is_feature(data, key))}
+    outside = {ref: frozenset([key]) for ref, key in fields.items() if key not in features}
 
     def run(copied: Data) -> tuple[Any, Recorder]:
         recorder = Recorder({ref: copied[key] for ref, key in fields.items()}, outside)
