@@ -384,3 +384,59 @@ class LiteralReplay:
         if mode == "shared" and path not in self.altered:
             return present if self.add else 0.0
         return rho
+
+
+def numbers_of(data):
+    """Number of each row: n_id, or the row."""
+    return list(range(data.x.shape[0])) if "n_id" not in data else data.n_id.tolist()
+
+
+def edges_by_number(data):
+    """(u, v, weight) of every edge in order, in node numbers; weight 1 where there is none."""
+    ids = numbers_of(data)
+    weights = data.edge_weight.tolist() if "edge_weight" in data else [1.0] * data.edge_index.shape[1]
+    return [(ids[u], ids[v], w) for (u, v), w in zip(data.edge_index.T.tolist(), weights, strict=True)]
+
+
+def steps_of(path, flows):
+    """For each step of a path the edges that may carry it, by the flows of its hops: {"along"}, {"against"} or both."""
+    for p, flow in enumerate(flows):
+        u, v = path[p], path[p + 1]
+        if u >= 0:
+            along, against = {(u, v)} if "along" in flow else set(), {(v, u)} if "against" in flow else set()
+            yield (u, v), along | against
+
+
+def literal_exchange(base, other, paths, flows):
+    """Node numbers, features and edges (u, v, weight) of `base` with the edges of these paths as `other` has them."""
+    exchanged = {edge for path in paths for _, edges in steps_of(path, flows) for edge in edges}
+    edges = [e for e in edges_by_number(base) if e[:2] not in exchanged]
+    edges += [e for e in edges_by_number(other) if e[:2] in exchanged]
+    features = dict(zip(numbers_of(other), other.x, strict=True)) | dict(zip(numbers_of(base), base.x, strict=True))
+    nodes = numbers_of(base) + sorted({n for u, v, _ in edges for n in (u, v)} - set(numbers_of(base)))
+    return nodes, [features[node] for node in nodes], edges
+
+
+def literal_placement(paths, shares, flows, weighted, before, after):
+    """What lands on each edge of `after`, on each edge that it lost, and on each node without an edge."""
+    edges, lost, loops = edges_by_number(after), defaultdict(float), defaultdict(float)
+    mask = [0.0] * len(edges)
+    had = {(u, v) for u, v, _ in edges_by_number(before)}
+    for path, share in zip(paths, shares, strict=True):
+        for (u, v), possible in steps_of(path, flows):
+            here = [i for i, edge in enumerate(edges) if edge[:2] in possible]
+            whole = sum(edges[i][2] if weighted else 1.0 for i in here)
+            for i in here:
+                mask[i] += share * (edges[i][2] if weighted else 1.0) / whole
+            if here:
+                continue
+            gone = possible & had
+            for edge in gone:
+                lost[edge] += share / len(gone)
+            if not gone:
+                assert u == v
+                if u in numbers_of(after):
+                    loops[u] += share
+                else:
+                    lost[u, u] += share
+    return mask, dict(lost), [loops[node] for node in numbers_of(after)]

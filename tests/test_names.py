@@ -189,7 +189,9 @@ def test_graphs_of_different_sizes_matched_by_row_are_warned_of(model):
     larger = graph([*IDS, 500], NEW, numbered=False), graph([*IDS, 500, 600], NEW, numbered=False)
     with pytest.warns(MatchedByRow, match=r"before has 4 nodes and the graph after 5.*row 4 of the graph after as new"):
         axiompath.Explainer(model, graph(IDS, OLD, numbered=False), larger[0])
-    with pytest.warns(UserWarning, match=r"before has 6 .* after 4.*rows 4 to 5 of the graph before as gone; .* `n_id`"):
+    with pytest.warns(
+        UserWarning, match=r"before has 6 .* after 4.*rows 4 to 5 of the graph before as gone; .* `n_id`"
+    ):
         axiompath.Explainer(model, larger[1], graph(IDS, OLD, numbered=False))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -213,7 +215,9 @@ def stored(tmp_path, name, data, node_names=None):
 def test_stored_graphs_without_names_are_warned_of_too(model, tmp_path):
     before = stored(tmp_path, "before", graph(IDS, OLD, numbered=False))
     after = stored(tmp_path, "after", graph([*IDS, 500], [*NEW, (500, 200)], numbered=False))
-    with pytest.warns(MatchedByRow, match=r"before has 4 nodes and the graph after 5.*convert both with a table") as told:
+    with pytest.warns(
+        MatchedByRow, match=r"before has 4 nodes and the graph after 5.*convert both with a table"
+    ) as told:
         axiompath.Explainer(model, before, after)
     assert len(told) == 1
     assert told[0].filename == __file__
