@@ -135,9 +135,9 @@ def compare(problems: Iterable[Problem], with_scs: bool = True) -> bool:
         data = (rows, problem.logits_before, problem.logits_after, n)
         slope = np.ones(rows.shape[1])
         one_pass = best_time(lambda rows=rows, slope=slope: rows @ slope)
-        convex_time = best_time(lambda data=data: select(*data))
+        convex_time = best_time(lambda data=data: select(*data, method="convex"))
         exact_time = best_time(lambda data=data: select(*data, method="exact"))
-        convex, exact = select(*data), select(*data, method="exact")
+        convex, exact = select(*data, method="convex"), select(*data, method="exact")
         ours = divergence_of(problem, convex.weights)
         line = (
             f"{problem.name:42}{1e3 * convex_time:9.3f}ms{convex_time / one_pass:8.0f}"
