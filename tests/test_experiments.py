@@ -274,6 +274,62 @@ def test_the_exponential_is_exact_to_the_last_places():
     assert exponential(-701.0) == 0.0
 
 
+# As poor a processor as this one can play: torch, BLAS, numpy, the C library and numba all pick other code under these.
+POOR = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "OPENBLAS_CORETYPE": "Prescott",
+    "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX2_Usable,-FMA_Usable",
+    "NUMBA_CPU_NAME": "generic",
+    "NUMBA_CPU_FEATURES": "",
+    "OMP_NUM_THREADS": "1",
+}
+PROGRAM = """
+import sys
+import torch
+from axiompath.experiments.record import describe_machine
+from axiompath.threads import limit_cores
+sys.path.insert(0, sys.argv[1])
+from test_experiments import {name}
+limit_cores(1)
+print(describe_machine()["torch"], describe_machine()["numba"])
+for line in {name}(*sys.argv[2:]):
+    print(line, flush=True)
+"""
+
+
+def on_a_poor_processor(name, *arguments):
+    """Lines that a generator of this file yields in a process of its own, with every wide instruction refused."""
+    folder = os.path.dirname(__file__)
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(name=name), folder, *map(str, arguments)]
+    done = subprocess.run(command, env=os.environ | POOR, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    machine, *lines = done.stdout.splitlines()
+    assert machine == "DEFAULT generic"
+    return lines
+
+
+def small_digests():
+    """Digests of three trainings on a graph that no library function with a rounding of its own has touched."""
+    rng = np.random.default_rng(0)
+    data = random_graph(num_nodes=400, num_pairs=1200)
+    data.x = torch.from_numpy(rng.random((400, 30)))
+    for training in (
+        Training("small", 2, epochs=60),
+        Training("small", 3, epochs=60),
+        Training("small", 3, epochs=60, dropout=0.0, step=0.05, clip=0.5),
+    ):
+        yield train(prepare(data), training).digest
+
+
+def test_weights_are_the_same_to_the_last_bit_on_a_poor_processor():
+    # The digests themselves stand here so that every other machine which runs the tests is compared with this one too.
+    expected = ["898c2dd412bc60ab", "760612b6198e590f", "3c12ba497157f5fe"]
+    assert list(small_digests()) == expected
+    assert on_a_poor_processor("small_digests") == expected
+
+
 def test_the_finished_model_predicts_what_training_saw():
     # Training sees a scaled graph; its best validation accuracy must come back on the plain one.
     data = prepare(random_graph(num_nodes=300, num_pairs=900))

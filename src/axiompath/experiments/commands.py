@@ -146,7 +146,8 @@ def preservation(
         )  # fmt: skip
     write_table(frame, out / "preservation.parquet")
     seconds = float(frame.seconds.sum())
-    write_record(out / "preservation.json", {"seeds": list(range(repeats)), "seconds": seconds})
+    seeds = {"parameters": list(range(repeats)), "evolution": list(range(repeats))}
+    write_record(out / "preservation.json", {"seeds": seeds, "seconds": seconds})
     draw_preservation(frame, out)
     if json:
         return _print_json(frame)
@@ -175,6 +176,7 @@ def runtime(
     from .record import write_record
     from .running import Comparison
     from .runtime import can_compare, run_runtime
+    from .training import SEED
 
     console = Console(stderr=json)  # what is piped is the answer alone
     if not can_compare():
@@ -194,7 +196,8 @@ def runtime(
             progress.advance(task)
     frame = pd.concat(frames, ignore_index=True)
     write_table(frame, out / "runtime.parquet")
-    write_record(out / "runtime.json", {"seeds": list(range(repeats)), "evolution": evolution, "scs_sample": sample})
+    seeds = {"training": SEED, "evolution": list(range(repeats))}
+    write_record(out / "runtime.json", {"seeds": seeds, "evolution": evolution, "scs_sample": sample})
     draw_runtime(frame, out)
     if json:
         return _print_json(frame)
@@ -228,6 +231,7 @@ def timed(
     from .parts import write_table
     from .record import write_record
     from .timed import Slide, pick_example, run_timed
+    from .training import SEED
 
     console = Console(stderr=json)  # what is piped is the answer alone
     wanted = split_commas(names, ("pubmed_pmid", "highschool_2013"))
@@ -247,7 +251,8 @@ def timed(
     frame = pd.concat([part.copy() for part in frames], ignore_index=True)
     frame.attrs = {}
     write_table(frame, out / "timed.parquet")
-    write_record(out / "timed.json", {"windows": windows, "span": span, "features": features, "runs": records})
+    facts = {"windows": windows, "span": span, "features": features, "runs": records}
+    write_record(out / "timed.json", {"seeds": {"training": SEED, "sample": SEED}, **facts})
     means = mean_by_level(frame)
     if json:
         return _print_json(means.reset_index())

@@ -28,7 +28,7 @@ from ..replay import replay_paths
 from ..selection import select_budgets
 from .gnnexplainer import best_by_gnnexplainer
 from .models import SumGNN
-from .training import prepare, settings_for, train
+from .training import SEED, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")
 METHODS = (*((method, "sufficiency") for method in (*PAPER_METHODS, "exact")), ("exact", "necessity"))
@@ -98,7 +98,7 @@ def compare_methods(
     fits = explainer.num_bytes[targets] <= explainer.memory
     sampled = targets[fits]
     if max_targets is not None and len(sampled) > max_targets:
-        sampled = np.sort(np.random.default_rng(0).choice(sampled, max_targets, replace=False))
+        sampled = np.sort(np.random.default_rng(SEED).choice(sampled, max_targets, replace=False))
     rows = [
         row for target in sampled.tolist() for row in _compare_target(explainer.change, model, after, target, methods)
     ]

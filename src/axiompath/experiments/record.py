@@ -9,6 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numba
+import torch
+from llvmlite import binding
+
 from ..origin import RELEASE
 from ..threads import num_cores
 from ..writing import write_text
@@ -17,8 +21,18 @@ PACKAGES = ("torch", "torch_geometric", "numpy", "scipy", "numba", "pandas", "py
 
 
 def describe_machine() -> dict[str, Any]:
-    """Cores and software, nothing that names the computer."""
-    return {"cores": num_cores(), "processor": platform.machine(), "system": platform.system()}
+    """Cores, what the processor can do and software, nothing that names the computer.
+
+    `torch` is the width of vectors that torch's kernels are picked for, `numba` the processor that loops are compiled
+    for: what rounds differently from machine to machine does so by these two.
+    """
+    return {
+        "cores": num_cores(),
+        "processor": platform.machine(),
+        "system": platform.system(),
+        "torch": torch.backends.cpu.get_cpu_capability(),
+        "numba": numba.config.CPU_NAME or binding.get_host_cpu_name(),
+    }
 
 
 def write_record(path: Path, facts: Mapping[str, Any]) -> None:

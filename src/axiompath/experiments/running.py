@@ -16,7 +16,7 @@ from .fidelity import EVOLUTIONS, METHODS, OPTIONAL_METHODS, run_fidelity
 from .figures import draw_fidelity
 from .parts import Job, merge_parts, run_parts, write_table
 from .record import write_record
-from .training import prepare, settings_for, train
+from .training import ALGORITHM, SEED, prepare, settings_for, train
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,13 @@ def run_comparison(
             report(0, len(jobs), f"training {name}, {depth} layers")
             trained = train(data, settings_for(name, depth), out / "weights")
             accuracies.append(
-                {"dataset": name, "layers": depth, "test": trained.test_accuracy, "val": trained.val_accuracy}
+                {
+                    "dataset": name,
+                    "layers": depth,
+                    "test": trained.test_accuracy,
+                    "val": trained.val_accuracy,
+                    "weights": trained.digest,
+                }
             )
     training_seconds = time.perf_counter() - start
     run = partial(_run_job, comparison=comparison, root=root, cache=out / "weights")
@@ -91,7 +97,7 @@ def run_comparison(
         out / "fidelity.json",
         {
             "comparison": asdict(comparison),
-            "seeds": {"training": 0, "evolution": list(range(comparison.repeats))},
+            "seeds": {"training": SEED, "sample": SEED, "evolution": list(range(comparison.repeats))},
             "accuracies": accuracies,
             "targets": [{**asdict(job), **parts[job].attrs} for job in jobs],
             "seconds_of_parts": sum(float(frame.attrs.get("seconds", 0.0)) for frame in parts.values()),
@@ -106,7 +112,12 @@ def run_comparison(
 
 def _settings(comparison: Comparison) -> dict[str, Any]:
     """What decides the rows of one part, beside its job."""
-    return {"methods": comparison.methods, "max_targets": comparison.max_targets, "memory": comparison.memory}
+    return {
+        "training": ALGORITHM,
+        "methods": comparison.methods,
+        "max_targets": comparison.max_targets,
+        "memory": comparison.memory,
+    }
 
 
 def _run_job(job: Job, comparison: Comparison, root: str | Path | None, cache: Path) -> pd.DataFrame:

@@ -83,7 +83,7 @@ def run_timed(
     if not frames:
         raise ValueError(f"Expected changed predictions between the snapshots of {slide.dataset} (got none).")
     whole = pd.concat([frame.copy() for frame in frames], ignore_index=True)
-    whole.attrs = {"accuracy": trained.test_accuracy, "transitions": records}
+    whole.attrs = {"accuracy": trained.test_accuracy, "weights": trained.digest, "transitions": records}
     return whole
 
 
