@@ -440,3 +440,53 @@ def literal_placement(paths, shares, flows, weighted, before, after):
                 else:
                     lost[u, u] += share
     return mask, dict(lost), [loops[node] for node in numbers_of(after)]
+
+
+def literal_changes(before, after, directed=False, open_nodes=False):
+    """What happened to the graph, one edge at a time: [(kind, src, dst, weight before, after, num_edges, directed)]."""
+
+    def edges_of(snapshot):
+        weights = [1.0] * snapshot.edge_index.shape[1] if snapshot.edge_weight is None else snapshot.edge_weight
+        found = defaultdict(list)
+        for (u, v), w in zip(snapshot.edge_index.T, weights, strict=True):
+            found[int(snapshot.node_ids[u]), int(snapshot.node_ids[v])].append(float(w))
+        return found
+
+    def has_edges_back(edges):
+        return all(sorted(weights) == sorted(edges.get((v, u), [])) for (u, v), weights in edges.items())
+
+    old, new = edges_of(before), edges_of(after)
+    merged = not directed and has_edges_back(old) and has_edges_back(new)
+    edge_rows = []
+    for u, v in sorted(set(old) | set(new)):
+        if merged and u > v:
+            continue
+        gone, come = sorted(old.get((u, v), [])), sorted(new.get((u, v), []))
+        for weight in list(gone):
+            if weight in come:
+                gone.remove(weight)
+                come.remove(weight)
+        both = min(len(gone), len(come))
+        one_way = not merged or u == v
+        edge_rows += [("edge reweighted", u, v, b, a, 1, one_way) for b, a in zip(gone, come, strict=False)]
+        edge_rows += [("edge removed", u, v, b, None, 1, one_way) for b in gone[both:]]
+        edge_rows += [("edge added", u, v, None, a, 1, one_way) for a in come[both:]]
+    ids = before.node_ids.tolist()
+    here = {node: (bool(before.present[i]), bool(after.present[i])) for i, node in enumerate(ids)}
+    come_or_gone = {node for node, (was, is_) in here.items() if was != is_}
+    carried = [row for row in edge_rows if come_or_gone & {row[1], row[2]}]
+    if not open_nodes:
+        edge_rows = [row for row in edge_rows if row not in carried]
+    rows = list(edge_rows)
+    for i, node in enumerate(ids):
+        was, is_ = here[node]
+        count = 0 if open_nodes else sum(node in row[1:3] for row in carried)
+        if was != is_:
+            rows.append(("node added" if is_ else "node removed", node, None, None, None, count, True))
+        elif (dense(before.x)[i] != dense(after.x)[i]).any():
+            rows.append(("features changed", node, None, None, None, 0, True))
+    order = ("node added", "node removed", "features changed", "edge added", "edge removed", "edge reweighted")
+    first = float("-inf")
+    return sorted(
+        rows, key=lambda row: (order.index(row[0]), *(first if value is None else value for value in row[1:5]))
+    )

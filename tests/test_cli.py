@@ -74,14 +74,18 @@ def test_diff_says_what_changed_and_what_moved(call, files):
     model, before, after = files
     code, text, _ = call("diff", before, after, "--model", model)
     assert code == 0
-    assert "6 added, 4 removed, 0 reweighted" in text
+    assert "Edges: 3 added, 2 removed, 0 reweighted" in text  # each friendship once
+    assert "member 1 – member 8" in text
     assert "33 predictions moved, 1 of them to another class" in text
     code, text, _ = call("diff", before, after, "--json")
     found = json.loads(text)
-    assert found["edges_added"] == 6
-    assert {"source": "member 8", "target": "member 1", "change": "added", "before": 0.0, "after": 1.0} in found[
-        "edges"
-    ]
+    assert found["edges_added"] == 3
+    both = json.loads(call("diff", before, after, "--directed", "--json")[1])
+    assert (both["edges_added"], len(both["changes"])) == (6, 10)
+    assert found["changes"][0] == {
+        "id": 0, "kind": "edge added", "src": 1, "src_name": "member 1", "dst": 8, "dst_name": "member 8",
+        "weight_before": None, "weight_after": 1.0, "num_edges": 1, "directed": False,
+    }  # fmt: skip
     code, text, _ = call("diff", before, before, "--model", model)
     assert "0 added, 0 removed" in text
     assert "0 predictions moved" in text

@@ -1,6 +1,7 @@
 """Explanations: right numbers, names, files; methods and budgets through the public interface."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch_geometric.nn import GCN
 import axiompath
 from axiompath import Explanation, metrics
 from axiompath.demo import evolve_karate, train_karate
+from axiompath.explanation import DISAGREEMENT
+from axiompath.metrics import kl_divergence
 from test_attribution import SumGNN, random_pair
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift", "gnnlrp", "grad")
@@ -131,7 +134,7 @@ def test_a_saved_explanation_comes_back_whole(explainer, tmp_path):
 
 BROKEN = {
     "another file": (lambda d: {"a": 1}, r"Expected a saved explanation"),
-    "another version": (lambda d: d | {"version": 99}, r"Expected version 1 of the format \(got 99\)"),
+    "another version": (lambda d: d | {"version": 99}, r"Expected version 1 to 2 of the format \(got 99\)"),
     "a field missing": (lambda d: {k: v for k, v in d.items() if k != "kl"}, r"missing: kl"),
     "a field too many": (lambda d: d | {"evil": 1}, r"unknown: evil"),
     "another shape": (lambda d: d | {"contributions": [[1.0]]}, r"`contributions` of shape"),
@@ -183,6 +186,59 @@ def test_the_summary_uses_the_users_names():
     assert "nothing that reaches it changed" in explainer.explain(unmoved.pop(), 2).summary()
     with pytest.raises(ValueError, match=r"a name for each of the 4 classes \(got 2 names\)"):
         axiompath.Explainer(model, before, before, class_names=["a", "b"])
+
+
+def test_the_default_is_exact_everywhere(explainer, tmp_path):
+    import inspect
+
+    from axiompath import cli, report, selection
+
+    asked = [
+        explainer.explain, explainer.explain_many, explainer.frontier, explainer.scan, axiompath.select,
+        selection.select_budgets, selection.select_many, axiompath.tell_stories, axiompath.PyGAlgorithm,
+        report.build_report, cli.explain, cli.story, cli.report, cli.scan, axiompath.choice.Question,
+    ]  # fmt: skip
+    assert {inspect.signature(function).parameters["method"].default for function in asked} == {"exact"}
+    assert explainer.explain(target_of(explainer)).method == "exact"
+
+
+def told(e, **numbers):
+    return replace(e, **numbers).summary()
+
+
+def test_the_summary_says_what_the_network_itself_answers(explainer):
+    e = replace(explainer.explain(target_of(explainer), 5), kl_residual=0.0)  # the sums explain everything
+    assert e.explained == 1.0
+    agrees = replace(e, fidelity_plus=0.03, fidelity_minus=0.9)
+    assert not agrees.disagrees
+    assert "The network itself, run with these paths added to `before`, goes 97 % of the way to `after`." in str(agrees)
+    edge = 1 - DISAGREEMENT
+    assert not replace(e, fidelity_plus=1 - edge - 1e-9).disagrees
+    assert replace(e, fidelity_plus=1 - edge + 1e-9).disagrees
+    warned = told(e, fidelity_plus=0.62)
+    assert (
+        "explain 100 % of the change. But the network itself, run with these paths added to `before`, goes only "
+        in warned
+    )
+    assert "38 % of the way to `after`" in warned
+    assert "Read them with care" in warned
+    assert "comes no nearer to `after`: on their own" in told(e, fidelity_plus=1.4)
+    # Where the sums claim little, a network that does as little is no surprise.
+    poor = replace(e, kl_residual=2 * e.kl, fidelity_plus=1.1)
+    assert not poor.disagrees
+    assert "comes no nearer to `after`." in poor.summary()
+    needed = replace(e, objective="necessity", fidelity_plus=0.9, fidelity_minus=0.1)
+    assert "run with these paths undone in `after`, goes 90 % of the way to `before`." in needed.summary()
+    assert replace(needed, fidelity_minus=0.9).disagrees
+    assert "network itself" not in told(e, fidelity_plus=float("nan"))
+    assert explainer.explain(e.target, 0).replayed == ""
+
+
+def test_the_share_of_the_network_is_what_it_says(explainer):
+    e = explainer.explain(target_of(explainer), 5)
+    added = explainer.replay(e.target, e.paths, add=True)
+    whole = kl_divergence(e.logits_before, e.logits_after)
+    assert e.network_share == pytest.approx(1 - kl_divergence(added, e.logits_after) / whole)
 
 
 def test_edge_replay_runs_the_users_own_model():

@@ -420,7 +420,9 @@ def test_the_command_line_converts_and_explains_by_name(tables, tmp_path):
     assert difference.returncode == 0, difference.stderr
     found = json.loads(difference.stdout)
     lost = pd.read_parquet(edges).iloc[-1]
-    assert [(edge["source"], edge["target"]) for edge in found["edges"]] == [(lost.source, lost.Target)]
+    (change,) = found["changes"]
+    assert (change["kind"], change["src_name"], change["dst_name"]) == ("edge removed", lost.source, lost.Target)
+    assert (change["weight_before"], change["weight_after"]) == (1.0, None)
     name = found["predictions"][0]["name"]
     assert name in WORDS
     explained = run("explain", tmp_path / "model", *where, "--target", name, "--json")

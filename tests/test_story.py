@@ -124,7 +124,10 @@ def test_frames_hold_one_row_a_step_and_one_a_chosen_path(stories):
     assert "against" in label
     shift = (story.logits[1:] - story.logits[:-1]) @ weights
     np.testing.assert_allclose(frame[list(KINDS)].sum(axis=1), shift, atol=1e-12)
+    assert set(frame.target) == {story.target}
+    assert set(frame.name) == {story.name}
     shares = story.shares()
+    assert shares.path_names[0] == tuple("bias" if node < 0 else str(node) for node in shares.path[0])
     chosen = sum(e.contributions.sum(axis=0) for e in story.explanations)
     np.testing.assert_allclose(shares[[f"class_{k}" for k in range(4)]].sum().to_numpy(), chosen, atol=1e-12)
     assert sum(map(len, shares.steps)) == sum(len(e.paths) for e in story.explanations)
@@ -270,7 +273,7 @@ def test_a_saved_story_is_the_same_story(stories, tmp_path):
     for wrong, words in (
         ([], "Expected a saved story"),
         ({**values, "format": "other"}, "Expected a saved story"),
-        ({**values, "version": 9}, "Expected version 1"),
+        ({**values, "version": 9}, "Expected version 1 to 2"),
         ({key: value for key, value in values.items() if key != "notes"}, "Expected the fields"),
         ({**values, "notes": ["one"]}, "Expected 4 entries in `notes`"),
         ({**values, "logits": 3}, "Expected a whole story"),

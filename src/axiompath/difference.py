@@ -66,6 +66,7 @@ def find_changes(
         ends = edges[carried]
         num_edges += np.bincount(ends.src, minlength=len(ids))
         num_edges += np.bincount(ends.dst[ends.src != ends.dst], minlength=len(ids))
+        num_edges[~one] = 0
         edges = edges[~carried]
     same = before.present & after.present
     nodes = [
@@ -117,7 +118,7 @@ def is_symmetric(pieces: Iterable[Edges]) -> bool:
             scrambled = _scramble(w.view(np.uint64) ^ salt)
             there = _scramble(_scramble(u + scrambled) + v)
             back = _scramble(_scramble(v + scrambled) + u)
-            total[i] += (there - back).sum(dtype=np.uint64)
+            total[i : i + 1] += (there - back).sum(dtype=np.uint64)  # modulo 2^64
     return not total.any()
 
 

@@ -31,7 +31,7 @@ def with_class_names(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     frame = frame.copy(deep=False)
     known = dict(enumerate(names))
     for column in ("class_before", "class_after"):
-        insert_beside(frame, column, frame[column].map(known).astype(object))
+        insert_beside(frame, column, frame[column].map(known))
     return frame
 
 

@@ -152,4 +152,8 @@ def write_manifest(folder: Path, values: dict[str, Any]) -> None:
 
 
 def _to_table(frame: pd.DataFrame) -> pa.Table:
-    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    for i, name in enumerate(table.column_names):
+        if name.endswith("name"):  # text, also where there are no rows to see it by, and in every release of pandas
+            table = table.set_column(i, name, table.column(i).cast(pa.string()))
+    return table

@@ -102,7 +102,7 @@ def make_plan(
     too_large = pd.DataFrame(
         {
             "target": admitted.target[~fits],
-            "name": admitted.name[~fits].astype(object),
+            "name": admitted.name[~fits],
             "num_paths": _as_counts(num_paths[rows[~fits]]),
             "bytes": sizes[rows[~fits]],
         }
