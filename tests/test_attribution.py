@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import APPNP, GAT, GCNConv, TAGConv
 
 import axiompath
 from axiompath import explainer as explainer_module
@@ -190,6 +190,178 @@ def test_causes_name_what_happened():
     np.testing.assert_allclose(found.causes["lost"], -x[2].numpy() @ weight, atol=1e-12)
     np.testing.assert_allclose(found.causes["gained"], x[3].numpy() @ weight, atol=1e-12)
     np.testing.assert_allclose(found.causes["reweighted"], 0, atol=1e-12)
+
+
+class OneGCN(nn.Module):
+    """One GCN layer with given numbers."""
+
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.conv = GCNConv(*weight.shape).double()
+        with torch.no_grad():
+            self.conv.lin.weight.copy_(weight.T)
+            self.conv.bias.copy_(bias)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index)
+
+
+@pytest.mark.parametrize(("added", "feature", "reweighted"), [(True, 40.82, -0.26), (False, 40.82, 9.43)])
+def test_features_on_renormalised_paths_are_no_renormalisation(added, feature, reweighted):
+    """Features of node 0 grow from 1 to 101 while an edge of node 1 comes or goes: worked out by hand."""
+    few, many = undirected((0, 1)), undirected((0, 1), (1, 2))
+    x = torch.ones(3, 1, dtype=torch.float64)
+    moved = torch.tensor([[101.0], [1.0], [1.0]], dtype=torch.float64)
+    before, after = (few, many) if added else (many, few)
+    model = OneGCN(torch.tensor([[1.0, -1.0]]), torch.tensor([0.3, 0.1]))
+    found = axiompath.Explainer(model, Data(x=x, edge_index=before), Data(x=moved, edge_index=after)).attribute(1)
+    assert found.causes["feature"][0] == pytest.approx(feature, abs=0.005)
+    assert found.causes["reweighted"][0] == pytest.approx(reweighted, abs=0.005)
+    assert (found.causes["gained" if added else "lost"] != 0).all()
+    assert (found.causes["lost" if added else "gained"] == 0).all()
+    np.testing.assert_allclose(sum(found.causes.values()), found.delta_logits, atol=1e-12)
+    # The path from node 0 has a share of both; the larger names it.
+    kinds = {tuple(path): KINDS[kind] for path, kind in zip(found.paths.tolist(), found.kinds, strict=True)}
+    assert kinds == {(0, 1): "feature", (1, 1): "reweighted", (2, 1): "gained" if added else "lost"}
+
+
+def test_attention_that_follows_new_features_leaves_them_their_share():
+    """Only features change, so that GAT's attention changes too: both are causes, and no path is gained or lost."""
+    torch.manual_seed(0)
+    before, _ = random_pair(20, 80)
+    after = before.clone()
+    after.x = before.x.clone()
+    after.x[:5] += torch.randn(5, 5, dtype=torch.float64)
+    explainer = axiompath.Explainer(GAT(5, 8, 2, 3, heads=2).double().eval(), before, after)
+    for target in explainer.changes().node[:5]:
+        found = explainer.attribute(target)
+        assert np.abs(found.causes["feature"]).max() > 0.1 * np.abs(found.delta_logits).max()
+        assert (found.causes["reweighted"] != 0).any()
+        assert not found.causes["gained"].any()
+        assert not found.causes["lost"].any()
+        assert set(found.kinds.tolist()) <= {KINDS.index("reweighted"), KINDS.index("feature")}
+
+
+def test_an_edge_of_weight_0_is_an_edge():
+    x = torch.rand(2, 3, dtype=torch.float64)
+    edge = torch.tensor([[1], [0]])
+    weights = [Data(x=x, edge_index=edge, edge_weight=torch.tensor([w], dtype=torch.float64)) for w in (0.0, 2.0)]
+    nothing = Data(x=x, edge_index=edge[:, :0], edge_weight=torch.zeros(0, dtype=torch.float64))
+
+    class Weighted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(3, 2, normalize=False, bias=False).double()
+
+        def forward(self, x, edge_index, edge_weight):
+            return self.conv(x, edge_index, edge_weight)
+
+    for before, kind in ((weights[0], "reweighted"), (nothing, "gained")):
+        found = axiompath.Explainer(Weighted(), before, weights[1]).attribute(0)
+        assert [KINDS[k] for k in found.kinds] == [kind]
+        np.testing.assert_allclose(found.causes[kind], found.delta_logits, atol=1e-12)
+
+
+class Concatenated(nn.Module):
+    """Hidden features beside those they were made of, and no root term: what is skipped was never aggregated."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (GCNConv(w, 6, add_self_loops=False) for w in (5, 6))
+        self.out = nn.Linear(12, 3)
+
+    def forward(self, x, edge_index):
+        first = torch.relu(self.first(x, edge_index))
+        second = torch.relu(self.second(first, edge_index))
+        return self.out(torch.cat([first, second], dim=1))
+
+
+class Propagated(nn.Module):
+    """A prediction for each node, then propagated."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.linear, self.spread = nn.Linear(5, 3), APPNP(depth, 0.2, add_self_loops=False)
+
+    def forward(self, x, edge_index):
+        return self.spread(self.linear(x), edge_index)
+
+
+class Tagged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = TAGConv(5, 3, K=3)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index)
+
+
+@pytest.mark.parametrize(
+    ("model", "stays_at_the_root"),
+    [(Tagged(), True), (Propagated(3), False), (Concatenated(), True)],
+    ids=["TAGConv", "APPNP", "concatenation"],
+)
+def test_paths_whose_channels_do_not_connect_are_none(model, stays_at_the_root):
+    """Staying at a node is a step by the identity, on columns that are passed by and never aggregated again.
+
+    TAGConv and concatenations stay at the root's end of a path, once its hops are done; APPNP at the leaf's end, until
+    its start joins in. A stay in the midst of hops, or at the other end, leads nowhere.
+    """
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    rng = np.random.default_rng(1)
+    u, v = rng.integers(0, 12, size=(2, 50))
+    edges = torch.from_numpy(np.stack([u, v])[:, u != v])
+    x = torch.from_numpy(rng.normal(size=(12, 5)))
+    before = Data(x=x, edge_index=edges[:, 4:])
+    after = Data(x=x, edge_index=torch.cat([edges[:, :-4], torch.tensor([[0, 3], [0, 3]])], dim=1))
+    explainer = axiompath.Explainer(model.double().eval(), before, after)
+    change = explainer.change
+    reference = LiteralAttribution(change.network, change.before, change.after)
+    graphs = [{tuple(edge) for edge in data.edge_index.T.tolist()} for data in (before, after)]
+    kinds = set()
+    for target in range(12):
+        found = explainer.attribute(target)
+        assert {tuple(path) for path in found.paths.tolist()} == set(reference(target))
+        assert len(found.paths) == explainer.num_paths[target]
+        assert found.residual < 1e-12
+        for path, kind in zip(found.paths.tolist(), found.kinds, strict=True):
+            steps = [step for step in itertools.pairwise(path) if step[0] >= 0]
+            stays = [a == b and (a, b) not in graphs[0] | graphs[1] for a, b in steps]
+            if path[0] >= 0:
+                assert stays == sorted(stays, reverse=not stays_at_the_root)
+            if not any(a == b for a, b in steps):
+                in_before, in_after = (set(steps) <= graph for graph in graphs)
+                assert KINDS[kind] == ("gained" if not in_before else "lost" if not in_after else "reweighted")
+            kinds.add(KINDS[kind])
+    assert kinds == {"gained", "lost", "reweighted"}
+
+
+def test_a_gained_self_loop_is_gained_where_no_root_term_stays():
+    """A node's own value reaches it by its loop alone: the identity beside it passes other columns."""
+    x = torch.rand(3, 5, dtype=torch.float64) + 0.1
+    edges = torch.tensor([[1, 2], [0, 1]])
+    before = Data(x=x, edge_index=edges)
+    after = Data(x=x, edge_index=torch.cat([edges, torch.tensor([[0], [0]])], dim=1))
+
+    class Skipping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = (GCNConv(a, b, normalize=False, bias=False) for a, b in ((5, 4), (4, 3)))
+            self.skip = nn.Linear(5, 2, bias=False)
+
+        def forward(self, x, edge_index):
+            # Beside what is aggregated twice lies what never is.
+            return torch.cat([self.second(self.first(x, edge_index), edge_index), self.skip(x)], dim=1)
+
+    torch.manual_seed(0)
+    found = axiompath.Explainer(Skipping().double(), before, after).attribute(0)
+    kinds = {tuple(path): KINDS[kind] for path, kind in zip(found.paths.tolist(), found.kinds, strict=True)}
+    # Both snapshots have (0, 0, 0), along the skip; what it gained over the loop is gained all the same.
+    assert kinds == {(1, 0, 0): "gained", (0, 0, 0): "reweighted"}
+    np.testing.assert_allclose(found.causes["gained"], found.delta_logits, atol=1e-12)
+    assert not found.causes["reweighted"].any()
 
 
 def random_pair(num_nodes=60, num_edges=300, seed=0):
