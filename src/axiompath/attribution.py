@@ -9,7 +9,7 @@ M [num_classes, width] for each of its states, starting from the identity:
                         in after   =  gained * P[delta] + a_after  * P[after]
                         in before  = -lost   * P[delta] + a_before * P[before]
 
-`after` is two states, and so is `before`: whether delta was left over an entry that the other snapshot does not have, or
+`after` is two states, and so is `before`: whether delta was left over an entry that the other snapshot has not, or
 over one that both have (see `states`). So every term of the sum has one cause, and terms add up by cause. A path that
 only one snapshot has is *gained* or *lost*; the kind of any other is the larger of its causes *reweighted* and
 *feature*, by the sum over classes of |share|.
