@@ -255,7 +255,7 @@ def explained_alike(whole, part, budget=3):
     """Explainers on whole graphs and on stored ones: the same table, attributions, explanations and replays."""
     ids = whole.change.before.node_ids  # of the numbers that stored graphs share
     theirs, mine = whole.moved().set_index("target"), part.moved()
-    mine = mine.assign(target=ids[mine.target], name=theirs.name.to_numpy()).set_index("target").loc[theirs.index]
+    mine = mine.assign(target=ids[mine.target]).set_index("target").loc[theirs.index]
     assert (mine.num_paths == theirs.num_paths).all()
     np.testing.assert_allclose(mine.kl, theirs.kl, rtol=1e-9, atol=1e-12)
     number = {int(node): i for i, node in enumerate(ids)}

@@ -83,6 +83,9 @@ def test_sums_on_the_page_are_those_of_the_explanation(page, explainer):
         assert number(page, "#number-residual") == pytest.approx(e.kl_residual, abs=1e-7)
         assert number(page, "#number-bound") == pytest.approx(e.kl_bound, abs=1e-7)
         assert page.locator("#paths tbody tr").count() == len(e.paths)
+        assert e.replayed in page.inner_text("#sentence")
+        assert page.locator("#sentence.warned").count() == int(e.disagrees)
+    assert {e.disagrees for e in frontier} == {True, False}
 
 
 def test_the_slider_changes_picture_and_numbers(page):
@@ -228,6 +231,11 @@ def test_a_page_holds_every_number_and_no_nan(explainer):
     page = describe_target([explainer.explain(unmoved.pop(), 3)])
     assert page["num_paths"] == 0
     assert page["choices"][0]["fidelity_minus"] is None
+    assert (page["choices"][0]["replayed"], page["choices"][0]["disagrees"]) == ("", False)
+    e = explainer.explain(8, 5)
+    choice = describe_target([e])["choices"][0]
+    assert (choice["replayed"], choice["disagrees"]) == (e.replayed, e.disagrees)
+    assert e.disagrees
     json.dumps(page, allow_nan=False)
     with pytest.raises(ValueError, match="Expected at least one Explanation"):
         describe_target([])
@@ -236,14 +244,13 @@ def test_a_page_holds_every_number_and_no_nan(explainer):
 def test_movers_rank_edges_by_the_probability_that_comes_back(explainer):
     from scipy.special import softmax
 
-    from axiompath.difference import find_difference
-
-    difference = find_difference(explainer.change.before, explainer.change.after)
     found = explainer.attribute(8)
     logits = explainer.explain(8, 1).logits_after
-    movers = find_movers(difference, [(found, logits)])
+    movers = find_movers(explainer.changes(open_nodes=True), [(found, logits)])
+    assert len(movers.edges) == 5  # each friendship once
+    assert not movers.directed.any()
     for edge, moved in zip(movers.edges.tolist(), movers.moved, strict=True):
-        over = [any(list(step) == edge for step in pairwise(p)) for p in found.paths.tolist()]
+        over = [any(sorted(step) == edge for step in pairwise(p)) for p in found.paths.tolist()]
         share = found.contributions[np.array(over)].sum(axis=0)
         assert moved == pytest.approx(0.5 * np.abs(softmax(logits) - softmax(logits - share)).sum())
     assert np.all(np.diff(movers.moved) <= 0)
