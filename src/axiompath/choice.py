@@ -182,17 +182,20 @@ def _judge(
     row = int(found.targets[i])
     before, after = change.before_pass.logits[row], change.after_pass.logits[row]
     place = find_rows(found.paths[found.indptr[i] : found.indptr[i + 1]], paths)
-    altered = place >= 0
-    shares = np.where(altered[:, None], contributions[found.indptr[i] + place], 0.0)
+    altered = place >= 0  # none where nothing that reaches the target changed
+    rows = found.indptr[i] + place[altered]
+    shares = np.zeros((len(paths), contributions.shape[1]))
+    shares[altered] = contributions[rows]
+    kinds = np.full(len(paths), "unchanged", dtype=object)
+    kinds[altered] = [KINDS[kind] for kind in found.kinds[rows]]
     total = shares.sum(axis=0)
     ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
-    kinds = found.kinds[found.indptr[i] + place]
     return Choice(
         question,
         paths=paths,
         contributions=shares,
         weights=np.ones(len(paths)),
-        kinds=tuple(KINDS[kind] if known else "unchanged" for kind, known in zip(kinds, altered, strict=True)),
+        kinds=tuple(kinds),
         kl_residual=float(kl_divergence(*ends)),
         kl_bound=0.0,
         status="ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change.",

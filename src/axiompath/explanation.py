@@ -47,7 +47,7 @@ class Explanation:
     weights: FloatArray  # [n]: of the relaxation, or 1
     kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
     causes: dict[str, FloatArray]  # kind -> [num_classes], over all altered paths
-    kl_residual: float  # what the chosen paths leave: KL(P_after || P_n), or the mirror image for necessity
+    kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less
     gap: float  # kl_residual - kl_bound
     fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl
@@ -60,10 +60,17 @@ class Explanation:
 
     @property
     def explained(self) -> float:
-        """Share of the change of the distribution that the chosen paths account for: 1 - kl_residual / its whole."""
+        """Share of the change of the distribution that the chosen paths account for; 0 where none is chosen.
+
+        Sufficiency: 1 - KL(P_after || P(before with them)) / KL(P_after || P_before). Necessity, the mirror image:
+        1 - KL(P_before || P(after without them)) / KL(P_before || P_after). Below 0 where the paths leave more than
+        choosing none would; where nothing changed, 1 if they leave it so and nan if not.
+        """
         ends = (self.logits_after, self.logits_before)
         whole = float(kl_divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
-        return 1.0 - self.kl_residual / whole if whole > 0 else 1.0
+        if whole > 0:
+            return 1.0 - self.kl_residual / whole
+        return 1.0 if self.kl_residual == 0 else float("nan")
 
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number; `bias` for -1."""

@@ -367,6 +367,8 @@ def edge_gradients(indptr, indices, after, nodes, gradient, message, total):
 def best_continuations(indptr, indices, marks, entry_scores, here, where, below, found, child, rank):
     """The largest entry score + score below of every node, largest first; earlier entries first among equals."""
     size = found.shape[1]
+    if size == 0:
+        return
     for i in range(len(here)):
         for e in range(indptr[here[i]], indptr[here[i] + 1]):
             if not marks[e] & AFTER:
