@@ -23,7 +23,7 @@ from axiompath.files import convert_graph, save_graph
 from axiompath.selection import METHODS, select, select_budgets, select_many
 
 SELECTION = (
-    "objective", "ranking", "interior", "basic", "convex", "enumeration", "exact", "linear", "topk", "deeplift", "batch",
+    "objective", "ranking", "interior", "basic", "convex", "enumeration", "exact", "batch", "linear", "topk", "deeplift"
 )  # fmt: skip
 MODULES = ("kernels", "rows", "sweeps", *(f"selection.{name}" for name in SELECTION))
 # Loops that only streams of edges larger than memory need, tested there.

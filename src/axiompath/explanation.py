@@ -102,6 +102,8 @@ class Explanation:
             return f"{self.headline}; nothing that reaches it changed."
         if len(self.paths) == 0:
             return f"{self.headline}; none of its {self.num_paths:,} altered paths was chosen."
+        if not np.isfinite(self.explained):
+            return f"{self.headline}; its distribution did not change, and the chosen paths alone would change it."
         return (
             f"{self.headline}. {len(self.paths):,} of {self.num_paths:,} altered paths explain "
             f"{100 * self.explained:.0f} % of the change."

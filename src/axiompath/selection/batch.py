@@ -148,7 +148,7 @@ def solver_range(
             if not value >= residual:
                 members, residual = found, value
         copy_into(chosen[chosen_starts[i] :], members)
-        outcome = _outcome(goal, certificate, residual, resolution_of(before[i], after[i]))
+        outcome = _outcome(goal, certificate, residual, resolution_of(goal, before[i], after[i]))
         if search and outcome not in (UNKNOWN, UNRESOLVED):
             outcome = PROVED if proved else SEARCHED
         numbers[i, 0] = residual
@@ -207,5 +207,5 @@ def ranking_range(
         numbers[i, 1] = min(bound, residual) if bound > 0.0 else 0.0
         numbers[i, 2] = 0.0
         numbers[i, 3] = RANKED if np.isfinite(residual) else UNKNOWN
-        if 0.0 < goal.whole <= resolution_of(before[i], after[i]):
+        if 0.0 < goal.whole <= resolution_of(goal, before[i], after[i]):
             numbers[i, 3] = UNRESOLVED

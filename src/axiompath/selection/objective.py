@@ -240,13 +240,20 @@ def price_rows(rows: Floats, r: Floats, prices: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def resolution_of(before: Floats, after: Floats) -> float:
+def resolution_of(goal: Goal, before: Floats, after: Floats) -> float:
     """The divergence that rounding the logits themselves may make: below it a change means nothing.
 
-    Two logit vectors that differ by at most d in every class are within d^2 / 2 nats of each other, and within 2 d.
+    If every logit moves by at most d, the distribution moves by at most d^2 / 2 nats, and by at most 2 d. Where one
+    class has nearly all of the probability it moves by less: D(v) <= G(v - k) for any constant k, also the move of
+    that class, and then only the others count.
     """
     largest = 0.0
     for j in range(before.size):
         largest = max(largest, max(abs(before[j]), abs(after[j])))
     d = 4.0 * EPSILON * largest
-    return min(0.5 * d * d, 2.0 * d)
+    top = np.argmax(goal.q)
+    others = 0.0
+    for j in range(before.size):
+        if j != top:
+            others += goal.q[j]
+    return min(min(0.5 * d * d, 2.0 * d), others * 2.0 * d * d * np.exp(min(2.0 * d, 700.0)))
