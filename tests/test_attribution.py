@@ -258,8 +258,7 @@ def test_contributions_are_complete_whatever_the_scale_of_the_activation(name, s
     width = 1.0 if name == "elu" else scale
     before.x, after.x = width * before.x, width * (after.x + step * torch.randn(30, 5, dtype=torch.float64))
     explainer = axiompath.Explainer(Model().double(), before, after)
+    passes = explainer.change.before_pass, explainer.change.after_pass
+    size = max(np.abs(z).max() for run in passes for z in run.z)
     for found in explainer.attribute_many(explainer.change.before.node_ids[:10]):
-        size = max(
-            np.abs(z).max() for run in (explainer.change.before_pass, explainer.change.after_pass) for z in run.z
-        )
         assert found.residual <= 1e-13 * max(size, np.abs(found.logits_after).max())
