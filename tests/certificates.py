@@ -6,7 +6,10 @@ Everything is plain numpy, written for reading, and shares no code with the pack
 
 from itertools import combinations
 
+import mpmath
 import numpy as np
+
+PRECISE_DIGITS = 100  # logits of 1e19, changes of 1e-17 and their squares, with room
 
 
 def softmax(z):
@@ -86,3 +89,27 @@ def brute_force(C, z0, z1, n, objective="sufficiency", at_most=False):
         q = softmax(target)
         best = min(best, float((q @ log_softmax(target) - logs @ q).min()))
     return best
+
+
+def precise_kl(z_target, z_other):
+    """KL(softmax(z_target) || softmax(z_other)) of logits given as floats or mpmath numbers, to a hundred digits."""
+    with mpmath.workdps(PRECISE_DIGITS):
+        t, o = [mpmath.mpf(z) for z in z_target], [mpmath.mpf(z) for z in z_other]
+        log_t, log_o = (mpmath.log(mpmath.fsum(mpmath.exp(z - max(u)) for z in u)) + max(u) for u in (t, o))
+        return mpmath.fsum(mpmath.exp(a - log_t) * ((a - log_t) - (b - log_o)) for a, b in zip(t, o, strict=True))
+
+
+def precise_value(C, z0, z1, members, objective="sufficiency"):
+    """The divergence that these paths leave, the numbers taken as they are and nothing rounded."""
+    rows, start, target = problem(C, z0, z1, objective)
+    with mpmath.workdps(PRECISE_DIGITS):
+        reached = [
+            mpmath.mpf(s) + mpmath.fsum(mpmath.mpf(float(rows[i, j])) for i in members) for j, s in enumerate(start)
+        ]
+        return precise_kl(target, reached)
+
+
+def precise_best(C, z0, z1, n, objective="sufficiency", at_most=False):
+    """The least of `precise_value` over all choices of n paths (or at most n)."""
+    sizes = range(0 if at_most else min(n, len(C)), min(n, len(C)) + 1)
+    return min(precise_value(C, z0, z1, s, objective) for size in sizes for s in combinations(range(len(C)), size))

@@ -57,3 +57,48 @@ def test_the_rate_where_both_ends_meet_is_the_derivative(name):
     theirs(z).sum().backward()
     points = z.detach().numpy()
     np.testing.assert_allclose(ours.rate(points, points), z.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+SCALES = [10.0**k for k in range(-8, 9)]
+SCALED = {
+    **{f"celu {scale:g}": activations.celu(scale) for scale in SCALES},
+    **{f"elu {scale:g}": activations.elu(scale) for scale in SCALES},
+    **{f"softplus {scale:g}": activations.softplus(scale) for scale in SCALES},
+    **{f"softplus {scale:g} with a low threshold": activations.softplus(scale, 2.0) for scale in SCALES},
+    **{name: ours for name, (ours, _) in SAME.items()},
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", SCALED)
+def test_rates_are_complete_at_every_scale(name):
+    """From denormal numbers to 1e300, and steps from one ulp to everything: rate * step is the change of the value."""
+    ours = SCALED[name]
+    rng = np.random.default_rng(0)
+    for size in (1e-310, 1e-300, 1e-100, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 3.0, 20.0, 1e3, 1e6, 1e100, 1e290):
+        for step in (1e-16, 1e-12, 1e-8, 1e-5, 1e-3, 1e-2, 0.1, 1.0, 1e4):
+            before = size * ours.width * rng.normal(size=200)
+            after = before + size * ours.width * step * rng.normal(size=200)
+            inside = (np.abs(before) < 1e300) & (np.abs(after) < 1e300)
+            before, after = before[inside], after[inside]
+            rate = ours.rate(before, after)
+            assert np.isfinite(rate).all()
+            value_before, value_after = ours.value(before), ours.value(after)
+            # What rounding the input, or the value, by one unit would change.
+            inputs = np.maximum(np.abs(ours.derivative(before) * before), np.abs(ours.derivative(after) * after))
+            unit = 2.0**-52 * (np.maximum(np.abs(value_before), np.abs(value_after)) + inputs)
+            # Far below 0 the normal distribution function itself has fewer digits.
+            unit = np.maximum(unit, 2.0**-52 * 1e-10 * np.abs(after - before)) if "gelu" in name else unit
+            miss = np.abs(rate * (after - before) - (value_after - value_before))
+            assert (miss <= 16 * unit + 1e-318).all(), (size, step, (miss / unit).max())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scaled_activations_are_torchs_own(scale):
+    z = np.concatenate([np.linspace(-30, 30, 301), np.logspace(-12, 0, 50)]) * scale
+    for ours, theirs in (
+        (activations.celu(scale), lambda t: F.celu(t, scale)),
+        (activations.softplus(1 / scale), lambda t: F.softplus(t, 1 / scale)),
+    ):
+        expected = theirs(torch.from_numpy(z)).numpy()
+        np.testing.assert_allclose(ours.value(z) + ours.constant, expected, rtol=1e-12, atol=1e-15 * scale)

@@ -454,3 +454,30 @@ def test_to_frame_has_a_row_a_path():
     frame = found.to_frame()
     assert len(frame) == len(found.paths)
     np.testing.assert_allclose(frame[["class_0", "class_1", "class_2"]].to_numpy().sum(0), found.delta_logits)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-5, 1e-3, 1e-2, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("name", ["celu", "softplus", "elu"])
+@pytest.mark.parametrize("step", [1e-9, 1e-4, 1.0])
+def test_contributions_are_complete_whatever_the_scale_of_the_activation(name, scale, step):
+    """With alpha = 1e-3 or beta = 1e3, all of the bend lies within what used to count as a short step."""
+    activation = {"celu": nn.CELU(scale), "softplus": nn.Softplus(1 / scale), "elu": nn.ELU(scale)}[name]
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = GCNConv(5, 6), GCNConv(6, 3)
+
+        def forward(self, x, edge_index):
+            return self.second(activation(self.first(x, edge_index)), edge_index)
+
+    torch.manual_seed(0)
+    before, after = random_pair(30, 90)
+    # Inputs as wide as the bend, and features that move by a share of it.
+    width = 1.0 if name == "elu" else scale
+    before.x, after.x = width * before.x, width * (after.x + step * torch.randn(30, 5, dtype=torch.float64))
+    explainer = axiompath.Explainer(Model().double(), before, after)
+    passes = explainer.change.before_pass, explainer.change.after_pass
+    size = max(np.abs(z).max() for run in passes for z in run.z)
+    for found in explainer.attribute_many(explainer.change.before.node_ids[:10]):
+        assert found.residual <= 1e-13 * max(size, np.abs(found.logits_after).max())

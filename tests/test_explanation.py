@@ -280,3 +280,38 @@ def test_area_under_curve_is_a_mean_height():
         metrics.area_under_curve([2, 1], [0.1, 0.2])
     change = metrics.probability_change(np.array([0.0, 0.0]), np.array([np.log(3.0), 0.0]), 0)
     assert float(change) == pytest.approx(-0.25)
+
+
+@pytest.mark.parametrize("objective", ["sufficiency", "necessity"])
+def test_explained_is_a_share_of_the_divergence_in_the_same_direction(explainer, objective):
+    """0 for nothing, 1 for everything; for necessity the mirror image, whose whole is not `kl`."""
+    target = target_of(explainer)
+    nothing = explainer.explain(target, 0, "exact", objective)
+    some = explainer.explain(target, 5, "exact", objective)
+    everything = explainer.explain(target, 10**6, "exact", objective)
+    p0, p1 = nothing.prob_before, nothing.prob_after
+    total = some.contributions.sum(axis=0)
+    whole, left = kl(p1, p0), kl(p1, softmax(some.logits_before + total))
+    if objective == "necessity":
+        whole, left = kl(p0, p1), kl(p0, softmax(some.logits_after - total))
+        assert abs(whole - nothing.kl) > 1e-3 * whole
+    assert nothing.explained == pytest.approx(0, abs=1e-12)
+    assert some.explained == pytest.approx(1 - left / whole, abs=1e-9)
+    assert everything.explained == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-8])
+def test_tiny_changes_are_explained_as_honestly_as_large_ones(size):
+    """Changes of 1e-7 to 1e-18 nats: nothing chosen explains nothing, everything explains everything."""
+    torch.manual_seed(0)
+    before, _ = random_pair(20, 60)
+    after = before.clone()
+    after.x = after.x + size * torch.randn(20, 5, dtype=torch.float64)
+    found = axiompath.Explainer(GCN(5, 8, 2, 3).double(), before, after)
+    target = int(found.change.before.node_ids[np.argmax(found.num_paths)])
+    for objective in ("sufficiency", "necessity"):
+        assert found.explain(target, 0, "exact", objective).explained == pytest.approx(0, abs=1e-6)
+        assert found.explain(target, 10**6, "exact", objective).explained == pytest.approx(1, abs=1e-6)
+        few = found.explain(target, 5, "exact", objective)
+        assert few.kl_bound <= few.kl_residual
+        assert few.explained <= 1

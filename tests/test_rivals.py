@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch_geometric.data import Data
 
 import axiompath
 from axiompath.rivals import best_by_gradient, best_by_relevance, gnnlrp
@@ -93,3 +94,39 @@ def test_edge_gradients_equal_autograd(depth):
         np.testing.assert_allclose(scores, np.abs(by_edge.reshape(-1)[keys]), atol=1e-12)
         rest = np.delete(by_edge.reshape(-1), keys)
         np.testing.assert_allclose(rest, 0, atol=1e-12)
+
+
+METHODS = ("convex", "exact", "linear", "topk", "deeplift", "gnnlrp", "grad")
+
+
+def two_islands(lonely):
+    """An edge comes on one island; on the other nothing changes, or (if lonely) its node has no edge at all."""
+    edges = [[0, 1], [1, 2], [2, 0]] + ([] if lonely else [[3, 4], [4, 3]])
+    x = torch.eye(5, dtype=torch.float64)
+    before = Data(x=x, edge_index=torch.tensor(edges).T)
+    after = Data(x=x, edge_index=torch.tensor([*edges, [0, 2]]).T)
+    return before, after
+
+
+@pytest.mark.parametrize("lonely", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_node_that_nothing_reached_has_an_empty_explanation(method, lonely):
+    torch.manual_seed(0)
+    explainer = axiompath.Explainer(SumGNN(5, 4, 3).double(), *two_islands(lonely))
+    for found in (explainer.explain(3, budget=4, method=method), explainer.frontier(3, [0, 4], method=method)[1]):
+        assert found.num_paths == 0
+        assert set(found.kinds) <= {"unchanged"}
+        assert lonely == (len(found.paths) == 0) or method not in ("gnnlrp", "grad")
+        assert np.abs(found.contributions).sum() == 0
+        assert found.kl_residual == 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_budget_is_no_paths(method):
+    torch.manual_seed(0)
+    explainer = axiompath.Explainer(SumGNN(5, 4, 3).double(), *random_pair(20, 60))
+    target = int(explainer.change.before.node_ids[np.argmax(explainer.num_paths)])
+    for found in (explainer.explain(target, budget=0, method=method), *explainer.frontier(target, [0], method=method)):
+        assert found.paths.shape == (0, 3)
+        assert found.explained == pytest.approx(0.0, abs=1e-12)
+        assert found.kl_residual == pytest.approx(found.kl, rel=1e-12)

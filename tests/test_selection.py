@@ -412,3 +412,43 @@ def test_necessity_is_sufficiency_backwards(seed, m, c):
         forth, back = select(C, z0, z1, n, method, "necessity"), select(-C, z1, z0, n, method)
         assert forth.chosen.tolist() == back.chosen.tolist()
         assert forth.kl_residual == back.kl_residual
+
+
+@settings(deadline=None, max_examples=60)
+@given(seeds, st.integers(0, 40), st.integers(1, 6), st.sampled_from(["convex", "exact"]), st.booleans(), st.booleans())
+def test_at_most_n_is_never_worse_than_exactly_n_nor_than_at_most_fewer(seed, m, c, method, tiny, necessity):
+    rng = np.random.default_rng(seed)
+    C, z0, z1 = make_problem(rng, m, c, float(rng.choice([0.3, 3.0, 30.0])))
+    if tiny:
+        C, z1 = 1e-7 * C, z0 + 1e-7 * C.sum(0)
+    objective = "necessity" if necessity else "sufficiency"
+    fewer = np.inf
+    for n in sorted({0, 1, 2, *rng.integers(0, m + 1, size=3).tolist(), m, m + 2}):
+        exactly = select(C, z0, z1, n, method, objective)
+        answer = select(C, z0, z1, n, method, objective, at_most=True)
+        assert len(answer.chosen) <= n
+        assert answer.kl_residual <= exactly.kl_residual
+        assert answer.kl_residual <= fewer
+        assert answer.kl_bound <= answer.kl_residual
+        fewer = answer.kl_residual
+
+
+@pytest.mark.parametrize("method", ["convex", "exact"])
+def test_at_most_all_is_as_good_as_all(method):
+    C, z0, z1 = make_problem(np.random.default_rng(4), 40, 4)
+    everything = select(C, z0, z1, 40, method)
+    assert everything.kl_residual < 1e-25
+    assert select(C, z0, z1, 40, method, at_most=True).kl_residual <= everything.kl_residual
+
+
+def test_at_most_is_the_best_of_exactly_as_many_and_the_fewest_among_equals():
+    rng = np.random.default_rng(6)
+    for method in ("convex", "exact"):
+        for _ in range(10):
+            C, z0, z1 = make_problem(rng, 25, 4)
+            C = np.concatenate([C, np.zeros((3, 4))])  # paths that do nothing are not taken
+            answer = select(C, z0, z1, 12, method, at_most=True)
+            each = [select(C, z0, z1, n, method) for n in range(13)]
+            values = [one.kl_residual for one in each]
+            assert answer.kl_residual == min(values)
+            assert len(answer.chosen) == int(np.argmin(values))

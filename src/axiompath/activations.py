@@ -21,9 +21,11 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-# Below this |a - b| the quotient loses digits to cancellation, and three-point Gauss-Legendre quadrature of phi'
-# is exact to rounding: its error is of the order |a - b|^6 * phi^(7) / 2e6.
+# Below this |a - b|, in units of the width over which phi bends, the quotient loses digits to cancellation, and
+# three-point Gauss-Legendre quadrature of phi' is exact to rounding: its error is of the order
+# |a - b|^6 * phi^(7) / 2e6.
 SHORT = 1e-2
+TINY = 1e-8  # below this two terms of a series are exact to rounding
 GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(3)
 
 
@@ -37,6 +39,8 @@ class Activation:
     piecewise_linear: bool = False  # two lines that meet at 0
     kinked: bool = False  # not smooth somewhere other than at 0
     constant: float = 0.0
+    width: float = 1.0  # over which phi bends: alpha of CELU, 1 / beta of Softplus
+    seam: float = np.inf  # beyond which phi is another formula, with a step in between; smooth on either side
 
     def rate(self, before: FloatArray, after: FloatArray) -> FloatArray:
         """Slope of the secant between two arrays of inputs, element by element; the derivative where they meet."""
@@ -51,7 +55,8 @@ class Activation:
             # Quadrature would be wrong across a kink; the quotient's error, times the gap, is still of rounding size.
             return np.where(apart, quotient, self.derivative(after))
         # Across 0 the two values have opposite signs and nothing cancels, so only short steps on one side need care.
-        short = (np.abs(gap) < SHORT) & (same_side | ~apart)
+        short = (np.abs(gap) < SHORT * self.width) & (same_side | ~apart)
+        short &= (before > self.seam) == (after > self.seam)
         if not short.any():
             return quotient
         middle, half = (after + before) / 2, gap / 2
@@ -100,18 +105,23 @@ def gelu(approximate: str = "none") -> Activation:
     if approximate == "tanh":
         scale, cubic = np.sqrt(2 / np.pi), 0.044715
 
-        def curve(z: FloatArray) -> FloatArray:
-            return np.asarray(np.tanh(scale * (z + cubic * z**3)))
+        # (1 + tanh(u)) / 2 is the sigmoid of 2 u, without a difference. Beyond 40 it is 0 or 1 to rounding, and a cube
+        # may leave the range of floats.
+        def argument(z: FloatArray) -> FloatArray:
+            near = np.clip(z, -40.0, 40.0)
+            return np.asarray(2 * scale * (near + cubic * near**3))
 
-        return Activation(
-            "gelu",
-            value=lambda z: 0.5 * z * (1 + curve(z)),
-            derivative=lambda z: 0.5 * (1 + curve(z)) + 0.5 * z * (1 - curve(z) ** 2) * scale * (1 + 3 * cubic * z**2),
-        )
+        def slope(z: FloatArray) -> FloatArray:
+            near, u = np.clip(z, -40.0, 40.0), argument(z)
+            bend = 2 * scale * near * (1 + 3 * cubic * near**2)
+            return np.asarray(special.expit(u) * (1 + bend * special.expit(-u)))
+
+        return Activation("gelu", value=lambda z: z * special.expit(argument(z)), derivative=slope)
     return Activation(
         "gelu",
         value=lambda z: z * special.ndtr(z),
-        derivative=lambda z: special.ndtr(z) + z * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi),
+        # Beyond 40 the density is 0 to rounding, and a square may leave the range of floats.
+        derivative=lambda z: special.ndtr(z) + z * np.exp(-(np.clip(z, -40.0, 40.0) ** 2) / 2) / np.sqrt(2 * np.pi),
     )
 
 
@@ -139,14 +149,39 @@ def sigmoid() -> Activation:
     )
 
 
+def _soft(z: FloatArray) -> FloatArray:
+    """log(1 + exp(z)) - log(2), without a difference near 0."""
+    return np.asarray(
+        np.where(
+            np.abs(z) < 1.0,
+            np.log1p(0.5 * np.expm1(np.clip(z, -1.0, 1.0))),
+            np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z))) - np.log(2.0),
+        )
+    )
+
+
 def softplus(beta: float = 1.0, threshold: float = 20.0) -> Activation:
     """log(1 + exp(beta z)) / beta, and z itself beyond the threshold, as torch has it; log(2) / beta at 0."""
     constant = np.log(2.0) / beta
+
+    def scaled(z: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):  # an infinity is as good: only its sign counts
+            return np.asarray(beta * z)
+
+    def value(z: FloatArray) -> FloatArray:
+        # Next to 0 by its series, since beta * z may be smaller than floats are.
+        y = scaled(z)
+        near = 0.5 * z * (1 + 0.25 * np.clip(y, -TINY, TINY))
+        curve = np.where(np.abs(y) < TINY, near, _soft(y) / beta)
+        return np.asarray(np.where(y > threshold, z - constant, curve))
+
     return Activation(
         "softplus",
-        value=lambda z: np.where(beta * z > threshold, z, np.logaddexp(0.0, beta * z) / beta) - constant,
-        derivative=lambda z: np.where(beta * z > threshold, 1.0, special.expit(beta * z)),
+        value=value,
+        derivative=lambda z: np.where(scaled(z) > threshold, 1.0, special.expit(scaled(z))),
         constant=constant,
+        width=1.0 / abs(beta),
+        seam=threshold / beta,
     )
 
 
@@ -154,7 +189,7 @@ def log_sigmoid() -> Activation:
     """log of the sigmoid, which is -log(2) at 0."""
     return Activation(
         "log_sigmoid",
-        value=lambda z: np.log(2.0) - np.logaddexp(0.0, -z),
+        value=lambda z: -_soft(-z),
         derivative=lambda z: special.expit(-z),
         constant=-np.log(2.0),
     )
@@ -184,10 +219,22 @@ def selu() -> Activation:
 
 def celu(alpha: float = 1.0) -> Activation:
     """Z above 0, alpha * (exp(z / alpha) - 1) below."""
+
+    def scaled(z: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):  # minus infinity is as good: its exponential is 0
+            return np.asarray(np.minimum(z, 0.0) / alpha)
+
+    def value(z: FloatArray) -> FloatArray:
+        # Next to 0 by its series, since z / alpha may be smaller than floats are.
+        y = scaled(z)
+        curve = np.where(np.abs(y) < TINY, z * (1 + 0.5 * np.clip(y, -TINY, TINY)), alpha * np.expm1(y))
+        return np.asarray(np.where(z > 0, z, curve))
+
     return Activation(
         "celu",
-        value=lambda z: np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0) / alpha)),
-        derivative=lambda z: np.where(z > 0, 1.0, np.exp(np.minimum(z, 0.0) / alpha)),
+        value=value,
+        derivative=lambda z: np.where(z > 0, 1.0, np.exp(scaled(z))),
+        width=abs(alpha),
     )
 
 
@@ -203,4 +250,4 @@ def mish() -> Activation:
 
 def softsign() -> Activation:
     """Z / (1 + |z|)."""
-    return Activation("softsign", value=lambda z: z / (1 + np.abs(z)), derivative=lambda z: 1 / (1 + np.abs(z)) ** 2)
+    return Activation("softsign", value=lambda z: z / (1 + np.abs(z)), derivative=lambda z: (1 / (1 + np.abs(z))) ** 2)

@@ -56,7 +56,7 @@ class Explanation:
     weights: FloatArray  # [n]: of the relaxation, or 1
     kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
     causes: dict[str, FloatArray]  # kind -> [num_classes], over all altered paths
-    kl_residual: float  # what the chosen paths leave: KL(P_after || P_n), or the mirror image for necessity
+    kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less
     gap: float  # kl_residual - kl_bound
     fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl
@@ -72,10 +72,17 @@ class Explanation:
 
     @property
     def explained(self) -> float:
-        """Share of the change of the distribution that the chosen paths account for: 1 - kl_residual / its whole."""
+        """Share of the change of the distribution that the chosen paths account for; 0 where none is chosen.
+
+        Sufficiency: 1 - KL(P_after || P(before with them)) / KL(P_after || P_before). Necessity, the mirror image:
+        1 - KL(P_before || P(after without them)) / KL(P_before || P_after). Below 0 where the paths leave more than
+        choosing none would; where nothing changed, 1 if they leave it so and nan if not.
+        """
         ends = (self.logits_after, self.logits_before)
         whole = float(kl_divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
-        return 1.0 - self.kl_residual / whole if whole > 0 else 1.0
+        if whole > 0:
+            return 1.0 - self.kl_residual / whole
+        return 1.0 if self.kl_residual == 0 else float("nan")
 
     @property
     def network_share(self) -> float:
@@ -136,6 +143,8 @@ class Explanation:
             return f"{self.headline}; nothing that reaches it changed."
         if len(self.paths) == 0:
             return f"{self.headline}; none of its {self.num_paths:,} altered paths was chosen."
+        if not np.isfinite(self.explained):
+            return f"{self.headline}; its distribution did not change, and the chosen paths alone would change it."
         return (
             f"{self.headline}. {len(self.paths):,} of {self.num_paths:,} altered paths explain "
             f"{100 * self.explained:.0f} % of the change."

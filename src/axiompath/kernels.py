@@ -473,6 +473,8 @@ def best_continuations(
     """The largest entry score + score below of every node and set of states, largest first; earlier entries first
     among equals. where[u, s] is the place of node u with set s in `below`."""
     size = found.shape[1]
+    if size == 0:
+        return
     for i in range(len(here)):
         for e in range(indptr[here[i]], indptr[here[i] + 1]):
             s = following[sets[i], marks[e]]

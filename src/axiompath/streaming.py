@@ -2,12 +2,12 @@
 
 A piece is what reaches the target by a few of its first steps. Rankings (linear, topk, deeplift) hold the best n paths
 so far, which loses nothing. The relaxation is solved on a pool of candidates: with y = C'x its solution there and
-g the gradient of f at y, every choice x* of n among all paths satisfies, f being convex,
+r the gradient of the divergence D at y, every choice x* of n among all paths satisfies, D being convex,
 
-    f(C'x*)  >=  f(y) - g.y + the n smallest of C g,
+    D(C'x*)  >=  D(y) - r.y + the n smallest of C r        (computed as in selection/objective.py)
 
-and the right-hand side needs one more pass. Where it meets f(y), the pool's solution is the solution; until then the
-paths with the smallest prices C g join the pool. The bound is true whenever we stop.
+and the right-hand side needs one more pass. Where it meets D(y), the pool's solution is the solution; until then the
+paths with the smallest prices C r join the pool. The bound is true whenever we stop.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ from .choice import RIVALS, Choice, Question, replay_choices
 from .metrics import kl_divergence
 from .paths import find_rows, first_steps, walk_paths
 from .selection import Selection, select
+from .selection.batch import INACCURATE, PROVED, SEARCHED
+from .selection.convex import TOLERANCE as PROOF
+from .selection.objective import fixed_part, normal_form, rounding_of, tilt
+from .selection.selection import STATUS
 from .states import KINDS
 
 PIECE_BYTES = 64e6  # a constant: pieces must not depend on who has how much memory
 POOL_PATHS = 2000  # candidates, or twenty times the budget
 MAX_PASSES = 40
-TOLERANCE = 1e-9  # of the relaxation, as that of selection/
+TOLERANCE = 1e-9  # of the whole change, or of what is left where that is more
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,23 +95,32 @@ def choose_streaming(change: Change, target: int, bounds: IntArray, question: Qu
     start, goal = (before, after) if sign > 0 else (after, before)
     pool, _ = stream.best(_first_prices(question, before, after, sign, start, goal), _pool_size(question))
     relaxed = question.method in ("convex", "exact")
-    bound, value, passes = 0.0, 0.0, 1
+    empty: FloatArray = np.empty((0, len(before)))
+    reached = normal_form(empty, before, after, sign < 0, empty.copy(), np.empty(0))
+    bound, value, passes, enough = 0.0, 0.0, 1, 0.0
     while passes < MAX_PASSES:
         weights = _select(pool, question, before, after, "convex" if relaxed else question.method).weights
         y = sign * (weights @ pool.contributions)
         value = float(kl_divergence(goal, start + y))
-        gradient = special.softmax(start + y) - special.softmax(goal)
-        offered, prices = stream.best(sign * gradient, _pool_size(question))
+        w, p, r = reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y))
+        tilt(reached, w, p, r)
+        offered, prices = stream.best(sign * r, _pool_size(question))
         smallest = np.minimum(prices, 0.0) if question.at_most else prices
-        bound = max(bound, value - float(gradient @ y) + float(smallest[: question.budget].sum()))
+        rounding = rounding_of(reached, w, r, stream.reach(question.budget))
+        bound = max(bound, fixed_part(reached, w, r) + float(smallest[: question.budget].sum()) - rounding)
         passes += 1
-        if not relaxed or value - bound <= TOLERANCE * max(1.0, value):
+        enough = max(TOLERANCE * max(reached.whole, value), 4 * rounding)
+        if not relaxed or value - bound <= enough:
             break
         pool = pool.take(weights > 0).join(offered)
     selection = _select(pool, question, before, after, question.method)
     chosen = selection.chosen
-    done = not relaxed or value - bound <= 2 * TOLERANCE * max(1.0, value)
-    found = "" if done else f"; the relaxation was left {value - bound:.1e} from its bound"
+    status, found = selection.status, ""
+    if relaxed and value - bound > 2 * enough:
+        status = STATUS[INACCURATE]
+        found = f"; the relaxation was left {value - bound:.1e} from its bound"
+    elif status == STATUS[PROVED] and selection.kl_residual - bound > PROOF * max(reached.whole, value):
+        status = STATUS[SEARCHED]  # the best of the candidates, and others may be better by the gap
     choice = Choice(
         question,
         paths=pool.paths[chosen],
@@ -116,7 +129,7 @@ def choose_streaming(change: Change, target: int, bounds: IntArray, question: Qu
         kinds=tuple(KINDS[kind] for kind in pool.kinds[chosen]),
         kl_residual=selection.kl_residual,
         kl_bound=min(bound, selection.kl_residual),
-        status=f"{selection.status} Streamed in {passes} passes over {stream.num_paths:,} paths{found}.",
+        status=f"{status} Streamed in {passes} passes over {stream.num_paths:,} paths{found}.",
         **stream.whole(),
     )
     return replay_choices(change, [choice])[0]
@@ -129,6 +142,7 @@ class Stream:
         self.change, self.target, self.bounds = change, target, bounds
         self.num_paths = 0
         self.causes: FloatArray | None = None  # [num_kinds, num_classes]
+        self.largest, self.total = 0.0, 0.0  # of the paths' largest contributions to a logit
 
     def pieces(self) -> Iterator[Pool]:
         """One after the other, places counting on."""
@@ -146,13 +160,20 @@ class Stream:
     def best(self, prices: FloatArray, size: int) -> tuple[Pool, FloatArray]:
         """The paths with the smallest C @ prices, earlier ones first among equals; and these numbers, ascending."""
         held: Pool | None = None
+        self.largest, self.total = 0.0, 0.0
         for piece in self.pieces():
+            sizes = np.abs(piece.contributions).max(axis=1, initial=0.0)
+            self.largest, self.total = max(self.largest, sizes.max(initial=0.0)), self.total + float(sizes.sum())
             keys = _keys(piece, prices)
             near = piece.take(np.sort(np.argsort(keys, kind="stable")[:size]))
             held = near if held is None else held.join(near)
             held = held.take(np.sort(np.argsort(_keys(held, prices), kind="stable")[:size]))
         assert held is not None
         return held, np.sort(_keys(held, prices))
+
+    def reach(self, n: int) -> float:
+        """More than any n paths together can add to a logit."""
+        return float(min(self.total, n * self.largest))
 
     def whole(self) -> dict[str, Any]:
         """What a Choice says of all altered paths."""

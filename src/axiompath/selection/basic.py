@@ -15,8 +15,8 @@ from numba import njit
 from axiompath.selection.objective import Floats, Ints, copy_into
 
 # Columns are scaled to entries of at most 1. A column counts as dependent on the basis if its remainder is
-# below the first number, or moves no logit by more than the second; a basic entry with a coefficient below
-# the third counts as unmoved.
+# below the first number, or moves no logit by more than the second's share of the change; a basic entry with a
+# coefficient below the third counts as unmoved.
 _DEPENDENT = 1e-13
 _IMPERCEPTIBLE = 1e-12
 _UNMOVED = 1e-11
@@ -70,8 +70,11 @@ def _restore_sum(x: Floats, n: int, at_most: bool) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
-    """Move x [m] to a basic point with the same B'x and sum (sum <= n with `at_most`), in place."""
+def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats, span: float) -> None:
+    """Move x [m] to a basic point with the same B'x and sum (sum <= n with `at_most`), in place.
+
+    `span` is the largest change of a logit.
+    """
     m, c = rows.shape
     size = c + 1
     scale = 0.0
@@ -114,7 +117,7 @@ def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats) -> None:
                 total += inverse[i, j] * column[j]
             v[i] = total
         r = -1
-        largest = max(_DEPENDENT, _IMPERCEPTIBLE / scale)
+        largest = max(_DEPENDENT, _IMPERCEPTIBLE * min(1.0, span) / scale)
         for i in range(size):
             if basic[i] < 0 and abs(v[i]) > largest:
                 largest = abs(v[i])

@@ -10,27 +10,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.convex import TOLERANCE, rank_weights, relax, weigh_rows
+from axiompath.selection.convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from axiompath.selection.deeplift import deeplift_keys
 from axiompath.selection.exact import improve
 from axiompath.selection.linear import linear_keys
 from axiompath.selection.objective import (
     Floats,
+    Goal,
     Ints,
     copy_into,
     divergence,
-    entropy_term,
-    log_softmax,
     normal_form,
-    price_rows,
+    resolution_of,
+    total_reach,
 )
 from axiompath.selection.ranking import ranked_smallest, sum_of_smallest
 from axiompath.selection.topk import topk_keys
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift")
 CONVEX, EXACT, LINEAR, TOPK, DEEPLIFT = range(5)
-# Outcomes, as the kernel writes them.
-SOLVED, INACCURATE, PROVED, SEARCHED, RANKED = range(5)
+# Outcomes, as the kernels write them.
+SOLVED, ROUNDED, INACCURATE, PROVED, SEARCHED, RANKED, UNRESOLVED, UNKNOWN = range(8)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -47,7 +47,29 @@ def _residual(part: Floats, before: Floats, after: Floats, necessity: bool, memb
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def convex_range(
+def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -> int:
+    """What may be said of the relaxation, in the order of what matters most."""
+    if not (np.isfinite(residual) and np.isfinite(relaxed.value) and np.isfinite(relaxed.rounding)):
+        return UNKNOWN
+    if 0.0 < goal.whole <= resolution:
+        return UNRESOLVED
+    gap = relaxed.value - relaxed.bound
+    if gap <= 2.0 * TOLERANCE * max(goal.whole, relaxed.value):
+        return SOLVED
+    return ROUNDED if gap <= 4.0 * relaxed.rounding else INACCURATE
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hopeless(relaxed: Relaxed, sorted_prices: Floats, k: int, best: float) -> bool:
+    """Whether the bound already proves that no k paths are better than the best so far."""
+    total = relaxed.base
+    for i in range(k):
+        total += sorted_prices[i]
+    return total * (1.0 - 1e-9) >= best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solver_range(
     contributions: Floats,
     row_starts: Ints,
     row_stops: Ints,
@@ -56,6 +78,7 @@ def convex_range(
     budgets: Ints,
     necessity: bool,
     at_most: bool,
+    search: bool,
     weights: Floats,
     prices: Floats,
     weight_starts: Ints,
@@ -66,15 +89,18 @@ def convex_range(
     first: int,
     last: int,
 ) -> None:
-    """Solve problems first..last-1 by `convex`.
+    """Solve problems first..last-1 by `convex`, or by `exact` if `search`.
 
-    Writes weights and prices [sum m], chosen [sum n] and numbers [t, 4]: the divergence of the choice, the
-    bound, iterations, outcome. With `warm`, each problem is the one before it with another budget.
+    Writes weights and prices [sum m], chosen [sum n] (-1 where fewer are chosen) and numbers [t, 4]: the divergence of
+    the choice, the bound, iterations, outcome. With `warm`, each problem is the one before it with another budget.
+
+    "At most n" is the best of exactly 0, 1, ..., n paths, the fewest among equals: so it is never worse than exactly n,
+    nor than at most fewer. The sizes that the bound rules out are not solved.
     """
     c = contributions.shape[1]
-    offset = np.empty(c)
-    q = np.empty(c)
+    goal = Goal(np.empty(c), np.empty(c), np.empty(c), 0.0, 0.0)
     rows = np.empty((0, c))
+    reach = np.empty(0)
     for i in range(first, last):
         part = contributions[row_starts[i] : row_stops[i]]
         m = part.shape[0]
@@ -86,62 +112,48 @@ def convex_range(
             copy_into(x, weights[weight_starts[i - 1] : weight_starts[i - 1] + m])
         else:
             rows = np.empty((m, c))
-            normal_form(part, before[i], after[i], necessity, rows, offset, q)
+            reach = np.empty(m)
+            goal = normal_form(part, before[i], after[i], necessity, rows, reach)
             x[:] = 0.0
-        value, bound, iterations = relax(rows, offset, n, at_most, x, price, again)
-        members = rank_weights(rows, offset, n, at_most, x, price)
+        certificate = Relaxed(0.0, 0.0, 0.0, 0.0, 0)
+        members = np.empty(0, np.int64)
+        residual = np.inf
+        proved = True
+        ascending = np.empty(0)
+        # With `at_most` the first round, k = -1, is the relaxation of all sizes together, which gives the bound.
+        for k in range(-1 if at_most else n, n + 1):
+            together = k < 0
+            if k >= 0 and at_most:
+                if _hopeless(certificate, ascending, k, residual):
+                    continue
+                x, price = np.zeros(m), np.empty(m)
+            relaxed = relax(
+                rows, goal, reach, n if together else k, together, x, price, again and (together or not at_most)
+            )
+            if together or not at_most:
+                certificate = relaxed
+                ascending = np.sort(price) if at_most else price
+            if together:
+                continue
+            found = rank_weights(k, x, price)
+            value = _residual(part, before[i], after[i], necessity, found)
+            known = False
+            if search:
+                better, known = improve(rows, goal, k, x, price, found, relaxed.bound)
+                better_value = _residual(part, before[i], after[i], necessity, better)
+                # Both are accurate to rounding only; between equals, keep what the caller could compare with.
+                if better_value <= value:
+                    found, value = better, better_value
+            proved = proved and known
+            if not value >= residual:
+                members, residual = found, value
         copy_into(chosen[chosen_starts[i] :], members)
-        residual = _residual(part, before[i], after[i], necessity, members)
+        outcome = _outcome(goal, certificate, residual, resolution_of(goal, before[i], after[i]))
+        if search and outcome not in (UNKNOWN, UNRESOLVED):
+            outcome = PROVED if proved else SEARCHED
         numbers[i, 0] = residual
-        numbers[i, 1] = min(bound, residual)
-        numbers[i, 2] = iterations
-        numbers[i, 3] = SOLVED if value - bound <= 2.0 * TOLERANCE * max(1.0, value) else INACCURATE
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def exact_range(
-    contributions: Floats,
-    row_starts: Ints,
-    row_stops: Ints,
-    before: Floats,
-    after: Floats,
-    budgets: Ints,
-    necessity: bool,
-    at_most: bool,
-    weights: Floats,
-    prices: Floats,
-    weight_starts: Ints,
-    chosen: Ints,
-    chosen_starts: Ints,
-    numbers: Floats,
-    first: int,
-    last: int,
-) -> None:
-    """Improve the choices that `convex_range` left in the same arrays."""
-    c = contributions.shape[1]
-    offset = np.empty(c)
-    q = np.empty(c)
-    for i in range(first, last):
-        part = contributions[row_starts[i] : row_stops[i]]
-        m = part.shape[0]
-        n = min(budgets[i], m)
-        x = weights[weight_starts[i] : weight_starts[i] + m]
-        price = prices[weight_starts[i] : weight_starts[i] + m]
-        rows = np.empty((m, c))
-        normal_form(part, before[i], after[i], necessity, rows, offset, q)
-        places = chosen[chosen_starts[i] : chosen_starts[i + 1]]
-        convex = places[places >= 0]
-        members, proved = improve(rows, offset, q, n, at_most, x, price, convex, numbers[i, 1])
-        residual = _residual(part, before[i], after[i], necessity, members)
-        outcome = PROVED if proved else SEARCHED
-        if residual > numbers[i, 0] and not at_most:
-            # Both are accurate to rounding only; between equals, keep what the caller could compare with.
-            members = convex
-            residual = numbers[i, 0]
-        places[:] = -1
-        copy_into(places, members)
-        numbers[i, 0] = residual
-        numbers[i, 1] = min(numbers[i, 1], residual)
+        numbers[i, 1] = min(certificate.bound, residual)
+        numbers[i, 2] = certificate.iterations
         numbers[i, 3] = outcome
 
 
@@ -163,20 +175,19 @@ def ranking_range(
     first: int,
     last: int,
 ) -> None:
-    """Answer problems first..last-1 by a ranking method; the outputs are those of `convex_range`."""
+    """Answer problems first..last-1 by a ranking method; the outputs are those of `solver_range`."""
     c = contributions.shape[1]
-    offset = np.empty(c)
-    q = np.empty(c)
-    log_p = np.empty(c)
+    w = np.empty(c)
     for i in range(first, last):
         part = contributions[row_starts[i] : row_stops[i]]
         m = part.shape[0]
         n = min(budgets[i], m)
         rows = np.empty((m, c))
+        reach = np.empty(m)
         keys = np.empty(m)
-        normal_form(part, before[i], after[i], necessity, rows, offset, q)
+        goal = normal_form(part, before[i], after[i], necessity, rows, reach)
         if method == LINEAR:
-            linear_keys(part, q, necessity, keys)
+            linear_keys(part, goal.q, necessity, keys)
         elif method == TOPK:
             topk_keys(part, keys)
         else:
@@ -189,12 +200,12 @@ def ranking_range(
             x[e] = 1.0
         residual = _residual(part, before[i], after[i], necessity, members)
         # A ranking proves nothing; the dual bound at its own choice is valid for every choice of its size.
-        u = np.empty(c)
-        weigh_rows(rows, offset, x, u)
-        log_softmax(u, log_p)
-        price_rows(rows, log_p, keys)
-        bound = max(0.0, entropy_term(log_p, offset) + sum_of_smallest(keys, n, False))
+        weigh_rows(rows, goal, x, w)
+        base, _ = certify(rows, goal, total_reach(reach, n), w, keys)
+        bound = base + sum_of_smallest(keys, n, False)
         numbers[i, 0] = residual
-        numbers[i, 1] = min(bound, residual)
+        numbers[i, 1] = min(bound, residual) if bound > 0.0 else 0.0
         numbers[i, 2] = 0.0
-        numbers[i, 3] = RANKED
+        numbers[i, 3] = RANKED if np.isfinite(residual) else UNKNOWN
+        if 0.0 < goal.whole <= resolution_of(goal, before[i], after[i]):
+            numbers[i, 3] = UNRESOLVED

@@ -1,6 +1,6 @@
 """Normal form -> the paper's choice: relax, rank a basic solution by weight, take the n heaviest.
 
-    minimise over x in [0,1]^m, sum x = n:   logsumexp(a + B'x)
+    minimise over x in [0,1]^m, sum x = n:   D(v0 + B'x)
 
 Up to a hundred paths the interior-point method sees all of them. Beyond that it sees a growing shortlist:
 solve on the shortlist, price every path once with the dual point found, add the paths whose price is below
@@ -10,23 +10,29 @@ certificate for all of them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from axiompath.selection.basic import reduce_to_basic
 from axiompath.selection.interior import solve_relaxation
 from axiompath.selection.objective import (
+    EPSILON,
     Floats,
+    Goal,
     Ints,
     copy_into,
-    entropy_term,
-    log_softmax,
-    log_sum_exp,
+    fixed_part,
     price_rows,
+    remainder,
+    rounding_of,
+    tilt,
+    total_reach,
 )
 from axiompath.selection.ranking import n_smallest, settle_ties, sum_of_smallest
 
-# Relative to max(1, divergence). Ten times below what a divergence is ever quoted to.
+# Of the whole change, or of what is left where that is more. Ten times below what a divergence is ever quoted to.
 TOLERANCE = 1e-10
 # Measured: short lists and a few more rounds beat long lists, whose every iteration pays for rows of no use.
 _DIRECT = 100
@@ -34,29 +40,58 @@ _SHORTLIST = 32
 _ROUNDS = 40
 
 
+class Relaxed(NamedTuple):
+    """What the relaxation came to."""
+
+    value: float  # its divergence
+    bound: float  # certified: no choice leaves less
+    base: float  # the bound before the paths' prices are added
+    rounding: float  # more than rounding may have changed value or bound by
+    iterations: int
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def weigh_rows(rows: Floats, offset: Floats, x: Floats, u: Floats) -> None:
-    """u = a + B'x."""
+def weigh_rows(rows: Floats, goal: Goal, x: Floats, v: Floats) -> float:
+    """v = v0 + B'x; returns D(v)."""
     m, c = rows.shape
-    copy_into(u, offset)
+    copy_into(v, goal.start)
     for i in range(m):
         if x[i] != 0.0:
             for j in range(c):
-                u[j] += rows[i, j] * x[i]
+                v[j] += rows[i, j] * x[i]
+    return remainder(goal.q, goal.log_q, v)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def certify(rows: Floats, goal: Goal, reach: float, w: Floats, prices: Floats) -> tuple[float, float]:
+    """Fill prices [m] at the dual point w; return what it proves of any choice before the prices, and the rounding.
+
+    The bound is the first plus `sum_of_smallest` of the prices; what rounding may have cost is taken off already.
+    """
+    p = np.empty(w.size)
+    r = np.empty(w.size)
+    tilt(goal, w, p, r)
+    price_rows(rows, r, prices)
+    rounding = rounding_of(goal, w, r, reach)
+    return fixed_part(goal, w, r) - rounding, rounding + (4.0 * EPSILON * (goal.size + reach)) ** 2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve_shortlisted(
-    rows: Floats, offset: Floats, n: int, at_most: bool, x: Floats, log_p: Floats, warm: bool, prices: Floats
+    rows: Floats, goal: Goal, reach: float, n: int, at_most: bool, x: Floats, w: Floats, warm: bool, prices: Floats
 ) -> int:
     """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations."""
     m, c = rows.shape
+    p = np.empty(c)
+    r = np.empty(c)
+    span = 0.0
+    for j in range(c):
+        span = max(span, abs(goal.start[j]))
     listed = np.ones(m, np.bool_)
     if m > _DIRECT and n < m // 4:
-        u = np.empty(c)
-        weigh_rows(rows, offset, x, u)
-        log_softmax(u, log_p)
-        price_rows(rows, log_p, prices)
+        weigh_rows(rows, goal, x, w)
+        tilt(goal, w, p, r)
+        price_rows(rows, r, prices)
         for i in range(m):
             listed[i] = x[i] > 0.0
         for i in n_smallest(prices, n + _SHORTLIST):
@@ -67,19 +102,21 @@ def _solve_shortlisted(
         shortlist = np.flatnonzero(listed)
         part = rows[shortlist]
         part_x = x[shortlist]
-        nu, value, bound, steps = solve_relaxation(part, offset, n, at_most, part_x, log_p, TOLERANCE, warm)
+        nu, value, bound, steps = solve_relaxation(part, goal, n, at_most, part_x, w, TOLERANCE, reach, warm)
         iterations += steps
         x[:] = 0.0
-        reduce_to_basic(part, n, at_most, part_x)
+        reduce_to_basic(part, n, at_most, part_x, span)
         x[shortlist] = part_x
-        price_rows(rows, log_p, prices)
+        tilt(goal, w, p, r)
+        price_rows(rows, r, prices)
         missing = 0.0
         violators = 0
         for i in range(m):
             if prices[i] < nu and not listed[i]:
                 missing += nu - prices[i]
                 violators += 1
-        if violators == 0 or value - max(bound - missing, 0.0) <= TOLERANCE * max(1.0, value):
+        enough = TOLERANCE * max(min(1.0, goal.whole), value)
+        if violators == 0 or value - max(bound - missing, 0.0) <= enough:
             break
         if violators <= more:
             for i in range(m):
@@ -97,51 +134,34 @@ def _solve_shortlisted(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def relax(
-    rows: Floats, offset: Floats, n: int, at_most: bool, x: Floats, prices: Floats, warm: bool
-) -> tuple[float, float, int]:
-    """Fill x [m] (basic) and prices [m] (at the dual point); return value, certified bound and iterations.
-
-    With `warm`, x comes in as the solution for a nearby budget.
-    """
+    rows: Floats, goal: Goal, reach: Floats, n: int, at_most: bool, x: Floats, prices: Floats, warm: bool
+) -> Relaxed:
+    """Fill x [m] (basic) and prices [m] (at the dual point). With `warm`, x comes in as that of a nearby budget."""
     m, c = rows.shape
-    log_p = np.empty(c)
-    u = np.empty(c)
-    if n == 0 or m == 0 or (n >= m and not at_most):
+    w = np.empty(c)
+    v = np.empty(c)
+    iterations = 0
+    whole_reach = total_reach(reach, n)
+    trivial = n == 0 or m == 0 or (n >= m and not at_most)
+    if trivial:
         x[:] = 0.0 if n == 0 else 1.0
-        weigh_rows(rows, offset, x, u)
-        value = log_softmax(u, log_p)
-        price_rows(rows, log_p, prices)
-        return value, max(value, 0.0), 0
-    iterations = _solve_shortlisted(rows, offset, n, at_most, x, log_p, warm, prices)
-    settle_ties(rows, prices, x)
-    weigh_rows(rows, offset, x, u)
-    value = log_sum_exp(u)
-    bound = entropy_term(log_p, offset) + sum_of_smallest(prices, n, at_most)
-    return value, max(bound, 0.0), iterations
+        weigh_rows(rows, goal, x, w)
+    else:
+        iterations = _solve_shortlisted(rows, goal, whole_reach, n, at_most, x, w, warm, prices)
+    base, rounding = certify(rows, goal, whole_reach, w, prices)
+    if not trivial:
+        settle_ties(rows, prices, x)
+    value = weigh_rows(rows, goal, x, v)
+    bound = base + sum_of_smallest(prices, n, at_most)
+    # Whatever is not a number proves nothing.
+    return Relaxed(value, bound if bound > 0.0 else 0.0, base, rounding, iterations)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rank_weights(rows: Floats, offset: Floats, n: int, at_most: bool, x: Floats, prices: Floats) -> Ints:
-    """The n heaviest paths, heaviest first; equal weights by lower price, then by lower index.
-
-    With `at_most`, the best of the ranking's first 0, 1, ..., n.
-    """
-    m, c = rows.shape
+def rank_weights(n: int, x: Floats, prices: Floats) -> Ints:
+    """The n heaviest paths, heaviest first; equal weights by lower price, then by lower index."""
     held = np.flatnonzero(x > 0.0)
-    if held.size < n and not at_most:
-        held = np.arange(m)
+    if held.size < n:
+        held = np.arange(x.size)
     held = held[np.argsort(prices[held], kind="mergesort")]
-    held = held[np.argsort(-x[held], kind="mergesort")][:n]
-    if not at_most:
-        return held
-    u = offset.copy()
-    best = log_sum_exp(u)
-    length = 0
-    for k in range(held.size):
-        for j in range(c):
-            u[j] += rows[held[k], j]
-        value = log_sum_exp(u)
-        if value < best:
-            best = value
-            length = k + 1
-    return held[:length]
+    return held[np.argsort(-x[held], kind="mergesort")][:n]

@@ -4,12 +4,16 @@
 paths while looking at few: it lists the subsets of either half of the paths, sorted by their projection d.y
 on one direction d, and joins only those whose joint projection lies in the slab where a better set must lie.
 
-The slab follows from the dual bound of the module `objective`. Every y = B'x has q.y = 0, so for p = q + t d
-with sum d = 0 and p >= 0,
+The slab follows from the dual bound of the module `objective`. For r = t d with sum d = 0 and q + r >= 0,
 
-    logsumexp(a + y) >= h(t) + t (d.y),     h(t) = -sum_j p_j (log p_j - a_j);
+    D(v0 + y) >= h(t) + t (d.y),     h(t) = r.v0 - KL(q + r || q);
 
 a value below k needs  d.y <= (k - h(t)) / t  for t > 0, and >= for t < 0: the best of a few t on either side.
+
+Joining two subsets costs c multiplications and no logarithm. Where changes are of ordinary size, the products are of
+e^(v_j); where the whole change is tiny these would all be 1 to rounding, and the products are of e^(v_j) - 1:
+
+    G(a + b) = G(a) + G(b) + sum_j q_j (e^(a_j) - 1) (e^(b_j) - 1)        as q.a = q.b = 0
 """
 
 from __future__ import annotations
@@ -17,56 +21,47 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats, Ints, copy_into, log_sum_exp
+from axiompath.selection.objective import EPSILON, Floats, Goal, Ints, copy_into, excess, remainder
 
-# Two sets whose values differ by less, relative to max(1, value), are equally good.
-TIE = 1e-13
+# How two sums of rows are joined: by products of e^v - 1, by products of e^v, or by adding v.
+NEAR, PRODUCTS, SUMS = range(3)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_sets(m: int, n: int, at_most: bool, limit: int) -> int:
+def count_sets(m: int, n: int, limit: int) -> int:
     """The number of sets to choose from, or something above `limit` if they are more than that."""
-    total = 0.0
-    for size in range(0 if at_most else n, n + 1):
-        ways = 1.0
-        for k in range(min(size, m - size)):
-            ways = ways * (m - k) / (k + 1)
-        total += ways
-        if total > limit:
+    ways = 1.0
+    for k in range(min(n, m - n)):
+        ways = ways * (m - k) / (k + 1)
+        if ways > limit:
             return limit + 1
-    return int(total + 0.5)
+    return int(ways + 0.5)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare_all(rows: Floats, u: Floats, least: int, most: int, best: Ints) -> tuple[float, int]:
-    """The best set of `least` to `most` rows added to u: its value and size; its members go into `best`."""
+def compare_all(rows: Floats, goal: Goal, v: Floats, size: int, best: Ints) -> None:
+    """Write the members of the best set of `size` rows added to v into `best` [size]."""
     m, c = rows.shape
     lowest = np.inf
-    size = 0
-    picked = np.empty(most, np.int64)
-    sums = np.empty((most + 1, c))
-    copy_into(sums[0], u)
-    for k in range(least, most + 1):
-        for i in range(k):
-            picked[i] = i
-        level = 0
-        while level >= 0:
-            for i in range(level, k):
-                for j in range(c):
-                    sums[i + 1, j] = sums[i, j] + rows[picked[i], j]
-            value = log_sum_exp(sums[k])
-            if value < lowest:
-                lowest = value
-                size = k
-                copy_into(best, picked[:k])
-            level = k - 1
-            while level >= 0 and picked[level] == m - k + level:
-                level -= 1
-            if level >= 0:
-                picked[level] += 1
-                for i in range(level + 1, k):
-                    picked[i] = picked[i - 1] + 1
-    return lowest, size
+    picked = np.arange(size)
+    sums = np.empty((size + 1, c))
+    copy_into(sums[0], v)
+    level = 0
+    while level >= 0:
+        for i in range(level, size):
+            for j in range(c):
+                sums[i + 1, j] = sums[i, j] + rows[picked[i], j]
+        value = remainder(goal.q, goal.log_q, sums[size])
+        if value < lowest:
+            lowest = value
+            copy_into(best, picked)
+        level = size - 1
+        while level >= 0 and picked[level] == m - size + level:
+            level -= 1
+        if level >= 0:
+            picked[level] += 1
+            for i in range(level + 1, size):
+                picked[i] = picked[i - 1] + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -107,24 +102,37 @@ def _sorted_subsets(values: Floats) -> tuple[Ints, Floats, Ints]:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _subset_factors(rows: Floats, masks: Ints, start: Floats, safe: bool) -> Floats:
-    """`start` times exp of every subset's sum of rows (plus the sum, if not `safe`), ordered as `masks`."""
+def _subset_sums(rows: Floats, masks: Ints, start: Floats, products: bool) -> Floats:
+    """`start` plus every subset's sum of rows (or times its product, with `products`), ordered as `masks`."""
     h, c = rows.shape
     table = np.empty((1 << h, c))
     copy_into(table[0], start)
-    steps = np.exp(rows) if safe else rows
     for e in range(h):
         size = 1 << e
         for i in range(size):
             for j in range(c):
-                table[size + i, j] = table[i, j] * steps[e, j] if safe else table[i, j] + steps[e, j]
+                table[size + i, j] = table[i, j] * rows[e, j] if products else table[i, j] + rows[e, j]
     return table[masks]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _slab(rows: Floats, offset: Floats, q: Floats, value: float) -> tuple[Floats, float, float]:
-    """A direction d [c] along which the rows spread most, and the range of d.y outside which f(y) > value."""
+def _second_order(q: Floats, table: Floats, weighted: bool) -> Floats:
+    """G of every row of the table, which then holds e^v - 1 (times q, if `weighted`) in place of v."""
+    values = np.zeros(table.shape[0])
+    for i in range(table.shape[0]):
+        for j in range(q.size):
+            v = table[i, j]
+            more = excess(v)
+            values[i] += q[j] * more
+            table[i, j] = (v + more) * (q[j] if weighted else 1.0)
+    return values
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _slab(rows: Floats, goal: Goal, value: float) -> tuple[Floats, float, float]:
+    """A direction d [c] along which the rows spread most, and the range of d.y outside which D(v0 + y) > value."""
     m, c = rows.shape
+    q = goal.q
     # Power iteration on the rows in the metric of the divergence's curvature at q, which is diag(q).
     e = np.zeros(c)
     for i in range(m):
@@ -150,10 +158,6 @@ def _slab(rows: Floats, offset: Floats, q: Floats, value: float) -> tuple[Floats
         total += d[j]
     for j in range(c):
         d[j] -= q[j] * total
-    reach = 0.0
-    for i in range(m):
-        for j in range(c):
-            reach += abs(rows[i, j])
     low, high = -np.inf, np.inf
     for sign in (-1.0, 1.0):
         furthest = np.inf
@@ -163,17 +167,21 @@ def _slab(rows: Floats, offset: Floats, q: Floats, value: float) -> tuple[Floats
         if not np.isfinite(furthest):
             continue
         t = sign * furthest
+        # Where the value is tiny, so is the t that decides: the same number of trials has to come down to it.
+        step = min(0.6, max(0.1, (0.1 * np.sqrt(value) / furthest) ** (1.0 / 24.0)))
         for _ in range(24):
-            t *= 0.6
+            t *= step
             h = 0.0
-            size = 1.0 + abs(value)
+            size = value
             for j in range(c):
-                p = q[j] + t * d[j]
-                if p > 0.0:
-                    h -= p * (np.log(p) - offset[j])
-                    size += p * abs(np.log(p) - offset[j])
+                r = t * d[j]
+                if q[j] > 0.0:
+                    w = np.log1p(r / q[j])
+                    part = w * r - (q[j] * excess(w) if abs(w) < 0.3 else r - q[j] * w)
+                    h += r * goal.start[j] - part
+                    size += abs(r) * (goal.size + abs(w)) + q[j] * abs(w) * (1.0 + abs(goal.log_q[j]))
             # t can be as small as the least probability: the rounding of h must not decide the quotient.
-            limit = (value - h + 1e-14 * (size + reach)) / t
+            limit = (value - h + 64.0 * EPSILON * size) / t
             if sign > 0.0:
                 high = min(high, limit)
             else:
@@ -183,68 +191,77 @@ def _slab(rows: Floats, offset: Floats, q: Floats, value: float) -> tuple[Floats
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def meet_in_the_middle(
-    rows: Floats, offset: Floats, q: Floats, least: int, most: int, safe: bool, value: float
-) -> tuple[float, Ints]:
-    """The best set of `least` to `most` rows if its value is below `value`; else `value` and an empty set.
+    rows: Floats, goal: Goal, size: int, mode: int, reach: float, value: float
+) -> tuple[Ints, float]:
+    """The best set of `size` rows if it is better than `value`, else none; and by how much rounding may mislead.
 
-    Where the size is free, a set of equal value and fewer rows counts as better.
+    `reach` bounds every sum of rows, v0 included.
     """
     m, c = rows.shape
     half = m // 2
-    d, low, high = _slab(rows, offset, q, value)
+    d, low, high = _slab(rows, goal, value)
     along = np.zeros(m)
     width = 0.0
     for i in range(m):
         for j in range(c):
             along[i] += rows[i, j] * d[j]
-        width += abs(along[i])
+            width += abs(rows[i, j] * d[j])
     # Sums along d are rounded; the slab is widened by more than that.
     low -= 1e-12 * width
     high += 1e-12 * width
     left_masks, left_sums, left_starts = _sorted_subsets(along[:half])
     right_masks, right_sums, right_starts = _sorted_subsets(along[half:])
-    top = log_sum_exp(offset)
-    start = np.exp(offset - top) if safe else offset
-    left = _subset_factors(rows[:half], left_masks, start, safe)
-    right = _subset_factors(rows[half:], right_masks, np.full(c, 1.0 if safe else 0.0), safe)
+    steps = np.exp(rows) if mode == PRODUCTS else rows
+    top = 0.0
+    if mode == NEAR:
+        left = _subset_sums(steps[:half], left_masks, goal.start, False)
+        right = _subset_sums(steps[half:], right_masks, np.zeros(c), False)
+        left_values = _second_order(goal.q, left, True)
+        right_values = _second_order(goal.q, right, False)
+        lowest = np.expm1(value)
+        noise = 64.0 * EPSILON * reach * reach
+    else:
+        begin = goal.log_q + goal.start
+        top = np.max(begin)
+        begin -= top
+        left = _subset_sums(steps[:half], left_masks, np.exp(begin) if mode == PRODUCTS else begin, mode == PRODUCTS)
+        unit = np.full(c, 1.0 if mode == PRODUCTS else 0.0)
+        right = _subset_sums(steps[half:], right_masks, unit, mode == PRODUCTS)
+        left_values = np.zeros(left.shape[0])
+        right_values = np.zeros(right.shape[0])
+        lowest = np.exp(value - top) if mode == PRODUCTS else value - top
+        noise = EPSILON * ((128.0 + 2.0 * reach) if mode == PRODUCTS else 64.0 * (1.0 + reach))
     scratch = np.empty(c)
-    # Between sizes, a tie goes to the smaller set: the start is a little above `value`, and each larger size
-    # has to win by as much.
-    tie = TIE * max(1.0, value) if least < most else 0.0
-    lowest = np.exp(value + tie - top) if safe else value + tie
     found = -1
-    for size in range(least, most + 1):
-        bar = lowest
-        if found >= 0:
-            bar = lowest * (1.0 - tie) if safe else lowest - tie
-        for a_size in range(max(0, size - (m - half)), min(half, size) + 1):
-            b_start, b_end = right_starts[size - a_size], right_starts[size - a_size + 1]
-            # As the left sum rises, the window of right sums that land in the slab falls.
-            first, last = b_end, b_end
-            for a in range(left_starts[a_size], left_starts[a_size + 1]):
-                while first > b_start and left_sums[a] + right_sums[first - 1] >= low:
-                    first -= 1
-                while last > b_start and left_sums[a] + right_sums[last - 1] > high:
-                    last -= 1
-                for b in range(first, last):
-                    if safe:
-                        total = 0.0
-                        for j in range(c):
-                            total += left[a, j] * right[b, j]
-                    else:
-                        for j in range(c):
-                            scratch[j] = left[a, j] + right[b, j]
-                        total = log_sum_exp(scratch)
-                    if total < bar:
-                        bar = total
-                        lowest = total
-                        found = left_masks[a] | (right_masks[b] << half)
-    if found < 0:
-        return value, np.empty(0, np.int64)
+    for a_size in range(max(0, size - (m - half)), min(half, size) + 1):
+        b_start, b_end = right_starts[size - a_size], right_starts[size - a_size + 1]
+        # As the left sum rises, the window of right sums that land in the slab falls.
+        first, last = b_end, b_end
+        for a in range(left_starts[a_size], left_starts[a_size + 1]):
+            while first > b_start and left_sums[a] + right_sums[first - 1] >= low:
+                first -= 1
+            while last > b_start and left_sums[a] + right_sums[last - 1] > high:
+                last -= 1
+            for b in range(first, last):
+                if mode == SUMS:
+                    for j in range(c):
+                        scratch[j] = left[a, j] + right[b, j]
+                    peak = np.max(scratch)
+                    total = 0.0
+                    for j in range(c):
+                        total += np.exp(scratch[j] - peak)
+                    total = peak + np.log(total)
+                else:
+                    total = left_values[a] + right_values[b]
+                    for j in range(c):
+                        total += left[a, j] * right[b, j]
+                if total < lowest:
+                    lowest = total
+                    found = left_masks[a] | (right_masks[b] << half)
     members = np.empty(m, np.int64)
-    size = 0
+    k = 0
     for i in range(m):
-        if (found >> i) & 1:
-            members[size] = i
-            size += 1
-    return (top + np.log(lowest) if safe else lowest), members[:size].copy()
+        if found >= 0 and (found >> i) & 1:
+            members[k] = i
+            k += 1
+    return members[:k].copy(), noise

@@ -1,15 +1,17 @@
 """Normal form -> an optimal x of the relaxation, and a dual point p that proves it.
 
-    minimise over x in [0,1]^m, sum x + w = n:   logsumexp(a + B'x)        (w = 0, or w >= 0 for "at most n")
+    minimise over x in [0,1]^m, sum x + y = n:   D(v0 + B'x)               (y = 0, or y >= 0 for "at most n")
 
-A primal-dual interior-point method. Optimality, with multipliers nu for the sum and l, u for the box:
+A primal-dual interior-point method. Optimality, with p = q e^w and multipliers nu for the sum and l, u for the box:
 
-    B p - nu - l + u = 0,    -nu - l_w = 0,    log p = a + B'x - theta,    sum p = 1,
-    l x = mu,  u (1 - x) = mu,  l_w w = mu,    mu -> 0
+    B p - nu - l + u = 0,    -nu - l_y = 0,    w = v0 + B'x - theta,    sum p = 1,
+    l x = mu,  u (1 - x) = mu,  l_y y = mu,    mu -> 0
 
-The last class probabilities p are kept as a variable of their own, and each Newton step linearises log p, not
-the softmax: with logits of 1e4 the softmax is a step function, whose linearisation says nothing, while log p
-is linear. Eliminating all but p leaves a c by c system, so an iteration costs about c/2 passes over B.
+The logarithms w of the class probabilities are kept as variables of their own, and each Newton step linearises w, not
+the softmax: with logits of 1e4 the softmax is a step function, whose linearisation says nothing, while w is linear.
+They are kept relative to q, the distribution to be reached, so that nothing cancels when the change is tiny: all
+numbers are then tiny together, and every tolerance is relative to the whole change. Eliminating all but p leaves a c by
+c system, so an iteration costs about c/2 passes over B.
 The method stops on a certificate, not on residuals: x gives an upper and p a lower bound on the same optimum.
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats, copy_into, entropy_term, log_softmax, log_sum_exp
+from axiompath.selection.objective import EPSILON, Floats, Goal, copy_into, fixed_part, remainder, tilt
 from axiompath.selection.ranking import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
@@ -88,13 +90,13 @@ def _dual_ratio(low: Floats, d_low: Floats, high: Floats, d_high: Floats) -> flo
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
-def _weigh(columns: Floats, x: Floats, offset: Floats, u: Floats) -> None:
-    """u = offset + B'x."""
-    for j in range(u.size):
+def _weigh(columns: Floats, x: Floats, offset: Floats, v: Floats) -> None:
+    """v = offset + B'x."""
+    for j in range(v.size):
         total = 0.0
         for i in range(x.size):
             total += columns[j, i] * x[i]
-        u[j] = offset[j] + total
+        v[j] = offset[j] + total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
@@ -146,15 +148,18 @@ def _normal_matrix(
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
     rows: Floats,
-    offset: Floats,
+    goal: Goal,
     n: int,
     at_most: bool,
     x: Floats,
-    log_p: Floats,
+    w: Floats,
     tolerance: float,
+    reach: float,
     warm: bool,
 ) -> tuple[float, float, float, int]:
-    """Fill x [m] and log_p [c]; return the threshold nu, the value, the bound and the iterations.
+    """Fill x [m] and w [c]; return the threshold nu, the value, the bound and the iterations.
+
+    Stops where value and bound differ by less than `tolerance` of the change, or by no more than rounding explains.
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
@@ -177,7 +182,7 @@ def solve_relaxation(
             x[i] += (1.0 - x[i]) * (share * m - total) / (m - total)
     else:
         x[:] = share
-    w = n - share * m if at_most else 0.0
+    y = n - share * m if at_most else 0.0
 
     columns = np.empty((c, m))
     for i in range(m):
@@ -196,8 +201,9 @@ def solve_relaxation(
     step = np.empty(m)
     d_low = np.empty(m)
     d_high = np.empty(m)
-    u = np.empty(c)
+    v = np.empty(c)
     p = np.empty(c)
+    r = np.empty(c)
     centre = np.empty(c)
     matrix = np.empty((c, c))
     root_p = np.empty(c)
@@ -206,15 +212,14 @@ def solve_relaxation(
     residual = np.empty(c)
     growth = np.empty(c)
     zeros = np.zeros(c)
-    ahead_u = np.empty(c)
-    best_log_p = np.empty(c)
+    ahead_v = np.empty(c)
+    best_w = np.empty(c)
     best_x = x.copy()
 
-    _weigh(columns, x, offset, u)
-    log_softmax(u, log_p)
-    for j in range(c):
-        p[j] = np.exp(log_p[j])
-    _price(columns, p, prices)
+    _weigh(columns, x, goal.start, v)
+    copy_into(w, v)
+    tilt(goal, w, p, r)
+    _price(columns, r, prices)
     copy_into(b, prices)
     nu = kth_smallest(b, n - 1)
     if n < m:
@@ -222,29 +227,31 @@ def solve_relaxation(
     spread = 0.0
     for i in range(m):
         spread += abs(prices[i] - nu)
-    spread = max(spread / m, 1e-12)
+    unit = min(1.0, goal.whole)
+    spread = max(spread / m, 1e-12 * unit, 1e-300)
     if at_most:
         nu = min(nu, -0.1 * spread)
     mu = spread * share * (1.0 - share)
     for i in range(m):
         low[i] = max(prices[i] - nu, 0.0) + mu / x[i]
         high[i] = max(nu - prices[i], 0.0) + mu / room[i]
-    low_w = max(-nu, mu / w) if at_most else 0.0
+    low_y = max(-nu, mu / y) if at_most else 0.0
     pairs = 2 * m + (1 if at_most else 0)
 
+    grain = 4.0 * EPSILON * (goal.size + reach)
     best_value = np.inf
     best_bound = -np.inf
     best_nu = nu
     iteration = 0
     while True:
         # Certificate at the current point; the best of each side is kept.
-        _weigh(columns, x, offset, u)
-        value = log_sum_exp(u)
-        _price(columns, p, prices)
+        _weigh(columns, x, goal.start, v)
+        value = remainder(goal.q, goal.log_q, v)
+        _price(columns, r, prices)
         cut = min(nu, 0.0) if at_most else nu
-        bound = entropy_term(log_p, offset) + n * cut
-        total = w
-        mu = low_w * w
+        bound = fixed_part(goal, w, r) + n * cut
+        total = y
+        mu = low_y * y
         for i in range(m):
             bound += min(prices[i] - cut, 0.0)
             total += x[i]
@@ -255,11 +262,16 @@ def solve_relaxation(
         if bound > best_bound:
             best_bound = bound
             best_nu = cut
-            copy_into(best_log_p, log_p)
+            copy_into(best_w, w)
         if value < best_value:
             best_value = value
             copy_into(best_x, x)
-        if best_value - max(best_bound, 0.0) <= tolerance * max(1.0, best_value) or iteration == _ITERATIONS:
+        noise = 0.0
+        for j in range(c):
+            noise += abs(r[j])
+        noise = grain * (noise + grain)
+        enough = max(tolerance * max(unit, best_value), noise)
+        if best_value - max(best_bound, 0.0) <= enough or iteration == _ITERATIONS:
             break
         iteration += 1
 
@@ -267,17 +279,17 @@ def solve_relaxation(
             inv_x[i] = 1.0 / x[i]
             inv_room[i] = 1.0 / room[i]
             inv_d[i] = 1.0 / (low[i] * inv_x[i] + high[i] * inv_room[i])
-        slack = w / low_w if at_most else 0.0
+        slack = y / low_y if at_most else 0.0
         weight = _normal_matrix(columns, inv_d, slack, centre, centred, step, matrix)
         theta = 0.0
         for j in range(c):
             root_p[j] = np.sqrt(p[j])
-            theta += p[j] * (u[j] - log_p[j])
+            theta += p[j] * (v[j] - w[j])
         for j in range(c):
             for k in range(j + 1):
                 matrix[j, k] *= root_p[j] * root_p[k]
             matrix[j, j] += 1.0
-            residual[j] = u[j] - log_p[j] - theta
+            residual[j] = v[j] - w[j] - theta
         _factor(matrix)
         copy_into(ones, root_p)
         _solve(matrix, ones)
@@ -287,8 +299,8 @@ def solve_relaxation(
 
         # Predictor (mu -> 0), then corrector with Mehrotra's second-order term and centring.
         target = 0.0
-        dw = 0.0
-        d_low_w = 0.0
+        dy = 0.0
+        d_low_y = 0.0
         d_nu = 0.0
         primal = 1.0
         dual = 1.0
@@ -303,13 +315,13 @@ def solve_relaxation(
                     d_high[i] = target + dx[i] * d_high[i]
                     b[i] = nu - prices[i] + d_low[i] * inv_x[i] - d_high[i] * inv_room[i]
                     step[i] = inv_d[i] * b[i]
-            b_w = nu + (target - dw * d_low_w) / w if at_most else 0.0
-            pull = slack * b_w
+            b_y = nu + (target - dy * d_low_y) / y if at_most else 0.0
+            pull = slack * b_y
             for i in range(m):
                 pull += step[i]
             _weigh(centred, step, residual, dp)
             for j in range(c):
-                dp[j] = root_p[j] * (dp[j] - centre[j] * (slack * b_w + total - n))
+                dp[j] = root_p[j] * (dp[j] - centre[j] * (slack * b_y + total - n))
             _solve(matrix, dp)
             d_theta = 0.0
             for j in range(c):
@@ -335,35 +347,35 @@ def solve_relaxation(
             primal = _primal_ratio(dx, inv_x, inv_room)
             dual = _dual_ratio(low, d_low, high, d_high)
             if at_most:
-                change = slack * (b_w + d_nu)
-                d_low_w = (target - dw * d_low_w - low_w * change) / w - low_w
-                dw = change
-                primal = _pair_ratio(w, dw, primal)
-                dual = _pair_ratio(low_w, d_low_w, dual)
+                change = slack * (b_y + d_nu)
+                d_low_y = (target - dy * d_low_y - low_y * change) / y - low_y
+                dy = change
+                primal = _pair_ratio(y, dy, primal)
+                dual = _pair_ratio(low_y, d_low_y, dual)
             primal = 1.0 / primal
             dual = 1.0 / dual
             if phase == 0:
-                ahead = (low_w + dual * d_low_w) * (w + primal * dw)
+                ahead = (low_y + dual * d_low_y) * (y + primal * dy)
                 for i in range(m):
                     ahead += (low[i] + dual * d_low[i]) * (x[i] + primal * dx[i])
                     ahead += (high[i] + dual * d_high[i]) * (room[i] - primal * dx[i])
                 ratio = max(ahead, 0.0) / (pairs * mu)
                 # mu must not outrun the divergence itself: a class of small probability loses one unit of
-                # log p a step, however small mu is, and with mu -> 0 early the system would turn singular.
+                # w a step, however small mu is, and with mu -> 0 early the system would turn singular.
                 floor = (value - max(bound, 0.0)) / pairs
                 target = max(mu * ratio * ratio * ratio, min(0.01 * floor, mu))
                 # Stuck at a bound with mu far below the gap: centre again, and keep away from the bounds.
                 if iteration > _PATIENCE:
                     target = max(target, 0.3 * floor)
-        keep = max(0.99, 1.0 - mu) if iteration <= _PATIENCE else 0.9
+        keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= _PATIENCE else 0.9
         alpha = min(1.0, keep * min(primal, dual))
         _weigh(columns, dx, zeros, growth)
         # A class of no probability has no curvature, and the step may run far into its reign. Centring may
         # raise the objective by no more than the complementarity gap; a longer step is cut back.
         for _ in range(20):
             for j in range(c):
-                ahead_u[j] = u[j] + alpha * growth[j]
-            if log_sum_exp(ahead_u) <= value + pairs * mu:
+                ahead_v[j] = v[j] + alpha * growth[j]
+            if remainder(goal.q, goal.log_q, ahead_v) <= value + pairs * mu:
                 break
             alpha *= 0.6
         for i in range(m):
@@ -371,20 +383,17 @@ def solve_relaxation(
             room[i] -= alpha * dx[i]
             low[i] += alpha * d_low[i]
             high[i] += alpha * d_high[i]
-        w += alpha * dw
-        low_w += alpha * d_low_w
+        y += alpha * dy
+        low_y += alpha * d_low_y
         nu += alpha * d_nu
-        # growth = dp / p. Falling classes fall in log p; rising ones rise in p, once they are of any size.
+        # growth = dp / p. Falling classes fall in w; rising ones rise in p, once they are of any size.
         for j in range(c):
             t = alpha * (growth[j] + residual[j] - d_theta)
             if t <= 0.0:
-                log_p[j] += t
+                w[j] += t
             else:
-                log_p[j] = max(log_p[j] + np.log1p(t), min(log_p[j] + t, -3.0))
-        norm = log_sum_exp(log_p)
-        for j in range(c):
-            log_p[j] -= norm
-            p[j] = np.exp(log_p[j])
+                w[j] = max(w[j] + np.log1p(t), min(w[j] + t, -3.0 - goal.log_q[j]))
+        tilt(goal, w, p, r)
     copy_into(x, best_x)
-    copy_into(log_p, best_log_p)
+    copy_into(w, best_w)
     return best_nu, best_value, best_bound, iteration

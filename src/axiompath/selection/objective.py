@@ -1,4 +1,4 @@
-"""(contributions, logits before, logits after) -> the selection problem in normal form, and its value.
+"""(contributions, logits before, logits after) -> the selection problem in normal form, its value and its bounds.
 
 Contributions C [m, c], one row a path. Adding the paths weighted by x to logits s should give the
 distribution q = softmax(t):
@@ -6,25 +6,29 @@ distribution q = softmax(t):
     sufficiency   s = logits before,  t = logits after,   rows  C
     necessity     s = logits after,   t = logits before,  rows -C
 
-    KL(q || softmax(s + C'x)) = logsumexp(a + B'x)     with  B = C - (C q) 1',
-                                                             a = log q + (s - t) - q.(s - t)
+    KL(q || softmax(s + C'x)) = D(v0 + B'x)     with  B  = C - (C q) 1',    v0 = (s - t) - q.(s - t),
+                                                      D(v) = log(sum_j q_j e^(v_j))    where q.v = 0
 
-Subtracting from each row its mean under q removes the linear term and every constant, so that the objective
-*is* the divergence: zero is perfect, and no large numbers cancel. Everything after this file knows only
-(B, a, n):
+Everything after this file knows only (B, v0, q, n):
 
-    minimise over x in [0,1]^m, sum x = n (or <= n):   logsumexp(a + B'x)
+    minimise over x in [0,1]^m, sum x = n (or <= n):   D(v0 + B'x)
 
-Its dual is the source of every bound reported here. For any p in the simplex,
+D is never computed by a difference. Since q.v = 0, D(v) = log1p(G(v)) with G(v) = sum_j q_j (e^(v_j) - 1 - v_j), a sum
+of terms that are never negative: a divergence of 1e-17 nats has as many true digits as one of 1.
 
-    optimum >= - sum_j p_j (log p_j - a_j) + S_n(B p),
+Its dual is the source of every bound reported here. D(v) is the least of G(v - k) over all constants k, and G is convex
+with the conjugate below. So for any w, with r_j = q_j (e^(w_j) - 1) and sum r = 0,
 
-S_n being the sum of the n smallest entries (for "at most n": of the negative ones among them).
+    optimum >= r.v0 - sum_j q_j (w_j e^(w_j) - e^(w_j) + 1) + S_n(B r),
+
+S_n being the sum of the n smallest entries (for "at most n": of the negative ones among them). q e^w is a
+distribution p, the sum is KL(p || q), and r = p - q. All terms are of the size of the divergence itself. What rounding
+may have done to them is bounded too (`rounding_of`) and taken off, so that the bound holds for the numbers as given.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +36,20 @@ from numba import njit
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+EPSILON = 2.0**-52
+# Below this the series of e^v - 1 - v is used; above it the difference loses less than a digit.
+_SMALL = 0.3
+
+
+class Goal(NamedTuple):
+    """What is to be reached: a distribution, seen from where we start."""
+
+    q: Floats  # [c]
+    log_q: Floats  # [c]
+    start: Floats  # [c]: v0
+    whole: float  # D(v0), the whole change
+    size: float  # the largest |s - t| of a class, before centring: v0 is known to rounding of this
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -42,107 +60,200 @@ def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_sum_exp(u: Floats) -> float:
-    """Log of the sum of exponentials, for logits of any size."""
-    top = u[0]
-    for j in range(1, u.size):
-        top = max(top, u[j])
+def log_distribution(logits: Floats, log_q: Floats) -> None:
+    """log_q = log softmax(logits). The largest logit goes first, so that logits of 1e19 do not swallow log(2)."""
+    top = logits[0]
+    for j in range(1, logits.size):
+        top = max(top, logits[j])
     total = 0.0
-    for j in range(u.size):
-        total += np.exp(u[j] - top)
-    return top + np.log(total)
+    for j in range(logits.size):
+        total += np.exp(logits[j] - top)
+    log_total = np.log(total)
+    for j in range(logits.size):
+        log_q[j] = (logits[j] - top) - log_total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def normal_form(
-    contributions: Floats,
-    before: Floats,
-    after: Floats,
-    necessity: bool,
-    rows: Floats,
-    offset: Floats,
-    q: Floats,
-) -> None:
-    """Write B into `rows` [m, c], a into `offset` [c] and the distribution to be reached into `q` [c]."""
-    m, c = contributions.shape
-    start, target, sign = (after, before, -1.0) if necessity else (before, after, 1.0)
-    log_z = log_sum_exp(target)
-    mean_shift = 0.0
-    for j in range(c):
-        q[j] = np.exp(target[j] - log_z)
-        mean_shift += q[j] * (start[j] - target[j])
-    for j in range(c):
-        offset[j] = (target[j] - log_z) + ((start[j] - target[j]) - mean_shift)
-    for i in range(m):
-        mean = 0.0
-        for j in range(c):
-            mean += q[j] * contributions[i, j]
-        for j in range(c):
-            rows[i, j] = sign * (contributions[i, j] - mean)
+def excess(v: float) -> float:
+    """e^v - 1 - v, to full relative accuracy."""
+    if abs(v) < _SMALL:
+        s = 1 / 39916800 + v * (1 / 479001600 + v / 6227020800)
+        s = 1 / 40320 + v * (1 / 362880 + v * (1 / 3628800 + v * s))
+        s = 1 / 120 + v * (1 / 720 + v * (1 / 5040 + v * s))
+        return v * v * (1 / 2 + v * (1 / 6 + v * (1 / 24 + v * s)))
+    return np.exp(v) - 1.0 - v
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def remainder(q: Floats, log_q: Floats, v: Floats) -> float:
+    """D(v) for v with q.v = 0, whatever its size."""
+    total = 0.0
+    for j in range(v.size):
+        # Where e^v leaves the range of floats, or q does, e^(log q + v) is all that counts.
+        if v[j] < 600.0 and q[j] > 0.0:
+            total += q[j] * excess(v[j])
+        else:
+            total += np.exp(min(log_q[j] + v[j], 100.0))
+    if total < 1e15:
+        return np.log1p(total)
+    top = -np.inf
+    for j in range(v.size):
+        top = max(top, log_q[j] + v[j])
+    total = 0.0
+    for j in range(v.size):
+        total += np.exp((log_q[j] + v[j]) - top)
+    return max(0.0, top + np.log(total))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def divergence(start: Floats, target: Floats, shift: Floats) -> float:
-    """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large.
-
-    With v the difference of the two logit vectors, centred by its mean under q = softmax(target), the
-    divergence is log(sum q e^v) = log1p(sum q (e^v - 1 - v)): a sum of terms that are never negative.
-    """
+    """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large."""
     c = start.size
-    log_z = log_sum_exp(target)
-    mean = 0.0
+    log_q = np.empty(c)
+    log_distribution(target, log_q)
+    q = np.exp(log_q)
+    v = np.empty(c)
     for j in range(c):
-        mean += np.exp(target[j] - log_z) * ((start[j] - target[j]) + shift[j])
+        v[j] = (start[j] - target[j]) + shift[j]
+    _centre(q, v)
+    return remainder(q, log_q, v)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _centre(q: Floats, v: Floats) -> None:
+    """Subtract from v its mean under q; twice, since the first mean is rounded as coarsely as v is large."""
+    for _ in range(2):
+        mean = 0.0
+        for j in range(v.size):
+            mean += q[j] * v[j]
+        for j in range(v.size):
+            v[j] -= mean
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_form(
+    contributions: Floats, before: Floats, after: Floats, necessity: bool, rows: Floats, reach: Floats
+) -> Goal:
+    """Write B into `rows` [m, c] and every path's largest contribution into `reach` [m]; return the goal."""
+    m, c = contributions.shape
+    start, target, sign = (after, before, -1.0) if necessity else (before, after, 1.0)
+    log_q = np.empty(c)
+    log_distribution(target, log_q)
+    q = np.exp(log_q)
+    v = np.empty(c)
+    size = 0.0
+    for j in range(c):
+        v[j] = start[j] - target[j]
+        size = max(size, abs(v[j]))
+    _centre(q, v)
+    for i in range(m):
+        mean = 0.0
+        largest = 0.0
+        for j in range(c):
+            mean += q[j] * contributions[i, j]
+            largest = max(largest, abs(contributions[i, j]))
+        reach[i] = largest
+        for j in range(c):
+            rows[i, j] = sign * (contributions[i, j] - mean)
+    return Goal(q, log_q, v, remainder(q, log_q, v), size)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def total_reach(reach: Floats, n: int) -> float:
+    """More than any n paths together can add to a logit: the scale of the rounding of their sums."""
     total = 0.0
+    largest = 0.0
+    for i in range(reach.size):
+        total += reach[i]
+        largest = max(largest, reach[i])
+    return min(total, n * largest)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tilt(goal: Goal, w: Floats, p: Floats, r: Floats) -> None:
+    """p = q e^w and r = p - q, the latter without subtracting; w is moved by a constant so that p sums to 1."""
+    c = w.size
     top = -np.inf
     for j in range(c):
-        log_q = target[j] - log_z
-        v = (start[j] - target[j]) + shift[j] - mean
-        top = max(top, log_q + v)
-        # Below 1e-2 the difference e^v - 1 - v would lose digits; five terms of its series lose none.
-        if abs(v) < 1e-2:
-            excess = v * v * (0.5 + v * (1 / 6 + v * (1 / 24 + v * (1 / 120 + v / 720))))
-        else:
-            excess = np.expm1(min(v, 600.0)) - v
-        # Where q or e^v leaves the range of floats, e^(log q + v) is all that counts.
-        if log_q > -700.0 and v < 600.0:
-            total += np.exp(log_q) * excess
-        else:
-            total += np.exp(min(log_q + v, 100.0))
-    if total < 1e15:
-        return np.log1p(total)
-    # e^v overflows or drowns the rest: plain log-sum-exp is exact here, the value being large.
-    tail = 0.0
+        top = max(top, goal.log_q[j] + w[j])
+    if not -1.0 - np.log(c) <= top <= 1.0:
+        for j in range(c):
+            w[j] -= top
+    total = 0.0
     for j in range(c):
-        tail += np.exp((target[j] - log_z) + (start[j] - target[j]) + shift[j] - mean - top)
-    return max(0.0, top + np.log(tail))
+        if abs(w[j]) < _SMALL:
+            r[j] = goal.q[j] * (w[j] + excess(w[j]))
+            p[j] = goal.q[j] + r[j]
+        else:
+            p[j] = np.exp(goal.log_q[j] + w[j])
+            r[j] = p[j] - goal.q[j]
+        total += r[j]
+    factor = -total / (1.0 + total)
+    norm = np.log1p(total)
+    for j in range(c):
+        w[j] -= norm
+        r[j] += p[j] * factor
+        p[j] += p[j] * factor
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_softmax(u: Floats, log_p: Floats) -> float:
-    """Write log softmax(u) into log_p and return logsumexp(u)."""
-    value = log_sum_exp(u)
-    for j in range(u.size):
-        log_p[j] = u[j] - value
-    return value
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def entropy_term(log_p: Floats, offset: Floats) -> float:
-    """The part of the dual value that does not depend on the paths: -sum p (log p - a)."""
+def fixed_part(goal: Goal, w: Floats, r: Floats) -> float:
+    """The part of the dual value that does not depend on the paths: r.v0 - KL(p || q)."""
     value = 0.0
-    for j in range(log_p.size):
-        value -= np.exp(log_p[j]) * (log_p[j] - offset[j])
+    for j in range(w.size):
+        # w e^w - e^w + 1 = w (e^w - 1) - (e^w - 1 - w); away from 0 the last term is (r - q w) / q.
+        if abs(w[j]) < _SMALL:
+            value += r[j] * goal.start[j] - (w[j] * r[j] - goal.q[j] * excess(w[j]))
+        else:
+            value += r[j] * goal.start[j] - (w[j] * r[j] - (r[j] - goal.q[j] * w[j]))
     return value
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def price_rows(rows: Floats, log_p: Floats, prices: Floats) -> None:
-    """One pass over B: prices = B p, the slope of the objective along each path's weight."""
+def rounding_of(goal: Goal, w: Floats, r: Floats, reach: float) -> float:
+    """More than rounding can have changed the dual value at w by; `reach` is `total_reach` of the paths.
+
+    The value is taken to be that of r as it is. Then v0 and the prices are off by rounding of what they were computed
+    from; KL(p || q) by that of log q and w, which counts p times where it is the logarithm itself that counts, and in
+    proportion near q. Sums of c terms add a little, which the factor leaves room for.
+    """
+    total = 0.0
+    for j in range(w.size):
+        digits = 1.0 + abs(goal.log_q[j]) + abs(w[j])
+        total += abs(r[j]) * (goal.size + reach)
+        if abs(w[j]) < _SMALL:
+            total += digits * abs(w[j] * r[j])
+        elif r[j] != 0.0 or goal.q[j] != 0.0:
+            total += abs(w[j] * r[j]) + digits * (r[j] + 2.0 * goal.q[j])
+    return EPSILON * (16.0 + 2.0 * w.size) * total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def price_rows(rows: Floats, r: Floats, prices: Floats) -> None:
+    """One pass over B: prices = B r, the slope of the objective along each path's weight."""
     m, c = rows.shape
-    p = np.exp(log_p)
     for i in range(m):
         total = 0.0
         for j in range(c):
-            total += rows[i, j] * p[j]
+            total += rows[i, j] * r[j]
         prices[i] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def resolution_of(goal: Goal, before: Floats, after: Floats) -> float:
+    """The divergence that rounding the logits themselves may make: below it a change means nothing.
+
+    If every logit moves by at most d, the distribution moves by at most d^2 / 2 nats, and by at most 2 d. Where one
+    class has nearly all of the probability it moves by less: D(v) <= G(v - k) for any constant k, also the move of
+    that class, and then only the others count.
+    """
+    largest = 0.0
+    for j in range(before.size):
+        largest = max(largest, max(abs(before[j]), abs(after[j])))
+    d = 4.0 * EPSILON * largest
+    top = np.argmax(goal.q)
+    others = 0.0
+    for j in range(before.size):
+        if j != top:
+            others += goal.q[j]
+    return min(min(0.5 * d * d, 2.0 * d), others * 2.0 * d * d * np.exp(min(2.0 * d, 700.0)))

@@ -76,11 +76,15 @@ def ranked_smallest(keys: Floats, n: int) -> Ints:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_of_smallest(keys: Floats, n: int, at_most: bool) -> float:
-    """S_n of the module `objective`: the linear subproblem's value."""
+    """S_n of the module `objective`: the linear subproblem's value, to rounding however many there are (Kahan)."""
     total = 0.0
+    lost = 0.0
     for i in n_smallest(keys, n):
         if keys[i] < 0.0 or not at_most:
-            total += keys[i]
+            key = keys[i] - lost
+            new = total + key
+            lost = (new - total) - key
+            total = new
     return total
 
 

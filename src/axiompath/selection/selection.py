@@ -20,11 +20,13 @@ from axiompath.selection.batch import (
     METHODS,
     PROVED,
     RANKED,
+    ROUNDED,
     SEARCHED,
     SOLVED,
-    convex_range,
-    exact_range,
+    UNKNOWN,
+    UNRESOLVED,
     ranking_range,
+    solver_range,
 )
 from axiompath.selection.objective import Floats, Ints
 from axiompath.selection.problem import checked_budget, checked_problem, checked_problems
@@ -33,13 +35,20 @@ from axiompath.threads import num_cores
 OBJECTIVES = ("sufficiency", "necessity")
 DEFAULT_METHOD = "exact"  # of everything that chooses paths; `convex` is the paper's
 
-_STATUS = {
-    SOLVED: "optimal: the relaxation is solved to rounding; method='exact' searches for a better choice.",
+STATUS = {
+    SOLVED: "optimal: the relaxation is solved to 1e-10 of the whole change, and its n heaviest paths are taken; "
+    "method='exact' searches for a better choice.",
+    ROUNDED: "rounded: the relaxation is solved as far as rounding lets it, and no choice can be better by more than "
+    "`gap`; the paths' contributions are so large beside the change that their rounding counts.",
     INACCURATE: "inaccurate: the relaxation stopped early, the bound still holds; "
     "divide very large logits and contributions by a common temperature and try again.",
-    PROVED: "optimal: no choice of this size is better.",
-    SEARCHED: "searched: no single swap helps, and no choice can be better by more than `gap`.",
+    PROVED: "optimal: no choice of this size leaves less, to 1e-10 of the whole change.",
+    SEARCHED: "searched: no better choice was found, and none can be better by more than `gap`.",
     RANKED: "ranked: nothing was optimised; method='exact' looks for the best choice.",
+    UNRESOLVED: "unresolved: the prediction moved by less than rounding the logits can move it, so no choice of paths "
+    "means anything; the numbers are those of the logits as given.",
+    UNKNOWN: "unknown: a number left the range of floats, so nothing is certified; "
+    "divide logits and contributions by a common temperature and try again.",
 }
 
 
@@ -62,7 +71,7 @@ class Selection:
     kl_residual: float
     """The divergence that remains with the chosen paths."""
     kl_bound: float
-    """No choice of this size leaves less than this. Certified, never negative."""
+    """No choice of this size (with at_most: of at most this size) leaves less. Certified, never negative."""
     gap: float
     """kl_residual - kl_bound: no choice of this size is better by more."""
     status: str
@@ -85,7 +94,8 @@ def select(
     """Choose `budget` of the m paths with the given contributions [m, c].
 
     Exactly `budget` paths are chosen (all m if there are fewer), as in the paper; with `at_most`, which the
-    methods `convex` and `exact` offer, as many up to `budget` as serve best.
+    methods `convex` and `exact` offer, the best of what the method chooses for 0, 1, ..., `budget` paths, the fewest
+    among equals.
     """
     rows, before, after = checked_problem(contributions, logits_before, logits_after)
     n = checked_budget(budget)
@@ -213,10 +223,9 @@ def _solve(
             code = METHODS.index(method)
             ranking_range(*problem, code, necessity, weights, weight_ends, *choice, first, last)
             return
-        relaxed = (*problem, necessity, bool(at_most), weights, prices, weight_ends, *choice)
-        convex_range(*relaxed, warm, first, last)
-        if method == "exact":
-            exact_range(*relaxed, first, last)
+        search = method == "exact"
+        rule = (necessity, bool(at_most), search)
+        solver_range(*problem, *rule, weights, prices, weight_ends, *choice, warm, first, last)
     # fmt: on
 
     if workers == 1 or t < 2:
@@ -240,7 +249,7 @@ def _solve(
                 kl_residual=residual,
                 kl_bound=bound,
                 gap=residual - bound,
-                status=_STATUS[int(outcome)],
+                status=STATUS[int(outcome)],
                 iterations=int(iterations),
             )
         )

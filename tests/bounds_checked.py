@@ -1,0 +1,135 @@
+"""Every compiled loop, once on ordinary and once on odd input, for a process in which numba checks every index.
+
+Run by test_bounds.py with NUMBA_BOUNDSCHECK=1: an index out of bounds is then an IndexError; without the check it is
+whatever lies there in memory.
+"""
+
+import importlib
+import tempfile
+from itertools import product
+from pathlib import Path
+
+import numba
+import numpy as np
+import torch
+from numba.core.dispatcher import Dispatcher
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv, SAGEConv
+
+import axiompath
+from axiompath.choice import RIVALS
+from axiompath.files import convert_graph, save_graph
+from axiompath.selection import METHODS, select, select_budgets, select_many
+
+SELECTION = (
+    "objective", "ranking", "interior", "basic", "convex", "enumeration", "exact", "batch", "linear", "topk", "deeplift"
+)  # fmt: skip
+MODULES = ("kernels", "rows", "sweeps", *(f"selection.{name}" for name in SELECTION))
+# Loops that only streams of edges larger than memory need, tested there.
+ELSEWHERE = {"place_edges", "count_receivers", "rows_in_order", "copy_loops"}
+
+
+class Model(nn.Module):
+    """Two hops with several channels, biases and a residual."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.first, self.second = GCNConv(features, 5), SAGEConv(5, classes)
+
+    def forward(self, x, edge_index):
+        return self.second(torch.tanh(self.first(x, edge_index)), edge_index)
+
+
+def graph(num_nodes, edges, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(num_nodes, 3, generator=generator, dtype=torch.float64)
+    return Data(x=x, edge_index=torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T.contiguous())
+
+
+def check_the_check():
+    @numba.njit
+    def beyond(values):
+        return values[len(values)]
+
+    try:
+        beyond(np.zeros(3))
+    except IndexError:
+        return
+    raise AssertionError("the bounds check is off, so this run proves nothing")
+
+
+def run_selection():
+    rng = np.random.default_rng(0)
+    sizes = [(0, 1), (0, 3), (1, 1), (1, 4), (2, 2), (7, 3), (18, 5), (30, 9), (150, 4)]
+    for (m, c), scale in product(sizes, (0.0, 1e-8, 1.0, 400.0)):
+        C, z0 = scale * rng.normal(size=(m, c)), rng.normal(size=c)
+        z1 = z0 + C.sum(0)
+        for n, objective in product(sorted({0, 1, m // 2, m, m + 3}), ("sufficiency", "necessity")):
+            for method in METHODS:
+                select(C, z0, z1, n, method, objective)
+            if m < 30:
+                for method in ("convex", "exact"):
+                    select(C, z0, z1, n, method, objective, at_most=True)
+        select(np.repeat(C[:1], m, axis=0), z0, z1, m // 2, "exact")  # ties only
+        select_budgets(C, z0, z1, [0, 1, m, m + 3, 2], "exact")
+    select_many([], np.empty((0, 3)), np.empty((0, 3)), [])
+    select_many([np.empty((0, 2)), rng.normal(size=(5, 2))], np.zeros((2, 2)), np.ones((2, 2)), [0, 9], "exact")
+
+
+def run_explanations():
+    ring = [[i, (i + 1) % 6] for i in range(6)]
+    pairs = {
+        "added": (graph(6, ring, 0), graph(6, [*ring, [0, 3], [3, 0]], 0)),
+        "removed": (graph(6, [*ring, [5, 2]], 0), graph(6, ring, 0)),
+        "features": (graph(6, ring, 0), graph(6, ring, 1)),
+        "emptied": (graph(6, ring, 0), graph(6, [], 0)),
+        "no edges": (graph(2, [], 0), graph(2, [], 1)),
+        "alone": (graph(1, [], 0), graph(1, [], 1)),
+        "nothing": (graph(6, ring, 0), graph(6, ring, 0)),
+    }
+    torch.manual_seed(0)
+    for classes in (2, 5):
+        model = Model(3, classes).double().eval()
+        for before, after in pairs.values():
+            explainer = axiompath.Explainer(model, before, after)
+            for target in range(min(2, before.num_nodes)):
+                for method, budget in product((*METHODS, *RIVALS), (0, 1, 1000)):
+                    found = explainer.explain(target, budget=budget, method=method)
+                    assert len(found.paths) <= budget
+                    explainer.replay(target, found.paths)
+
+
+def run_stored():
+    edges = [[i, (3 * i + 1) % 9] for i in range(9)]
+    with tempfile.TemporaryDirectory() as folder:
+        for weighted in (False, True):
+            for name, pair in {
+                "some": (graph(9, edges, 0), graph(9, [*edges, [0, 5]], 0)),
+                "none": (graph(9, [], 0), graph(9, edges[:1], 0)),
+            }.items():
+                stored = []
+                for side, data in enumerate(pair):
+                    if weighted:
+                        data.edge_weight = torch.ones(data.num_edges)
+                    file = save_graph(Path(folder) / f"{name}{side}{weighted}.npz", data)
+                    stored.append(convert_graph(file, file.with_suffix("")))
+                model = GCNConv(3, 2).double().eval()
+                axiompath.Explainer(model, *stored)
+
+
+def unused():
+    """Compiled loops that nothing above has run."""
+    for module in MODULES:
+        for name, loop in vars(importlib.import_module(f"axiompath.{module}")).items():
+            if isinstance(loop, Dispatcher) and not loop.signatures and name not in ELSEWHERE:
+                yield f"{module}.{name}"
+
+
+if __name__ == "__main__":
+    check_the_check()
+    run_selection()
+    run_explanations()
+    run_stored()
+    left = sorted(set(unused()))
+    assert not left, f"compiled loops that were not run: {left}"
