@@ -127,9 +127,13 @@ def test_frames_hold_one_row_a_step_and_one_a_chosen_path(stories):
     assert set(frame.target) == {story.target}
     assert set(frame.name) == {story.name}
     shares = story.shares()
-    assert shares.path_names[0] == tuple("bias" if node < 0 else str(node) for node in shares.path[0])
+    called = {-1: "bias", 8: EVIL, 13: "Ben"}
+    assert shares.path_names.tolist() == [tuple(called.get(node, str(node)) for node in path) for path in shares.path]
+    columns = [f"class_{k} ({name})" for k, name in enumerate(CLASSES)]
+    assert list(shares.columns) == ["target", "name", "path", "path_names", "steps", *columns]
+    assert frame.class_after_name.tolist() == [CLASSES[k] for k in frame.class_after]
     chosen = sum(e.contributions.sum(axis=0) for e in story.explanations)
-    np.testing.assert_allclose(shares[[f"class_{k}" for k in range(4)]].sum().to_numpy(), chosen, atol=1e-12)
+    np.testing.assert_allclose(shares[columns].sum().to_numpy(), chosen, atol=1e-12)
     assert sum(map(len, shares.steps)) == sum(len(e.paths) for e in story.explanations)
     assert stories.to_frame().flipped.tolist() == [1, 1, 1, 0]
 
