@@ -123,9 +123,7 @@ def choose_batch(change: Change, found: PathSet, shares: Shares, question: Quest
     return replay_choices(change, choices)
 
 
-def choose_budgets(
-    change: Change, found: PathSet, shares: Shares, questions: Sequence[Question]
-) -> list[Choice]:
+def choose_budgets(change: Change, found: PathSet, shares: Shares, questions: Sequence[Question]) -> list[Choice]:
     """One Choice for each question about the one target of `found`; they differ in their budgets alone."""
     if not questions:
         return []
@@ -177,9 +175,7 @@ def _choose_rival(change: Change, found: PathSet, shares: Shares, i: int, questi
     return _judge(change, found, shares, i, question, paths)
 
 
-def _judge(
-    change: Change, found: PathSet, shares: Shares, i: int, question: Question, paths: IntArray
-) -> Choice:
+def _judge(change: Change, found: PathSet, shares: Shares, i: int, question: Question, paths: IntArray) -> Choice:
     row = int(found.targets[i])
     before, after = change.before_pass.logits[row], change.after_pass.logits[row]
     place = find_rows(found.paths[found.indptr[i] : found.indptr[i + 1]], paths)

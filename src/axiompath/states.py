@@ -54,6 +54,9 @@ CAUSES = np.array([_causes_of(held) for held in range(NUM_SETS)], dtype=np.uint8
 ONE_CAUSE = np.array([c.bit_length() - 1 if c.bit_count() == 1 else -1 for c in CAUSES.tolist()], dtype=np.int8)
 # The kind where it does not depend on shares: of what both snapshots have, `reweighted` until a share says otherwise.
 KIND_OF_SET = np.array(
-    [REWEIGHTED if held & OF_AFTER and held & OF_BEFORE else LOST if held & OF_BEFORE else GAINED for held in range(NUM_SETS)],
+    [
+        REWEIGHTED if held & OF_AFTER and held & OF_BEFORE else LOST if held & OF_BEFORE else GAINED
+        for held in range(NUM_SETS)
+    ],
     dtype=np.int8,
 )
