@@ -100,7 +100,7 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
         num_paths = 0
         for batch in batches:
             found = walk_paths(explainer.change, batch)
-            num_paths += len(attribute_paths(explainer.change, found))
+            num_paths += len(attribute_paths(explainer.change, found).contributions)
 
     attribute_all()
     ours = best_of(attribute_all, 5)
@@ -138,7 +138,7 @@ def show_memory(console: Console) -> None:
     for memory in ("16MB", "64MB"):
         explainer = axiompath.Explainer(network(widths, False), before, after, memory=memory)
         nodes = explainer.moved().target.to_numpy()
-        fits = nodes[explainer._bytes[nodes] <= explainer.memory]
+        fits = nodes[explainer.num_bytes[nodes] <= explainer.memory]
         for share in (0.01, 0.1, 1.0):
             chosen = fits[: int(len(fits) * share)]
             list(explainer.attribute_many(chosen[:5]))

@@ -105,7 +105,9 @@ def test_time_reversal_swaps_gained_and_lost_and_negates(network, graphs):
         sides.append((found, attribute_paths(change, found)))
     (there, forth), (back, reverse) = sides
     assert there.indptr.tolist() == back.indptr.tolist()
-    order, other = (np.lexsort(np.column_stack([f.paths, np.repeat(targets, np.diff(f.indptr))]).T) for f in (there, back))
+    order, other = (
+        np.lexsort(np.column_stack([f.paths, np.repeat(targets, np.diff(f.indptr))]).T) for f in (there, back)
+    )
     np.testing.assert_array_equal(there.paths[order], back.paths[other])
     scale = max(1.0, np.abs(forth.contributions).max(initial=0), np.abs(reverse.contributions).max(initial=0))
     np.testing.assert_allclose(forth.contributions[order], -reverse.contributions[other], atol=1e-9 * scale)
@@ -263,17 +265,18 @@ def test_an_edge_of_weight_0_is_an_edge():
 
 
 class Concatenated(nn.Module):
-    """Hidden features beside those they were made of, and no root term: what is skipped was never aggregated."""
+    """All hidden layers side by side and no root term: what skips a layer is aggregated no more."""
 
     def __init__(self):
         super().__init__()
-        self.first, self.second = (GCNConv(w, 6, add_self_loops=False) for w in (5, 6))
-        self.out = nn.Linear(12, 3)
+        self.convs = nn.ModuleList(GCNConv(w, 6, add_self_loops=False) for w in (5, 6, 6))
+        self.out = nn.Linear(18, 3)
 
     def forward(self, x, edge_index):
-        first = torch.relu(self.first(x, edge_index))
-        second = torch.relu(self.second(first, edge_index))
-        return self.out(torch.cat([first, second], dim=1))
+        layers = [x]
+        for conv in self.convs:
+            layers.append(torch.relu(conv(layers[-1], edge_index)))
+        return self.out(torch.cat(layers[1:], dim=1))
 
 
 class Propagated(nn.Module):

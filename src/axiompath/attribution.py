@@ -9,8 +9,8 @@ M [num_classes, width] for each of its states, starting from the identity:
                         in after   =  gained * P[delta] + a_after  * P[after]
                         in before  = -lost   * P[delta] + a_before * P[before]
 
-`after` is two states, and so is `before`: whether delta was left over an entry that the other snapshot has not, or
-over one that both have (see `states`). So every term of the sum has one cause, and terms add up by cause. A path that
+`after` is two states, and so is `before`: delta was left over an entry that the other snapshot does not have, or over
+one that both have (see `states`). So every term of the sum has one cause, and terms add up by cause. A path that
 only one snapshot has is *gained* or *lost*; the kind of any other is the larger of its causes *reweighted* and
 *feature*, by the sum over classes of |share|.
 
@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from .activations import FloatArray, IntArray
 from .change import Change
-from .kernels import mark_mixed, multiply_rows, sum_causes, take_sources
+from .kernels import mark_mixed, multiply_rows, sum_causes, take_mixed, take_sources
 from .labels import class_columns, name_nodes
 from .paths import Level, PathSet, count_suffixes, count_ways, highest_hop
-from .states import COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
+from .states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, STATES
 from .threads import run_in_pieces
 
 UNCHANGED = np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)  # marks of a coefficient that stays the same
@@ -117,8 +117,9 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
         else:
             above = _multiply(change, t, found.levels[t], above, shared=t == top)
     run_in_pieces(
-        sum_causes, len(found.targets), contributions.size * SUM_WORK, found.indptr, found.held, contributions, causes
-    )
+        sum_causes, len(found.targets), contributions.size * SUM_WORK, found.indptr, found.held, contributions, kinds,
+        causes,
+    )  # fmt: skip
     return Shares(contributions, kinds, causes)
 
 
@@ -172,7 +173,7 @@ def _sum_bytes(
     # a path with.
     total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 1 + 8 + 40)
     # Sums by cause, of those suffixes that have a path of several.
-    mixes = bool((ONE_CAUSE[change.steps.sets[lowest - 1].held[1:]] < 0).any())
+    mixes = can_mix(change)
     product_above, peak = np.zeros(len(total)), np.zeros(len(total))
     for t in range(top, lowest - 1, -1):
         suffixes, states = count(t)
@@ -275,14 +276,12 @@ def _take_leaves(
             for k, channel in enumerate(layer.channels)
         ]
     )
-    slot, mixed = _make_room(level, found.leaf_rows, found.num_leaves, found.held, contributions.shape[1])
-    run_in_pieces(
-        take_sources, len(level.node), contributions.size * layer.width, *above,
-        level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width, *_rates(change, t),
-        found.leaf_rows, found.num_leaves, found.entry, found.held, entries.indices, entries.kept, entries.after,
-        entries.before, entries.marks, change.differs[t], channels, *change.messages, slot, contributions, kinds, mixed,
+    arguments = (
+        *above, level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width,
+        *_rates(change, t), found.leaf_rows, found.num_leaves, found.entry, found.held, entries.indices, entries.kept,
+        entries.after, entries.before, entries.marks, change.differs[t], channels, *change.messages,
     )  # fmt: skip
-    _add_mixed(level, slot, mixed, causes)
+    _run_sources(change, level, found.leaf_rows, found.num_leaves, found.held, arguments, contributions, kinds, causes)
 
 
 def _take_biases(
@@ -298,27 +297,43 @@ def _take_biases(
     sources = np.zeros((len(rows), contributions.shape[1]))
     held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(len(rows), np.uint8)
     here, number = np.arange(len(rows)), own.astype(np.int64)
-    slot, mixed = _make_room(level, here, number, held, contributions.shape[1])
     one, message, first = np.ones((1, 1)), layer.bias[None], np.zeros(len(rows), dtype=np.int64)
-    run_in_pieces(
-        take_sources, len(rows), sources.size * layer.width, *above,
-        level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width, *_rates(change, t),
-        here, number, first, held, np.zeros(1, dtype=np.int32), one, one, one, UNCHANGED, np.zeros(1, dtype=np.bool_),
-        np.array([[0, 0, layer.width, 0]]), message, message, slot, sources, np.zeros(len(rows), np.int8), mixed,
+    arguments = (
+        *above, level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width,
+        *_rates(change, t), here, number, first, held, np.zeros(1, dtype=np.int32), one, one, one, UNCHANGED,
+        np.zeros(1, dtype=np.bool_), np.array([[0, 0, layer.width, 0]]), message, message,
     )  # fmt: skip
+    # A bias does not change, so that its path is what it is by what the snapshots have.
+    _run_sources(change, level, here, number, held, arguments, sources, np.zeros(len(rows), np.int8), causes)
     contributions[rows[own]] += sources[own]
-    _add_mixed(level, slot, mixed, causes)
 
 
-def _make_room(
-    level: Level, rows: IntArray, number: IntArray, held: NDArray[np.uint8], num_classes: int
-) -> tuple[IntArray, FloatArray]:
-    """A place for the sums by cause of each suffix that has a source of several; -1 for the others."""
+def _run_sources(
+    change: Change, level: Level, rows: IntArray, number: IntArray, held: NDArray[np.uint8],
+    arguments: tuple[Any, ...], totals: FloatArray, kinds: NDArray[np.int8], causes: FloatArray,
+) -> None:  # fmt: skip
+    """Sources of one cause, then those of several; `arguments` are what both loops need."""
+    work, mixes = float(totals.size) * arguments[0].shape[2], can_mix(change)
+    run_in_pieces(take_sources, len(level.node), work, *arguments, mixes, totals)
+    if not mixes:
+        return
     several = np.zeros(len(level.node), dtype=np.int64)
     run_in_pieces(mark_mixed, len(several), float(number.sum()), rows, number, held, several)
     slot = np.where(several > 0, np.cumsum(several) - 1, -1)
-    return slot, np.zeros((int(several.sum()), len(KINDS), num_classes))
-
-
-def _add_mixed(level: Level, slot: IntArray, mixed: FloatArray, causes: FloatArray) -> None:
+    mixed = np.zeros((int(several.sum()), len(KINDS), totals.shape[1]))
+    run_in_pieces(take_mixed, len(level.node), work, *arguments, slot, totals, kinds, mixed)
     np.add.at(causes, level.target[slot >= 0], mixed)
+
+
+def can_mix(change: Change) -> bool:
+    """Whether a path of this change can have several causes: at its leaf, at a bias, or at several biases of a node."""
+    found = [change.steps.sets[change.lowest_hop - 1].held]
+    together = 0  # causes of the biases of one node so far, from the highest layer down
+    for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
+        sources = change.steps.sets[t].sources
+        found.append(sources)
+        here = int(np.bitwise_or.reduce(CAUSES[sources]))
+        if together and here and (together | here).bit_count() > 1:
+            return True
+        together = together | here if change.layers[t].local else 0
+    return any(bool((np.bitwise_count(CAUSES[held]) > 1).any()) for held in found)

@@ -215,10 +215,10 @@ def _find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) 
             seen,
         )  # fmt: skip
         number, mark = np.nonzero(seen)
-        if len(mark) >= NUM_NUMBERS:
+        if len(mark) > NUM_NUMBERS:
             raise InputError(
-                f"Expected at most {NUM_NUMBERS:,} combinations of changed coefficients in one layer (got {len(mark):,}):"
-                f" it has {len(links.groups) if links else 0} groups of rules that act apart; use fewer."
+                f"Expected at most {NUM_NUMBERS:,} combinations of changed coefficients in one layer (got "
+                f"{len(mark):,}); use fewer heads or branches whose columns stay apart."
             )
         table = np.zeros(seen.shape, dtype=np.uint16)
         table[number, mark] = np.arange(len(mark))

@@ -55,7 +55,7 @@ class Explanation:
     contributions: FloatArray  # [n, num_classes]
     weights: FloatArray  # [n]: of the relaxation, or 1
     kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
-    causes: dict[str, FloatArray]  # kind -> [num_classes], over all altered paths
+    causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change by cause, over all altered paths
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less
     gap: float  # kl_residual - kl_bound

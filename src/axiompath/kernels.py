@@ -133,14 +133,18 @@ def mark_mixed(start, stop, source_rows, num_sources, held, mixed):
 
 
 @numba.njit(cache=True, nogil=True)
-def sum_causes(start, stop, indptr, held, contributions, causes):
-    """Add the contributions of paths that have one cause to the sums of their targets."""
+def sum_causes(start, stop, indptr, held, contributions, kinds, causes):
+    """Add the contributions of paths that have one cause to the sums of their targets; `feature` names its paths."""
     for i in range(start, stop):
         for row in range(indptr[i], indptr[i + 1]):
             cause = ONE_CAUSE[held[row]]
-            if cause >= 0:
-                for j in range(contributions.shape[1]):
-                    causes[i, cause, j] += contributions[row, j]
+            if cause < 0:
+                continue
+            for j in range(contributions.shape[1]):
+                causes[i, cause, j] += contributions[row, j]
+                # Delta alone goes over entries that both snapshots have.
+                if cause == FEATURE and contributions[row, j] != 0.0:
+                    kinds[row] = FEATURE
 
 
 # The kernels call no function on arrays and take no slices where it matters: each would count references, which costs
@@ -227,6 +231,128 @@ def multiply_rows(
                 row += 1
 
 
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
+def take_sources(
+    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
+    width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
+    source_after, source_before, source_marks, differs, source_channels, y_before, y_after, some_mixed, totals,
+):  # fmt: skip
+    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g).
+
+    Sources of several causes are left to `take_mixed`.
+    """
+    num_classes = product.shape[1]
+    # Rows 0 to 2: rate * message in delta, after, before. Row 3: their sum, weighted by factors, where several meet.
+    g = np.zeros((4, width))
+    direct = len(source_channels) == 1 and has_rates
+    # By row of P above the suffix and channel: the factors that lead to delta, after and before.
+    factors = np.zeros((NUM_STATES, len(channels), 3))
+    for i in range(start, stop):
+        if num_sources[i] == 0:
+            continue
+        p, e_above, w = parent[i], entry[i], node[i]
+        num_above = 0
+        for state in range(NUM_STATES):
+            if not above_held[p] >> state & 1:
+                continue
+            for k in range(len(channels)):
+                rule = channels[k, 3]
+                both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                in_after = new - both if state == 0 else new if state <= 2 else 0.0
+                in_before = both - old if state == 0 else old if state > 2 else 0.0
+                factors[num_above, k, 0] = both if state == 0 and held[i] & DELTA else 0.0
+                factors[num_above, k, 1] = in_after if held[i] & IN_AFTER else 0.0
+                factors[num_above, k, 2] = in_before if held[i] & IN_BEFORE else 0.0
+            num_above += 1
+        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
+            if some_mixed and ONE_CAUSE[source_held[row]] < 0:
+                continue
+            e = source_entry[row]
+            u = indices[e]
+            for which in range(3):
+                if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
+                    continue
+                slope = slope_rows[which, w] if has_rates else 0
+                if not direct:
+                    for d in range(width):
+                        g[which, d] = 0.0
+                for k in range(len(source_channels)):
+                    column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
+                    size = source_channels[k, 2]
+                    a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
+                    from_after = a_after if which != 2 else 0.0
+                    from_before = a_before if which == 2 else 0.0 if which == 1 else -a_before
+                    if not differs[u]:
+                        # One message in both snapshots: read it once.
+                        from_after += from_before
+                        from_before = 0.0
+                    if direct:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[which, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
+                        if from_before != 0.0:
+                            for n in range(size):
+                                d = np.uintp(n)
+                                g[which, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
+                        continue
+                    if from_after != 0.0:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[which, low + d] += from_after * y_after[u, column + d]
+                    if from_before != 0.0:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[which, low + d] += from_before * y_before[u, column + d]
+                if has_rates and not direct:
+                    for d in range(width):
+                        g[which, d] *= slopes[slope, d]
+            above_row = above_first[p]
+            for r in range(num_above):
+                for k in range(len(channels)):
+                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
+                    used, scale, num_used = 3, 0.0, 0
+                    for which in range(3):
+                        if factors[r, k, which] != 0.0:
+                            used, scale, num_used = which, factors[r, k, which], num_used + 1
+                    if num_used == 0:
+                        continue
+                    if num_used > 1:
+                        for n in range(size):
+                            g[3, low + np.uintp(n)] = 0.0
+                        for which in range(3):
+                            factor = factors[r, k, which]
+                            if factor != 0.0:
+                                for n in range(size):
+                                    d = low + np.uintp(n)
+                                    g[3, d] += factor * g[which, d]
+                        used, scale = 3, 1.0
+                    # Four classes at a time, so that g is loaded once for all four; the last four may overlap.
+                    done = 0
+                    while done + 4 <= num_classes or (done < num_classes and num_classes >= 4):
+                        j = min(done, num_classes - 4)
+                        s0 = s1 = s2 = s3 = 0.0
+                        for n in range(size):
+                            d, h = column + np.uintp(n), low + np.uintp(n)
+                            s0 += product[above_row, j, d] * g[used, h]
+                            s1 += product[above_row, j + 1, d] * g[used, h]
+                            s2 += product[above_row, j + 2, d] * g[used, h]
+                            s3 += product[above_row, j + 3, d] * g[used, h]
+                        if j >= done:
+                            totals[row, j] += scale * s0
+                        if j + 1 >= done:
+                            totals[row, j + 1] += scale * s1
+                        if j + 2 >= done:
+                            totals[row, j + 2] += scale * s2
+                        totals[row, j + 3] += scale * s3
+                        done = j + 4
+                    for j in range(done, num_classes):
+                        s0 = 0.0
+                        for n in range(size):
+                            s0 += product[above_row, j, column + np.uintp(n)] * g[used, low + np.uintp(n)]
+                        totals[row, j] += scale * s0
+                above_row += 1
+
+
 @numba.njit(cache=True, nogil=True)
 def _part_of_delta(cause, kept, after, before, mark):
     """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
@@ -244,164 +370,89 @@ def _part_of_delta(cause, kept, after, before, mark):
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
-def take_sources(
+def take_mixed(
     start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
     width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
     source_after, source_before, source_marks, differs, source_channels, y_before, y_after, slot, totals, kinds, mixed,
 ):  # fmt: skip
-    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g).
+    """The same for sources of several causes, cause by cause: added to the source's row, and to its suffix's sums.
 
-    A source with one cause is taken whole; one with several is taken cause by cause, each also added to its suffix's
-    row of `mixed`. The kind of a path that both snapshots have is the larger of its shares by reweighting and features.
+    The kind of a path that both snapshots have is the larger of its shares by reweighting and by features.
     """
     num_classes = product.shape[1]
-    # Rows 0 to 2: rate * message in delta, after, before. Row 3: their sum, weighted by factors, where several meet.
-    g = np.zeros((4, width))
+    g = np.zeros((3, width))  # rate * message in delta, after, before
     share = np.zeros(num_classes)
-    # By row of P above the suffix and channel: the factors that lead to delta, after and before.
-    above_state = np.zeros(NUM_STATES, dtype=np.int64)
-    factors = np.zeros((NUM_STATES, len(channels), 3))
     for i in range(start, stop):
-        if num_sources[i] == 0:
+        if slot[i] < 0:
             continue
         p, e_above, w = parent[i], entry[i], node[i]
-        num_above = 0
-        for state in range(NUM_STATES):
-            if not above_held[p] >> state & 1:
-                continue
-            above_state[num_above] = state
-            for k in range(len(channels)):
-                rule = channels[k, 3]
-                both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
-                in_after = new - both if state == 0 else new if state <= 2 else 0.0
-                in_before = both - old if state == 0 else old if state > 2 else 0.0
-                factors[num_above, k, 0] = both if state == 0 and held[i] & DELTA else 0.0
-                factors[num_above, k, 1] = in_after if held[i] & IN_AFTER else 0.0
-                factors[num_above, k, 2] = in_before if held[i] & IN_BEFORE else 0.0
-            num_above += 1
         for row in range(source_rows[i], source_rows[i] + num_sources[i]):
+            known = source_held[row]
+            if ONE_CAUSE[known] >= 0:
+                continue
             e = source_entry[row]
             u = indices[e]
-            known = source_held[row]
-            only = ONE_CAUSE[known]
             feature_size = reweighted_size = 0.0
             for cause in range(NUM_CAUSES):
-                if only >= 0:
-                    if cause > 0:
-                        break
-                elif not CAUSES[known] >> cause & 1:
+                if not CAUSES[known] >> cause & 1:
                     continue
-                direct = only >= 0 and has_rates and len(source_channels) == 1
                 for which in range(3):
-                    if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
-                        continue
-                    slope = slope_rows[which, w] if has_rates else 0
-                    if not direct:
-                        for d in range(width):
-                            g[which, d] = 0.0
+                    g[which, :] = 0.0
                     for k in range(len(source_channels)):
-                        column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
-                        size, rule = source_channels[k, 2], source_channels[k, 3]
+                        column, low, size = source_channels[k, 0], source_channels[k, 1], source_channels[k, 2]
+                        rule = source_channels[k, 3]
                         a_before, a_after = source_before[e, rule], source_after[e, rule]
-                        from_after = a_after if which != 2 else 0.0
-                        from_before = a_before if which == 2 else 0.0 if which == 1 else -a_before
-                        if only < 0 and which == 0:
+                        from_after, from_before = (a_after, 0.0) if which == 1 else (0.0, a_before)
+                        if which == 0:
                             from_after, from_before = _part_of_delta(
                                 cause, source_kept[e, rule], a_after, a_before, source_marks[e, rule]
                             )
                         if not differs[u]:
-                            # One message in both snapshots: read it once.
+                            # One message in both snapshots, of which `before`'s may not be held.
                             from_after += from_before
                             from_before = 0.0
-                        if direct:
-                            for n in range(size):
-                                d = np.uintp(n)
-                                g[which, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
-                            if from_before != 0.0:
-                                for n in range(size):
-                                    d = np.uintp(n)
-                                    g[which, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
-                            continue
-                        if from_after != 0.0:
-                            for n in range(size):
-                                d = np.uintp(n)
-                                g[which, low + d] += from_after * y_after[u, column + d]
-                        if from_before != 0.0:
-                            for n in range(size):
-                                d = np.uintp(n)
-                                g[which, low + d] += from_before * y_before[u, column + d]
-                    if has_rates and not direct:
+                        for d in range(size):
+                            g[which, low + d] += (
+                                from_after * y_after[u, column + d] + from_before * y_before[u, column + d]
+                            )
+                    if has_rates:
                         for d in range(width):
-                            g[which, d] *= slopes[slope, d]
-                for j in range(num_classes):
-                    share[j] = 0.0
-                for r in range(num_above):
-                    state = above_state[r]
-                    if only < 0 and state != 0 and CAUSE_OF_STATE[state] != cause:
+                            g[which, d] *= slopes[slope_rows[which, w], d]
+                share[:] = 0.0
+                above_row = above_first[p]
+                for above in range(NUM_STATES):
+                    if not above_held[p] >> above & 1:
                         continue
-                    above_row = above_first[p] + r
-                    for k in range(len(channels)):
-                        column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
-                        f0, f1, f2 = factors[r, k, 0], factors[r, k, 1], factors[r, k, 2]
-                        if only < 0 and state == 0:
-                            leaves = marks[e_above, channels[k, 3]] >> LEAVE
-                            if CAUSE_OF_STATE[1 if leaves >> 1 & 1 else 2] != cause:
-                                f1 = 0.0
-                            if CAUSE_OF_STATE[3 if leaves >> 3 & 1 else 4] != cause:
-                                f2 = 0.0
-                        num_used = (f0 != 0.0) + (f1 != 0.0) + (f2 != 0.0)
-                        if num_used == 0:
+                    for state in range(NUM_STATES):
+                        # From delta to delta the cause is still open: it is that of the source.
+                        if not held[i] >> state & 1 or (state != 0 and CAUSE_OF_STATE[state] != cause):
                             continue
-                        if num_used == 1:
-                            used = 0 if f0 != 0.0 else 1 if f1 != 0.0 else 2
-                            scale = f0 + f1 + f2
-                        else:
-                            for n in range(size):
-                                g[3, low + np.uintp(n)] = 0.0
-                            for which in range(3):
-                                factor = f0 if which == 0 else f1 if which == 1 else f2
-                                if factor != 0.0:
-                                    for n in range(size):
-                                        d = low + np.uintp(n)
-                                        g[3, d] += factor * g[which, d]
-                            used, scale = 3, 1.0
-                        # Four classes at a time, so that g is loaded once for all four; the last four may overlap.
-                        done = 0
-                        while done + 4 <= num_classes or (done < num_classes and num_classes >= 4):
-                            j = min(done, num_classes - 4)
-                            s0 = s1 = s2 = s3 = 0.0
-                            for n in range(size):
-                                d, h = column + np.uintp(n), low + np.uintp(n)
-                                s0 += product[above_row, j, d] * g[used, h]
-                                s1 += product[above_row, j + 1, d] * g[used, h]
-                                s2 += product[above_row, j + 2, d] * g[used, h]
-                                s3 += product[above_row, j + 3, d] * g[used, h]
-                            if j >= done:
-                                share[j] += scale * s0
-                            if j + 1 >= done:
-                                share[j + 1] += scale * s1
-                            if j + 2 >= done:
-                                share[j + 2] += scale * s2
-                            share[j + 3] += scale * s3
-                            done = j + 4
-                        for j in range(done, num_classes):
-                            s0 = 0.0
-                            for n in range(size):
-                                s0 += product[above_row, j, column + np.uintp(n)] * g[used, low + np.uintp(n)]
-                            share[j] += scale * s0
+                        if above != 0 and above != state:
+                            continue
+                        for k in range(len(channels)):
+                            column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
+                            rule = channels[k, 3]
+                            factor = _factor(
+                                above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule],
+                                marks[e_above, rule],
+                            )  # fmt: skip
+                            if factor == 0.0:
+                                continue
+                            for j in range(num_classes):
+                                total = 0.0
+                                for d in range(size):
+                                    total += product[above_row, j, column + d] * g[(state + 1) // 2, low + d]
+                                share[j] += factor * total
+                    above_row += 1
+                size_of_share = 0.0
                 for j in range(num_classes):
                     totals[row, j] += share[j]
-                if only < 0:
-                    for j in range(num_classes):
-                        mixed[slot[i], cause, j] += share[j]
-                if known & DELTA:
-                    size_of_share = 0.0
-                    for j in range(num_classes):
-                        size_of_share += abs(share[j])
-                    if only == FEATURE or (only < 0 and cause == FEATURE):
-                        feature_size = size_of_share
-                    elif cause == REWEIGHTED:
-                        reweighted_size = size_of_share
+                    mixed[slot[i], cause, j] += share[j]
+                    size_of_share += abs(share[j])
+                if cause == FEATURE:
+                    feature_size = size_of_share
+                elif cause == REWEIGHTED:
+                    reweighted_size = size_of_share
             if known & OF_AFTER and known & OF_BEFORE and feature_size > reweighted_size:
                 kinds[row] = FEATURE
 

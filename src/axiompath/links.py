@@ -37,7 +37,7 @@ def find_links(network: Network, lowest_hop: int) -> tuple[Links | None, ...]:
         layer = network.layers[t]
         ways = _find_ways(layer, classes, network.layers[t - 1].width if t else network.num_features)
         if t == lowest_hop:
-            ways = {way: columns.any(keepdims=True) for way, columns in ways.items()}
+            ways = {way: np.array([columns.any()]) for way, columns in ways.items()}
         found[t], classes = _link(layer, classes, ways)
     return tuple(found)
 

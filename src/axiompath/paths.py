@@ -157,14 +157,12 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
     paths = np.empty((num_paths, trail.shape[1]), dtype=np.int64)
     held = np.zeros(num_paths, dtype=np.uint8)
     entry = np.full(num_paths, -1, dtype=np.int64)
-    for (_, begins, trail_there), start in zip(events, starts[:-1], strict=True):
-        suffixes = np.flatnonzero(begins)
+    begun = {}
+    for (t, num_begun, trail_there), start in zip(events, starts[:-1], strict=True):
+        suffixes = np.flatnonzero(num_begun)
         paths[start[suffixes]] = trail_there[suffixes]
-    bias_rows = _find_bias_rows(
-        change,
-        levels,
-        {t: np.where(begins > 0, start, -1) for (t, begins, _), start in zip(events, starts, strict=False)},
-    )
+        begun[t] = np.where(num_begun > 0, start, -1)
+    bias_rows = _find_bias_rows(change, levels, begun)
     for t, rows in bias_rows.items():
         own = rows >= 0
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
