@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from axiompath import Explainer, cli
+from axiompath import Explainer, cli, datasets
 from axiompath.experiments import commands, running, timed
 from axiompath.experiments.arithmetic import exponential
 from axiompath.experiments.claims import check_claims
@@ -211,7 +211,10 @@ def test_the_same_numbers_on_any_number_of_workers(tmp_path, data_root):
     record = json.loads((tmp_path / "one" / "fidelity.json").read_text())
     assert record["accuracies"][0]["test"] > 0.8
     assert record["machine"]["cores"] >= 1
-    assert record["seeds"]["evolution"] == [0, 1]
+    assert record["seeds"] == {"training": 0, "sample": 0, "evolution": [0, 1]}
+    assert record["accuracies"][0]["weights"] == DIGESTS["cora", 2]
+    assert {"torch", "numba"} <= set(record["machine"])
+    assert {"torch", "torch_geometric", "numpy", "axiompath"} <= set(record["versions"])
 
 
 def test_equal_settings_give_equal_weights(tmp_path):
@@ -328,6 +331,58 @@ def test_weights_are_the_same_to_the_last_bit_on_a_poor_processor():
     expected = ["898c2dd412bc60ab", "760612b6198e590f", "3c12ba497157f5fe"]
     assert list(small_digests()) == expected
     assert on_a_poor_processor("small_digests") == expected
+
+
+# Of the weights behind docs/results.md: (data set, layers) -> digest.
+DIGESTS = {
+    ("cora", 2): "38ee0e80786c2265",
+    ("cora", 3): "7ccb77bfc95ef436",
+    ("citeseer", 2): "d12bb6d92ca16b4f",
+    ("citeseer", 3): "60617adbfc5e3ace",
+    ("pubmed", 2): "4b18336be5b3083a",
+    ("pubmed", 3): "1a265e02011faa90",
+    ("amazon_computers", 2): "b0be91af49413553",
+    ("amazon_computers", 3): "2fab6467fcda5d33",
+    ("amazon_photo", 2): "ccfebd33622e070f",
+    ("amazon_photo", 3): "45f25e76dc3ce31e",
+    ("coauthor_cs", 2): "e3798a9766550c09",
+    ("coauthor_cs", 3): "0614d15bff3aa087",
+    ("coauthor_physics", 2): "b13fc556600626f6",
+    ("coauthor_physics", 3): "e140931b3a4f6271",
+    ("pubmed_pmid", 2): "6a9543ca983cf743",
+    ("highschool_2013", 2): "e4f1f6a464aff201",
+    ("dblp_coauthor", 2): "614cb24a4b0d7e3d",
+}
+
+
+def all_digests(root, *names):
+    """A line for each training of docs/results.md on these data sets, all of them if none is named."""
+    for name, layers in DIGESTS:
+        if names and name not in names:
+            continue
+        if name in datasets.NAMES:
+            trained = train(prepare(datasets.load(name, root)), settings_for(name, layers))
+        else:
+            slide = timed.Slide(name, layers)
+            trained = timed.train_first(slide, timed.load_slide(slide, root))
+        yield f"{name} {layers} {trained.digest}"
+
+
+def test_weights_of_the_results_are_those_of_the_page(data_root):
+    assert list(all_digests(data_root, "highschool_2013")) == [known_digest("highschool_2013", 2)]
+    assert list(all_digests(data_root, "cora")) == [known_digest("cora", layers) for layers in (2, 3)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in DIGESTS))
+def test_weights_of_every_data_set_are_the_same_on_a_poor_processor(name, data_root):
+    expected = [known_digest(*key) for key in DIGESTS if key[0] == name]
+    assert list(all_digests(data_root, name)) == expected
+    assert on_a_poor_processor("all_digests", data_root, name) == expected
+
+
+def known_digest(name, layers):
+    return f"{name} {layers} {DIGESTS[name, layers]}"
 
 
 def test_the_finished_model_predicts_what_training_saw():
