@@ -92,11 +92,18 @@ def brute_force(C, z0, z1, n, objective="sufficiency", at_most=False):
 
 
 def precise_kl(z_target, z_other):
-    """KL(softmax(z_target) || softmax(z_other)) of logits given as floats or mpmath numbers, to a hundred digits."""
+    """KL(softmax(z_target) || softmax(z_other)) of logits given as floats or mpmath numbers, to some fifty digits.
+
+    log(sum q e^v) with q.v = 0, that is log(1 + sum q (e^v - 1 - v)): the terms of a saturated q are products, so that
+    they are right even where they are smaller than the digits of the others.
+    """
     with mpmath.workdps(PRECISE_DIGITS):
         t, o = [mpmath.mpf(z) for z in z_target], [mpmath.mpf(z) for z in z_other]
-        log_t, log_o = (mpmath.log(mpmath.fsum(mpmath.exp(z - max(u)) for z in u)) + max(u) for u in (t, o))
-        return mpmath.fsum(mpmath.exp(a - log_t) * ((a - log_t) - (b - log_o)) for a, b in zip(t, o, strict=True))
+        log_total = mpmath.log(mpmath.fsum(mpmath.exp(z - max(t)) for z in t))
+        q = [mpmath.exp((z - max(t)) - log_total) for z in t]
+        d = [b - a for a, b in zip(t, o, strict=True)]
+        mean = mpmath.fsum(p * e for p, e in zip(q, d, strict=True))
+        return mpmath.log1p(mpmath.fsum(p * (mpmath.expm1(e - mean) - (e - mean)) for p, e in zip(q, d, strict=True)))
 
 
 def precise_value(C, z0, z1, members, objective="sufficiency"):

@@ -59,7 +59,7 @@ def test_divergences_of_huge_logits_are_finite_and_right():
     st.integers(2, 5),
     st.floats(-9.5, -1.5),
     st.sampled_from([1.0, 30.0, 1e4]),
-    st.sampled_from([0.0, 0.0, 1e-3, 3.0]),
+    st.sampled_from([0.0, 0.0, 1e-3, 3.0, 50.0]),
     st.sampled_from(["sufficiency", "necessity"]),
     st.booleans(),
 )
@@ -109,23 +109,13 @@ def test_huge_logits_give_finite_numbers_and_true_bounds(seed, m, c, size, at_mo
 
 
 def test_a_change_within_the_rounding_of_the_logits_is_called_so():
-    z0 = np.array([1e6, 3e5, -2e5])
-    z1 = np.nextafter(z0, np.inf)
+    z0 = 1e6 + np.array([0.3, -0.2, 0.1])
+    z1 = z0.copy()
+    z1[0] = np.nextafter(z0[0], np.inf)
     C = np.array([[1e-10, 0.0, 0.0], [0.0, 6e-11, 3e-11]])
     for method in ("convex", "exact", "linear"):
         assert select(C, z0, z1, 1, method).status.startswith("unresolved: ")
-    assert select(C, z0 / 1e6, z0 / 1e6 + C.sum(0), 1, "exact").status.startswith("optimal: ")
+    small = z0 - 1e6
+    assert select(C, small, small + C.sum(0), 1, "exact").status.startswith("optimal: ")
     # Nothing changed at all, and nothing is left: that much is known.
     assert select(np.zeros((2, 3)), z0, z0, 1).status.startswith("optimal: ")
-
-
-def test_large_paths_that_cancel_to_a_tiny_change_are_not_called_optimal_beyond_rounding():
-    rng = np.random.default_rng(8)
-    words = set()
-    for _ in range(20):
-        C, z0, z1 = tiny_problem(rng, 40, 4, 1e-9, cancelling=50.0)
-        answer = select(C, z0, z1, 5, "convex")
-        words.add(answer.status.split(":")[0])
-        gap = float(precise_value(C, z0, z1, answer.chosen.tolist())) - answer.kl_bound
-        assert gap >= 0
-    assert words <= {"rounded", "optimal", "unresolved"}

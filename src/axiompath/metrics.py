@@ -25,9 +25,15 @@ def kl_divergence(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
     """
     log_p = special.log_softmax(logits_p, axis=-1)
     p = np.exp(log_p)
-    v = np.asarray(logits_q, dtype=np.float64) - logits_p
-    for _ in range(2):  # the first mean is rounded as coarsely as v is large
-        v = v - (p * v).sum(axis=-1, keepdims=True)
+    z_q, z_p = np.broadcast_arrays(*(np.asarray(z, dtype=np.float64) for z in (logits_q, logits_p)))
+    # What all classes have in common must not cost digits: the error of the difference is carried along (Knuth's
+    # two-sum), and the likeliest class is subtracted first, which is exact where it matters.
+    v = z_q - z_p
+    near = z_q - v
+    low = (z_q - (v + near)) + (near - z_p)
+    top = np.argmax(z_p, axis=-1, keepdims=True)
+    v = (v - np.take_along_axis(v, top, axis=-1)) + (low - np.take_along_axis(low, top, axis=-1))
+    v = v - (p * v).sum(axis=-1, keepdims=True)
     series = np.where(np.abs(v) < SERIES, v, 0.0)
     terms = series**2 * np.polynomial.polynomial.polyval(series, INVERSE_FACTORIALS)
     with np.errstate(over="ignore"):

@@ -31,7 +31,7 @@ from .paths import find_rows, first_steps, walk_paths
 from .selection import Selection, select
 from .selection.batch import INACCURATE, PROVED, SEARCHED
 from .selection.convex import TOLERANCE as PROOF
-from .selection.objective import fixed_part, normal_form, rounding_of, tilt
+from .selection.objective import fixed_part, normal_form, remainder, rounding_of, tilt
 from .selection.selection import STATUS
 from .states import KINDS
 
@@ -101,8 +101,9 @@ def choose_streaming(change: Change, target: int, bounds: IntArray, question: Qu
     while passes < MAX_PASSES:
         weights = _select(pool, question, before, after, "convex" if relaxed else question.method).weights
         y = sign * (weights @ pool.contributions)
-        value = float(kl_divergence(goal, start + y))
+        y -= y[goal.argmax()]  # what all classes have in common means nothing
         w, p, r = reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y))
+        value = remainder(reached.q, reached.log_q, w)
         tilt(reached, w, p, r)
         offered, prices = stream.best(sign * r, _pool_size(question))
         smallest = np.minimum(prices, 0.0) if question.at_most else prices

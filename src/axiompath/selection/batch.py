@@ -36,14 +36,13 @@ SOLVED, ROUNDED, INACCURATE, PROVED, SEARCHED, RANKED, UNRESOLVED, UNKNOWN = ran
 @njit(cache=True, nogil=True, error_model="numpy")
 def _residual(part: Floats, before: Floats, after: Floats, necessity: bool, members: Ints) -> float:
     """The divergence that the members leave."""
-    c = part.shape[1]
-    shift = np.zeros(c)
+    start, target, sign = (after, before, -1.0) if necessity else (before, after, 1.0)
+    shift = np.zeros(target.size)
+    top = np.argmax(target)
     for e in members:
-        for j in range(c):
-            shift[j] += -part[e, j] if necessity else part[e, j]
-    if necessity:
-        return divergence(after, before, shift)
-    return divergence(before, after, shift)
+        for j in range(target.size):
+            shift[j] += sign * (part[e, j] - part[e, top])
+    return divergence(start, target, shift)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -49,7 +49,7 @@ class Goal(NamedTuple):
     log_q: Floats  # [c]
     start: Floats  # [c]: v0
     whole: float  # D(v0), the whole change
-    size: float  # the largest |s - t| of a class, before centring: v0 is known to rounding of this
+    size: float  # the largest entry of v0 before it was centred: v0 is known to rounding of this
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -106,55 +106,69 @@ def remainder(q: Floats, log_q: Floats, v: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def divergence(start: Floats, target: Floats, shift: Floats) -> float:
-    """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large."""
-    c = start.size
-    log_q = np.empty(c)
-    log_distribution(target, log_q)
-    q = np.exp(log_q)
-    v = np.empty(c)
+def difference(q: Floats, start: Floats, target: Floats, shift: Floats, v: Floats) -> float:
+    """v = start + shift - target less its mean under q; returns its largest entry before the mean is subtracted.
+
+    What a logit has in common with the others must not cost digits, be it 1e19. So the rounding errors of the two sums
+    are carried along (Knuth's two-sum), and the likeliest class is subtracted first, which is exact where it matters.
+    """
+    c = v.size
+    low = np.empty(c)
     for j in range(c):
-        v[j] = (start[j] - target[j]) + shift[j]
-    _centre(q, v)
-    return remainder(q, log_q, v)
+        d = start[j] - target[j]
+        near = start[j] - d
+        low[j] = (start[j] - (d + near)) + (near - target[j])
+        v[j] = d + shift[j]
+        near = v[j] - d
+        low[j] += (d - (v[j] - near)) + (shift[j] - near)
+    top = np.argmax(q)
+    lead, low_lead = v[top], low[top]
+    size = 0.0
+    mean = 0.0
+    for j in range(c):
+        v[j] = (v[j] - lead) + (low[j] - low_lead)
+        size = max(size, abs(v[j]))
+        mean += q[j] * v[j]
+    for j in range(c):
+        v[j] -= mean
+    return size
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _centre(q: Floats, v: Floats) -> None:
-    """Subtract from v its mean under q; twice, since the first mean is rounded as coarsely as v is large."""
-    for _ in range(2):
-        mean = 0.0
-        for j in range(v.size):
-            mean += q[j] * v[j]
-        for j in range(v.size):
-            v[j] -= mean
+def divergence(start: Floats, target: Floats, shift: Floats) -> float:
+    """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large."""
+    log_q = np.empty(start.size)
+    log_distribution(target, log_q)
+    q = np.exp(log_q)
+    v = np.empty(start.size)
+    difference(q, start, target, shift, v)
+    return remainder(q, log_q, v)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def normal_form(
     contributions: Floats, before: Floats, after: Floats, necessity: bool, rows: Floats, reach: Floats
 ) -> Goal:
-    """Write B into `rows` [m, c] and every path's largest contribution into `reach` [m]; return the goal."""
+    """Write B into `rows` [m, c], the largest entry of each row before centring into `reach` [m]; return the goal."""
     m, c = contributions.shape
     start, target, sign = (after, before, -1.0) if necessity else (before, after, 1.0)
     log_q = np.empty(c)
     log_distribution(target, log_q)
     q = np.exp(log_q)
     v = np.empty(c)
-    size = 0.0
-    for j in range(c):
-        v[j] = start[j] - target[j]
-        size = max(size, abs(v[j]))
-    _centre(q, v)
+    size = difference(q, start, target, np.zeros(c), v)
+    top = np.argmax(q)
     for i in range(m):
         mean = 0.0
         largest = 0.0
         for j in range(c):
-            mean += q[j] * contributions[i, j]
-            largest = max(largest, abs(contributions[i, j]))
+            # As above: what all classes have in common goes first, while nothing is rounded.
+            rows[i, j] = contributions[i, j] - contributions[i, top]
+            mean += q[j] * rows[i, j]
+            largest = max(largest, abs(rows[i, j]))
         reach[i] = largest
         for j in range(c):
-            rows[i, j] = sign * (contributions[i, j] - mean)
+            rows[i, j] = sign * (rows[i, j] - mean)
     return Goal(q, log_q, v, remainder(q, log_q, v), size)
 
 

@@ -40,8 +40,8 @@ STATUS = {
     "method='exact' searches for a better choice.",
     ROUNDED: "rounded: the relaxation is solved as far as rounding lets it, and no choice can be better by more than "
     "`gap`; the paths' contributions are so large beside the change that their rounding counts.",
-    INACCURATE: "inaccurate: the relaxation stopped early, the bound still holds; "
-    "divide very large logits and contributions by a common temperature and try again.",
+    INACCURATE: "inaccurate: the relaxation stopped early, so the bound is loose, but it holds; logits or "
+    "contributions span too many orders of magnitude, and dividing very large ones by a common temperature may help.",
     PROVED: "optimal: no choice of this size leaves less, to 1e-10 of the whole change.",
     SEARCHED: "searched: no better choice was found, and none can be better by more than `gap`.",
     RANKED: "ranked: nothing was optimised; method='exact' looks for the best choice.",
