@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 ORDER = [
     "errors",
     "writing",
+    "parquet",
     "activations",
     "threads",
     "states",

@@ -1,12 +1,10 @@
 """Explanations -> one Parquet file, whole or not there at all; and back.
 
-A row is a target. One that failed has its reason in `problem` and nothing else. Files are written under a name of their
-own, pushed to the disk and renamed; the same rows always give the same bytes.
+A row is a target. One that failed has its reason in `problem` and nothing else.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import islice
@@ -17,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .. import parquet
 from ..errors import InputError
 from ..explanation import FORMAT, VERSION, Explanation
 from ..states import KINDS
-from ..writing import whole_file
 
-NOTES = b"axiompath"
 GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
 VECTOR, LABELS = pa.list_(pa.float64()), pa.list_(pa.string())
@@ -66,30 +63,22 @@ class Failure:
     problem: str
 
 
+def notes_of(digest: str, num_targets: int) -> dict[str, Any]:
+    """What a part says of itself: the scan that it belongs to, and how many targets it has."""
+    return {"scan": digest, "targets": num_targets}
+
+
 def write_part(path: Path, found: Iterable[Explanation | Failure], digest: str, num_targets: int) -> None:
     """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
-    notes = {NOTES: json.dumps({"scan": digest, "targets": num_targets}).encode()}
-    schema = SCHEMA.with_metadata(notes)
+    schema = parquet.with_notes(SCHEMA, notes_of(digest, num_targets))
     rows = iter(found)
-    with whole_file(path) as stream, pq.ParquetWriter(stream, schema) as writer:
+
+    def tables() -> Iterator[pa.Table]:
         while group := [_to_row(item) for item in islice(rows, GROUP)]:
             columns = [pa.array([row.get(name) for row in group], type=kind) for name, kind in COLUMNS.items()]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            yield pa.Table.from_arrays(columns, schema=schema)
 
-
-def write_whole(path: Path, table: pa.Table) -> None:
-    """A Parquet file under its name only once the disk has all of it."""
-    with whole_file(path) as stream:
-        pq.write_table(table, stream)
-
-
-def is_whole(path: Path, digest: str, num_targets: int) -> bool:
-    """Whether the file is this scan's, with all its rows."""
-    try:
-        notes = json.loads((pq.read_schema(path).metadata or {}).get(NOTES, b"{}"))
-    except (OSError, pa.ArrowException, ValueError):
-        return False
-    return bool(notes == {"scan": digest, "targets": num_targets})
+    parquet.write_part(path, tables(), schema)
 
 
 def read_part(path: Path) -> Iterator[Explanation | Failure]:
