@@ -62,7 +62,7 @@ class ModelCheck:
         return "\n".join([*table, "", self.verdict])
 
     def _repr_html_(self) -> str:
-        return f"{self.to_frame().to_html(index=False)}<p>{_escape(self.verdict)}</p>"
+        return f"{self.to_frame().to_html(index=False)}<p>{escape(self.verdict)}</p>"
 
     @property
     def verdict(self) -> str:
@@ -132,7 +132,3 @@ def _rows(model: nn.Module, notes: list[Note], where: str | None, problem: str |
             how += f" ({times} times)" if times > 1 else ""
             rows.append(Row(name or "forward", kind, times * note.num_hops, sizes.pop(name, 0), how))
     return tuple(rows)
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
