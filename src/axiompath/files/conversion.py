@@ -104,9 +104,9 @@ def _write(
                 tasks[text] = bars.add_task(text, total=known[0] if known else None)
             bars.advance(tasks[text], count)
 
-        found = sort_edges(edges, numbering, draft, memory, advance)
+        num_edges = sort_edges(edges, numbering, draft, memory, advance)
     return {
-        "format": FORMAT, "version": VERSION, "num_nodes": numbering.num_nodes, "num_edges": found.num_edges,
+        "format": FORMAT, "version": VERSION, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
         "weighted": edges.weight_dtype is not None, **header,
     }  # fmt: skip
 
