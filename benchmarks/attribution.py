@@ -3,23 +3,23 @@
 (a) the literal twin of tests/references.py, which follows the definition one path at a time;
 (b) one dense float64 matrix product with as many multiply-adds as the paths need.
 
-Also shows that peak memory follows the batch and not the number of targets. Run with AXIOMPATH_DATA set:
+Also shows that peak memory follows the batch and not the number of targets. Run with AXIOMPATH_DATA set (not needed for
+--tiny):
 
-    python benchmarks/attribution.py [--quick]
+    python benchmarks/attribution.py [--tiny] [--docs docs]
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
+from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -29,6 +29,17 @@ from axiompath import datasets
 from axiompath.attribution import attribute_paths
 from axiompath.paths import walk_paths
 from references import LiteralAttribution
+from tables import make_parser, publish, to_markdown
+
+
+def load(name: str) -> Data:
+    """A data set, or `random`: a graph of 300 nodes."""
+    if name != "random":
+        return datasets.load(name)
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.rand(300, 8, generator=generator), torch.randint(4, (300,), generator=generator)
+    pairs = torch.randint(300, (2, 600), generator=generator)
+    return Data(x=x, y=y, edge_index=torch.cat([pairs, pairs.flip(0)], dim=1))
 
 
 def network(widths: list[int], normalize: bool) -> GCN:
@@ -85,9 +96,9 @@ def literal_seconds_per_path(explainer: axiompath.Explainer, seconds: float) -> 
     return spent / num_paths
 
 
-def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float) -> dict[str, float | str | int]:
+def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float) -> dict[str, str]:
     """One row of the table."""
-    before = datasets.load(name)
+    before = load(name)
     after = datasets.evolve(before, added=200, seed=0)
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
     explainer = axiompath.Explainer(network(widths, normalize), before, after)
@@ -100,7 +111,7 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
         num_paths = 0
         for batch in batches:
             found = walk_paths(explainer.change, batch)
-            num_paths += len(attribute_paths(explainer.change, found).contributions)
+            num_paths += len(attribute_paths(explainer.change, found))
 
     attribute_all()
     ours = best_of(attribute_all, 5)
@@ -109,32 +120,23 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
     literal = literal_seconds_per_path(explainer, seconds)
     return {
         "graph": name,
-        "layers": depth,
-        "hidden": hidden,
+        "layers": f"{depth}",
+        "hidden": f"{hidden}",
         "coefficients": "normalised" if normalize else "sum",
-        "targets": len(targets),
-        "paths": num_paths,
-        "ns a path": 1e9 * ours / num_paths,
-        "ns a path, one object a target": 1e9 * through_explainer / num_paths,
-        "literal twin, ns": 1e9 * literal,
-        "twin / ours": literal / (ours / num_paths),
-        "matrix product, ns": 1e9 * product / num_paths,
-        "ours / product": ours / product,
+        "targets": f"{len(targets):,}",
+        "paths": f"{num_paths:,}",
+        "ns a path": f"{1e9 * ours / num_paths:,.0f}",
+        "the same, one object a target": f"{1e9 * through_explainer / num_paths:,.0f}",
+        "twin / ours": f"{literal / (ours / num_paths):,.0f}",
+        "ours / product": f"{ours / product:,.1f}",
     }
 
 
-def show_memory(console: Console) -> None:
+def measure_memory(name: str) -> Iterator[dict[str, str]]:
     """Peak of traced memory while 1 %, 10 % and 100 % of the targets are attributed, for two batch sizes."""
-    before = datasets.load("amazon_photo")
+    before = load(name)
     after = datasets.evolve(before, added=200, seed=0)
     widths = [before.x.shape[1], 16, 16, int(before.y.max()) + 1]
-    table = Table(
-        "memory budget",
-        "targets",
-        "paths",
-        "peak MB above start",
-        title="Peak memory, Amazon-Photo, 3 layers",
-    )
     for memory in ("16MB", "64MB"):
         explainer = axiompath.Explainer(network(widths, False), before, after, memory=memory)
         nodes = explainer.moved().target.to_numpy()
@@ -146,43 +148,30 @@ def show_memory(console: Console) -> None:
             num_paths = sum(len(found.paths) for found in explainer.attribute_many(chosen))
             peak = tracemalloc.get_traced_memory()[1] / 1e6
             tracemalloc.stop()
-            table.add_row(memory, f"{len(chosen):,}", f"{num_paths:,}", f"{peak:.0f}")
-    console.print(table)
+            yield {
+                "memory budget": memory, "targets": f"{len(chosen):,}", "paths": f"{num_paths:,}",
+                "peak above start": f"{peak:.0f} MB",
+            }  # fmt: skip
 
 
 def main() -> None:
-    """Print one row a case, then the memory table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the smallest and the largest case alone")
-    quick = parser.parse_args().quick
-    console = Console(width=200)
+    """Measure every case, then the memory."""
+    options = make_parser(__doc__).parse_args()
     # Three normalised layers alter 359 million paths of Amazon-Photo: minutes, and nothing new.
     cases = [
         (n, h, d, z)
         for n in ("cora", "amazon_photo") for d in (2, 3) for h in (16, 64) for z in (False, True)
         if not (n == "amazon_photo" and d == 3 and z)
     ]  # fmt: skip
-    if quick:
-        cases = [cases[0], cases[-2]]
+    if options.tiny:
+        cases = [("random", 16, 2, True)]
     rows = []
     for case in cases:
-        rows.append(compare(*case, seconds=2.0))
-        console.print(
-            "  ".join(
-                f"{key} {value:,.4g}" if isinstance(value, float) else f"{key} {value}"
-                for key, value in rows[-1].items()
-            )
-        )
-    table = Table(*rows[0], title="Attribution of all changed nodes, 200 random edges added")
-    for row in rows:
-        table.add_row(
-            *(
-                f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
-                for value in row.values()
-            )
-        )
-    console.print(table)
-    show_memory(console)
+        rows.append(compare(*case, seconds=0.1 if options.tiny else 2.0))
+        print(rows[-1], flush=True)
+    publish(options.docs, "attribution.md", "attribution", to_markdown(rows))
+    memory = to_markdown(measure_memory("random" if options.tiny else "amazon_photo"))
+    publish(options.docs, "attribution.md", "attribution memory", memory)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """What a scan costs: by the size of the graph, the number of workers and of layers; against a plain loop; its memory.
 
-    python benchmarks/scan.py [--out scan-benchmark] [--largest 1e7]
+    python benchmarks/scan.py [--out out/scan-benchmark] [--largest 1e7] [--tiny] [--docs docs]
 
 Graphs are drawn with one distribution of degrees (a power law with exponent 2.5, ten edges a node on average), so that
 a larger graph is more of the same; 1,000 random edges change, half of them added, half removed. Every measurement is a
 process of its own, which is watched from outside: the memory is the largest sum of what its processes hold, pages that
-they share counted once. Prints tables, and writes scan.json and the figure scan.png.
+they share counted once. Prints a table, and writes scan.json and the figure scan.png.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
+from tables import QUESTION, make_parser, publish, to_markdown
 
 NUM_CHANGES, NUM_FEATURES, NUM_CLASSES, HIDDEN = 1000, 32, 8, 16
-
-BUDGET, METHOD = 10, "convex"  # what docs/how-to-scan.md reports
 
 
 def power_law_pair(num_edges: int, num_changes: int, seed: int = 0) -> tuple[Data, Data]:
@@ -56,7 +55,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
     torch.manual_seed(0)
     model = GCN(NUM_FEATURES, HIDDEN, settings["layers"], NUM_CLASSES).eval()
     small = power_law_pair(2000, 20)
-    axiompath.Explainer(model, *small).scan(method=METHOD, progress=False)  # loads the compiled loops
+    axiompath.Explainer(model, *small).scan(**QUESTION, progress=False)  # loads the compiled loops
     start = time.perf_counter()
     explainer = axiompath.Explainer(model, before, after)
     opened = time.perf_counter()
@@ -65,7 +64,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp())
     try:
         scan = explainer.scan(
-            folder / "scan", BUDGET, METHOD, min_kl=settings["min_kl"], workers=settings["workers"],
+            folder / "scan", **QUESTION, min_kl=settings["min_kl"], workers=settings["workers"],
             memory=settings["memory"], progress=False,
         )  # fmt: skip
         found["scan_seconds"] = time.perf_counter() - opened
@@ -77,7 +76,7 @@ def measure(settings: dict[str, Any]) -> dict[str, Any]:
             targets = frame.target.sample(min(settings["loop"], len(frame)), random_state=0).tolist()
             start = time.perf_counter()
             for target in targets:
-                explainer.explain(target, BUDGET, METHOD)
+                explainer.explain(target, **QUESTION)
             found["loop_seconds_a_target"] = (time.perf_counter() - start) / len(targets)
     finally:
         shutil.rmtree(folder)
@@ -107,7 +106,7 @@ def watched(settings: dict[str, Any]) -> dict[str, Any]:
     if child.returncode:
         raise SystemExit(f"a measurement failed: {settings}")
     found: dict[str, Any] = {**settings, **json.loads(text.strip().splitlines()[-1]), "peak_gb": peak[0] / 1e9}
-    print(_line(found), flush=True)
+    print(to_row(found), flush=True)
     return found
 
 
@@ -120,24 +119,28 @@ def _proportional_bytes(pid: int) -> float:
     return next((float(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0.0)
 
 
-def _line(found: dict[str, Any]) -> str:
+def to_row(found: dict[str, Any]) -> dict[str, str]:
+    """What the table says of a measurement."""
     seconds, targets = found["scan_seconds"], max(found["num_explained"], 1)
-    line = (
-        f"| {found['edges']:,} | {found['layers']} | {found['workers']} | {found['min_kl']:g} | "
-        f"{found['open_seconds']:.1f} | {seconds:.1f} | {found['num_moved']:,} | {targets:,} | {found['paths']:,} | "
-        f"{1e3 * seconds / targets:.2f} | {targets / seconds:,.0f} | {found['paths'] / seconds:,.0f} | "
-        f"{found['held_gb']:.2f} | {found['peak_gb']:.2f} |"
-    )
-    if "loop_seconds_a_target" in found:
-        ratio = found["loop_seconds_a_target"] / (seconds / targets)
-        line += f"  loop: {1e3 * found['loop_seconds_a_target']:.2f} ms a target, {ratio:.1f} times a scan's"
-    return line
-
-
-HEADER = (
-    "| edges | layers | workers | min KL | open, s | scan, s | moved | explained | paths | ms a target | targets a s | "
-    "paths a s | held, GB | peak, GB |\n" + "|---" * 14 + "|"
-)
+    loop = found.get("loop_seconds_a_target")
+    return {
+        "edges": f"{found['edges']:,}",
+        "changed": f"{found.get('changes', NUM_CHANGES):,}",
+        "layers": f"{found['layers']}",
+        "workers": f"{found['workers']}",
+        "memory": found["memory"],
+        "least KL": f"{found['min_kl']:g}",
+        "moved": f"{found['num_moved']:,}",
+        "explained": f"{found['num_explained']:,}",
+        "open": f"{found['open_seconds']:.1f} s",
+        "scan": f"{seconds:.1f} s",
+        "a target": f"{1e3 * seconds / targets:.2f} ms",
+        "targets a second": f"{targets / seconds:,.0f}",
+        "paths a second": f"{found['paths'] / seconds:,.0f}",
+        "opened": f"{found['held_gb']:.2f} GB",
+        "peak": f"{found['peak_gb']:.2f} GB",
+        "plain loop / scan": "" if loop is None else f"{loop / (seconds / targets):.1f}",
+    }
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
@@ -171,46 +174,62 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Run everything, print and draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("scan-benchmark"))
+    parser = make_parser(__doc__)
+    parser.add_argument("--out", type=Path, default=Path("out/scan-benchmark"))
     parser.add_argument("--largest", type=float, default=1e7)
-    parser.add_argument("--measure")
+    parser.add_argument("--measure", help="one measurement, in this process")
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(json.loads(options.measure))))
         return
     options.out.mkdir(parents=True, exist_ok=True)
     usual = {"layers": 2, "workers": 2, "min_kl": 0.0, "memory": "2GB"}
-    print(HEADER)
-    sizes = [int(10**power) for power in (5, 6, 7) if 10**power <= options.largest]
-    by_size = [watched({**usual, "edges": edges, "min_kl": kl}) for kl in (1e-3, 0.0) for edges in sizes]
-    # As many changes for its size as the largest has: what one change reaches is then alike.
-    sparse = watched({**usual, "edges": 10**5, "changes": int(NUM_CHANGES * 1e5 / options.largest)})
-    by_workers = [watched({**usual, "edges": 10**6, "workers": workers}) for workers in (1, 2)]
-    by_layers = [watched({**usual, "edges": 10**5, "layers": n, "changes": 100, "loop": 300}) for n in (1, 2, 3)]
-    tight = [watched({**usual, "edges": 10**5, "memory": memory}) for memory in ("160MB", "400MB")]
-    groups = {
-        "by_size": by_size,
-        "equal_density": [sparse],
-        "by_workers": by_workers,
-        "by_layers": by_layers,
-        "by_memory": tight,
-    }
+    groups = measure_tiny(usual) if options.tiny else measure_all(usual, options.largest)
     (options.out / "scan.json").write_text(json.dumps(groups, indent=1) + "\n")
-    draw(by_size, options.out / "scan.png")
-    whole = [row for row in by_size if row["min_kl"] == 0]
+    figures = options.out if options.docs is None else options.docs / "figures"
+    draw(groups["by_size"], figures / "scan.png")
+    rows = [to_row(found) for group in groups.values() for found in group]
+    verdicts = "\n".join(f"- {verdict}" for verdict in judge(groups))
+    publish(options.docs, "how-to-scan.md", "scan", f"{to_markdown(rows)}\n\n{verdicts}")
+
+
+def measure_all(usual: dict[str, Any], largest: float) -> dict[str, list[dict[str, Any]]]:
+    """Everything that the page tells of, by what is varied."""
+    sizes = [int(10**power) for power in (5, 6, 7) if 10**power <= largest]
+    # As many changes for its size as the largest has: what one change reaches is then alike.
+    alike = {**usual, "edges": 10**5, "changes": int(NUM_CHANGES * 1e5 / largest)}
+    return {
+        "by_size": [watched({**usual, "edges": edges, "min_kl": kl}) for kl in (1e-3, 0.0) for edges in sizes],
+        "equal_density": [watched(alike)],
+        "by_workers": [watched({**usual, "edges": 10**6, "workers": workers}) for workers in (1, 2)],
+        "by_layers": [watched({**usual, "edges": 10**5, "layers": n, "changes": 100, "loop": 300}) for n in (1, 2, 3)],
+        "by_memory": [watched({**usual, "edges": 10**5, "memory": memory}) for memory in ("160MB", "400MB")],
+    }
+
+
+def measure_tiny(usual: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """One measurement in the place of each."""
+    found = watched({**usual, "edges": 2000, "changes": 10, "loop": 3})
+    return {
+        "by_size": [{**found, "min_kl": 1e-3}, found],
+        **{name: [found, found] for name in ("equal_density", "by_workers", "by_layers", "by_memory")},
+    }
+
+
+def judge(groups: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """What was wanted and what was found, a sentence each."""
+    whole = [row for row in groups["by_size"] if row["min_kl"] == 0]
     each = [row["scan_seconds"] / row["num_explained"] for row in whole]
-    print(
-        f"\na target on the largest graph costs {each[-1] / each[0]:.2f} times one on the smallest (at most 2 wanted)"
-    )
+    yield f"A target on the largest graph costs {each[-1] / each[0]:.2f} times one on the smallest (at most 2 wanted),"
+    (sparse, *_), (one, two) = groups["equal_density"], groups["by_workers"]
     alike = each[-1] / (sparse["scan_seconds"] / sparse["num_explained"])
-    print(f"and {alike:.2f} times as much as on the smallest with as many changes for its size")
-    ratio = by_workers[0]["scan_seconds"] / by_workers[1]["scan_seconds"]
-    print(f"two workers are {ratio:.2f} times one, on {by_workers[0]['scan_seconds']:.0f} s (1.7 wanted, on over 20 s)")
-    print(f"peak on the largest graph: {whole[-1]['peak_gb']:.2f} GB (8 allowed)")
-    for row in tight:
+    yield f"and {alike:.2f} times as much as on the smallest with as many changes for its size."
+    ratio = one["scan_seconds"] / two["scan_seconds"]
+    yield f"Two workers are {ratio:.2f} times one, on {one['scan_seconds']:.0f} s (1.7 wanted, on over 20 s)."
+    yield f"Peak on the largest graph: {whole[-1]['peak_gb']:.2f} GB (8 allowed)."
+    for row in groups["by_memory"]:
         grown = (row["peak_gb"] - row["held_gb"]) * 1e3
-        print(f"budget {row['memory']}: workers and plan took {grown:.0f} MB more than the opened graphs")
+        yield f"Budget {row['memory']}: workers and plan took {grown:.0f} MB more than the opened graphs."
 
 
 if __name__ == "__main__":

@@ -1,21 +1,19 @@
 """Does our solver earn its place? `convex` against cvxpy with SCS, and `exact` against `convex`, in one run.
 
-    python benchmarks/selection.py [--quick]
+    python benchmarks/selection.py [--tiny] [--docs docs]
 
 Claims: `convex` is at least 100 times faster than cvxpy + SCS (vectorised formulation, as the paper solves
 it) at every size that SCS solves in a minute, with an objective that is never worse; a million paths take
 less time than 200 passes over the contributions; `exact` takes at most 3 times as long as `convex`.
-
-`compare` takes any list of problems, so the problems of a real graph can be measured in the same way.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing import get_context
 from typing import Any
 
@@ -26,6 +24,7 @@ from axiompath import Explainer, datasets
 from axiompath.experiments.fidelity import budgets_for
 from axiompath.experiments.training import Training, prepare, train
 from axiompath.selection import select, select_many
+from tables import make_parser, publish, to_markdown
 
 Floats = npt.NDArray[np.float64]
 SCS_SECONDS = 60.0
@@ -123,38 +122,39 @@ def feasible(x: Floats, n: int) -> Floats:
     return np.clip(x + high, 0, 1)
 
 
-def compare(problems: Iterable[Problem], with_scs: bool = True) -> bool:
-    """Print one line a problem with the ratios that matter; True if every claim holds."""
-    print(
-        f"{'problem':42}{'convex':>11}{'passes':>8}{'exact':>11}{'ratio':>7}{'SCS':>11}{'times':>9}"
-        f"{'KL ours':>12}{'KL SCS':>12}{'KL convex':>12}{'KL exact':>12}"
-    )
-    holds = True
-    for problem in problems:
-        rows, n = problem.contributions, problem.budget
-        data = (rows, problem.logits_before, problem.logits_after, n)
-        slope = np.ones(rows.shape[1])
-        one_pass = best_time(lambda rows=rows, slope=slope: rows @ slope)
-        convex_time = best_time(lambda data=data: select(*data, method="convex"))
-        exact_time = best_time(lambda data=data: select(*data, method="exact"))
-        convex, exact = select(*data, method="convex"), select(*data, method="exact")
-        ours = divergence_of(problem, convex.weights)
-        line = (
-            f"{problem.name:42}{1e3 * convex_time:9.3f}ms{convex_time / one_pass:8.0f}"
-            f"{1e3 * exact_time:9.3f}ms{exact_time / convex_time:7.2f}"
-        )
-        holds &= exact_time <= 3.0 * convex_time and exact.kl_residual <= convex.kl_residual
-        if len(rows) >= 1_000_000:
-            holds &= convex_time <= 200 * one_pass
-        rival = scs(problem) if with_scs else None
-        if rival is None:
-            line += f"{'> 60 s' if with_scs else '-':>11}{'-':>9}{ours:12.3e}{'-':>12}"
-        else:
-            theirs = divergence_of(problem, feasible(rival[1], n))
-            line += f"{1e3 * rival[0]:9.1f}ms{rival[0] / convex_time:9.0f}{ours:12.3e}{theirs:12.3e}"
-            holds &= rival[0] >= 100 * convex_time and ours <= theirs + 1e-9
-        print(line + f"{convex.kl_residual:12.3e}{exact.kl_residual:12.3e}", flush=True)
-    return holds
+def compare(problem: Problem, with_scs: bool = True) -> tuple[dict[str, str], bool]:
+    """A row with the ratios that matter; and whether every claim holds."""
+    rows, n = problem.contributions, problem.budget
+    data = (rows, problem.logits_before, problem.logits_after, n)
+    slope = np.ones(rows.shape[1])
+    one_pass = best_time(lambda: rows @ slope)
+    convex_time = best_time(lambda: select(*data, method="convex"))
+    exact_time = best_time(lambda: select(*data, method="exact"))
+    convex, exact = select(*data, method="convex"), select(*data, method="exact")
+    ours = divergence_of(problem, convex.weights)
+    holds = exact_time <= 3.0 * convex_time and exact.kl_residual <= convex.kl_residual
+    if len(rows) >= 1_000_000:
+        holds &= convex_time <= 200 * one_pass
+    found = {
+        "problem": problem.name,
+        "`convex`": f"{1e3 * convex_time:.3f} ms",
+        "passes over C": f"{convex_time / one_pass:.0f}",
+        "`exact` / `convex`": f"{exact_time / convex_time:.2f}",
+        "times faster than SCS": "",
+        "relaxation leaves": f"{ours:.3e}",
+        "SCS's leaves": "",
+        "`convex` leaves": f"{convex.kl_residual:.3e}",
+        "`exact` leaves": f"{exact.kl_residual:.3e}",
+    }
+    rival = scs(problem) if with_scs else None
+    if rival is not None:
+        theirs = divergence_of(problem, feasible(rival[1], n))
+        found |= {"times faster than SCS": f"{rival[0] / convex_time:,.0f}", "SCS's leaves": f"{theirs:.3e}"}
+        holds &= rival[0] >= 100 * convex_time and ours <= theirs + 1e-9
+    elif with_scs:
+        found["times faster than SCS"] = f"> {SCS_SECONDS / convex_time:,.0f}"
+    print(found, "" if holds else "A CLAIM DOES NOT HOLD", flush=True)
+    return found, holds
 
 
 def real() -> Iterable[Problem]:
@@ -173,7 +173,7 @@ def real() -> Iterable[Problem]:
                 yield Problem(label, found.contributions, found.logits_before, found.logits_after, budget)
 
 
-def many(t: int = 5000) -> None:
+def many(t: int) -> Iterable[dict[str, str]]:
     """Time a problem of 30 paths inside one call that solves thousands."""
     problems = [synthetic(30, 7, 5, 2.0, seed) for seed in range(t)]
     rows = [problem.contributions for problem in problems]
@@ -181,28 +181,36 @@ def many(t: int = 5000) -> None:
     after = np.array([problem.logits_after for problem in problems])
     for method in ("convex", "exact"):
         seconds = best_time(lambda method=method: select_many(rows, before, after, 5, method, workers=1), 2.0)
-        print(f"select_many, {t} problems of 30 paths, one thread, {method}: {1e6 * seconds / t:.1f} us each")
+        yield {
+            "problems of 30 paths in one call, one thread": f"{t:,}, {method}",
+            "each": f"{1e6 * seconds / t:.1f} us",
+        }
 
 
 def main() -> None:
-    """Measure compile time, the synthetic problems, those of real graphs where there are any, and many small ones."""
-    quick = "--quick" in sys.argv
-    tiny = synthetic(8, 3, 2, 1.0)
-    data = (tiny.contributions, tiny.logits_before, tiny.logits_after, 2)
+    """Measure the synthetic problems, those of real graphs where there are any, and many small ones."""
+    options = make_parser(__doc__).parse_args()
+    warm = synthetic(8, 3, 2, 1.0)
     for method in ("convex", "exact", "topk"):
         start = time.perf_counter()
-        select(*data, method=method)
+        select(warm.contributions, warm.logits_before, warm.logits_after, 2, method=method)
         print(f"first call of {method}: {time.perf_counter() - start:.1f} s (compiled once, then cached)")
     sizes = [(30, 7, 5), (300, 7, 10), (3_000, 7, 20), (30_000, 7, 30), (1_000_000, 10, 50)]
-    problems = (synthetic(m, c, n, scale) for m, c, n in sizes for scale in (0.5, 2.0, 10.0))
-    holds = compare(problems, with_scs=not quick)
-    if os.environ.get("AXIOMPATH_DATA"):
-        holds &= compare(real(), with_scs=not quick)
+    problems: Iterable[Problem] = (synthetic(m, c, n, scale) for m, c, n in sizes for scale in (0.5, 2.0, 10.0))
+    if options.tiny:
+        problems = [synthetic(30, 7, 5, 2.0)]
+    elif os.environ.get("AXIOMPATH_DATA"):
+        problems = chain(problems, real())
     else:
         print("no problems of real graphs: set AXIOMPATH_DATA to the folder of the .npz files")
-    many()
-    print("every claim holds" if holds else "A CLAIM DOES NOT HOLD")
-    sys.exit(0 if holds else 1)
+    found = [compare(problem) for problem in problems]
+    failed = [row["problem"] for row, holds in found if not holds]
+    verdict = f"A claim does not hold for: {'; '.join(failed)}." if failed else "Every claim holds."
+    table = to_markdown(row for row, _ in found)
+    publish(options.docs, "selection.md", "selection", f"{table}\n\n{verdict}")
+    publish(options.docs, "selection.md", "selection of many", to_markdown(many(50 if options.tiny else 5000)))
+    if failed and not options.tiny:
+        raise SystemExit(verdict)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,15 @@ Parquet. Half of the changed edges are existing ones removed, half are new ones 
 a process of its own; memory is the peak of the process less what it had after its imports, as Linux tells it (pages of
 mapped files that are in memory at the time count).
 
-    python benchmarks/stored.py [--nodes 1000000] [--edges 10000000] [--skew 2] [--folder out/stored]
+    python benchmarks/stored.py [--nodes 1000000] [--folder out/stored] [--tiny] [--docs docs]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch_geometric.nn import GCN
 
 import axiompath
+from tables import QUESTION, make_parser, publish, to_markdown
 
 NUM_FEATURES = 32
 CHANGED = (10, 1000)
+# Edges for each node, and how far their ends are drawn towards the nodes of lowest rank (1: not at all).
+SHAPES = {"no hubs": (4, 1.0), "power-law-like": (10, 2.0)}
 
 
-def write_tables(folder: Path, num_nodes: int, num_edges: int, skew: float) -> None:
+def write_tables(folder: Path, num_nodes: int, num_edges: int, skew: float, changed: tuple[int, ...]) -> None:
     """nodes.parquet, before.parquet and an after for each number of changed edges."""
     rng = np.random.default_rng(0)
     rank = (num_nodes * rng.random((2, num_edges // 2)) ** skew).astype(np.int64)
@@ -40,7 +41,7 @@ def write_tables(folder: Path, num_nodes: int, num_edges: int, skew: float) -> N
     x.insert(0, "id", np.arange(num_nodes))
     x.to_parquet(folder / "nodes.parquet")
     _write_edges(folder / "before.parquet", ends)
-    for count in CHANGED:
+    for count in changed:
         new = rng.integers(num_nodes, size=(2, count // 2))
         _write_edges(folder / f"after_{count}.parquet", np.concatenate([ends[:, count - count // 2 :], new], axis=1))
 
@@ -58,7 +59,7 @@ def convert(folder: Path, name: str, memory: str) -> dict[str, Any]:
 
 
 def explain(folder: Path, count: str, kind: str) -> dict[str, Any]:
-    """Open an Explainer, ask for all that moved and explain the largest change."""
+    """Open an Explainer, ask for all that moved and explain the largest."""
     torch.manual_seed(0)
     model = GCN(NUM_FEATURES, 16, num_layers=2, out_channels=4)
     if kind == "stored":
@@ -70,7 +71,7 @@ def explain(folder: Path, count: str, kind: str) -> dict[str, Any]:
     explainer = axiompath.Explainer(model, *graphs)
     opened = time.perf_counter() - start
     moved = explainer.moved()
-    explanation = explainer.explain(int(moved.target[0]), 10, "convex")
+    explanation = explainer.explain(int(moved.target[0]), **QUESTION)
     change = explainer.change
     return {
         "explainer_seconds": opened,
@@ -110,41 +111,60 @@ def run_step(name: str, *arguments: str) -> None:
     sys.stdout.write(json.dumps({**found, "seconds": seconds, "megabytes": peak / 1e3}))
 
 
-def main() -> None:
-    """Print the figures side by side."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--edges", type=int, default=10_000_000)
-    parser.add_argument("--skew", type=float, default=2.0, help="1 for a graph without hubs")
-    parser.add_argument("--memory", default="500MB")
-    parser.add_argument("--folder", type=Path, default=Path("out/stored"))
-    parser.add_argument("--step", nargs="+")
-    options = parser.parse_args()
-    if options.step:
-        run_step(*options.step)
-        return
-    folder, console = options.folder, Console(width=120)
-    folder.mkdir(parents=True)
-    write_tables(folder, options.nodes, options.edges, options.skew)
-    table = Table("convert", "seconds", f"peak MB (--memory {options.memory})")
-    for name in ("before", *(f"after_{count}" for count in CHANGED)):
-        found = measured("convert", folder, name, options.memory)
-        table.add_row(name, f"{found['seconds']:.1f}", f"{found['megabytes']:.0f}")
-    console.print(table)
-    table = Table("changed", "graphs", "open, s", "all, s", "peak MB", "nodes", "edges", "moved", "paths")
-    for count in CHANGED:
+def measure_shape(
+    folder: Path, shape: str, num_nodes: int, changed: tuple[int, ...], memory: str
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Rows of both tables: conversions, and explainers on disk and in memory."""
+    per_node, skew = SHAPES[shape]
+    write_tables(folder, num_nodes, per_node * num_nodes, skew, changed)
+    conversions, explainers = [], []
+    for name in ("before", *(f"after_{count}" for count in changed)):
+        found = measured("convert", folder, name, memory)
+        conversions.append(
+            {"graph": f"{shape}, {per_node * num_nodes:,} edges", "which": name.replace("_", ", changed: "),
+             "seconds": f"{found['seconds']:.1f}", "peak": f"{found['megabytes']:,.0f} MB"}
+        )  # fmt: skip
+    for count in changed:
         pair = [measured("explain", folder, count, kind) for kind in ("stored", "in memory")]
         for kind, found in zip(("stored", "in memory"), pair, strict=True):
-            table.add_row(
-                str(count), kind, f"{found['explainer_seconds']:.1f}", f"{found['seconds']:.1f}",
-                f"{found['megabytes']:.0f}", f"{found['region_nodes']:,}", f"{found['region_edges']:,}",
-                f"{found['moved']:,}", f"{found['num_paths']:,}",
+            explainers.append(
+                {"graph": shape, "edges changed": f"{count:,}", "graphs": kind,
+                 "open": f"{found['explainer_seconds']:.1f} s", "all": f"{found['seconds']:.1f} s",
+                 "peak": f"{found['megabytes']:,.0f} MB", "nodes held": f"{found['region_nodes']:,}",
+                 "edges held": f"{found['region_edges']:,}", "nodes reached": f"{found['moved']:,}",
+                 "paths": f"{found['num_paths']:,}"}
             )  # fmt: skip
+            print(explainers[-1], flush=True)
         for key in ("moved", "num_paths"):
             assert pair[0][key] == pair[1][key], f"{key}: {pair[0][key]} stored, {pair[1][key]} in memory"
         for key in ("largest", "residual"):
             assert abs(pair[0][key] - pair[1][key]) < 1e-9, key
-    console.print(table)
+    return conversions, explainers
+
+
+def main() -> None:
+    """Measure the shapes of graphs one after the other."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--memory", default="500MB")
+    parser.add_argument("--folder", type=Path, default=Path("out/stored"), help="where the graphs are while it runs")
+    parser.add_argument("--step", nargs="+", help="one step, in this process")
+    options = parser.parse_args()
+    if options.step:
+        run_step(*options.step)
+        return
+    shapes, num_nodes, changed = tuple(SHAPES), options.nodes, CHANGED
+    if options.tiny:
+        shapes, num_nodes, changed = shapes[:1], 1000, CHANGED[:1]
+    conversions, explainers = [], []
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for shape in shapes:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            converted, explained = measure_shape(Path(folder), shape, num_nodes, changed, options.memory)
+        conversions += converted
+        explainers += explained
+    publish(options.docs, "how-to-large-graphs.md", "conversion", to_markdown(conversions))
+    publish(options.docs, "how-to-large-graphs.md", "stored graphs", to_markdown(explainers))
 
 
 if __name__ == "__main__":

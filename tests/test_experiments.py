@@ -13,6 +13,7 @@ import torch
 from torch_geometric.data import Data
 
 from axiompath import Explainer, cli, datasets
+from axiompath.errors import InputError
 from axiompath.experiments import commands, running, timed
 from axiompath.experiments.arithmetic import exponential
 from axiompath.experiments.claims import check_claims
@@ -183,11 +184,39 @@ def test_a_stopped_run_goes_on_and_gives_the_same_table(tmp_path):
     assert not list(tmp_path.rglob("*.part"))
 
 
+def test_a_damaged_part_is_run_again_and_one_folder_is_for_one_run(tmp_path):
+    jobs = [Job("cora", 2, "added", repeat) for repeat in range(3)]
+    ran = []
+
+    def run(job):
+        ran.append(job.repeat)
+        return pd.DataFrame({"value": np.random.default_rng(job.repeat).normal(size=50)})
+
+    whole = merge_parts(dict(run_parts(jobs, run, tmp_path, {})), jobs)
+    parts = sorted(tmp_path.glob("*.parquet"))
+    held = bytearray(parts[1].read_bytes())
+    held[100] ^= 1
+    parts[1].write_bytes(held)
+    parts[2].write_bytes(parts[2].read_bytes()[:-50])
+    ran.clear()
+    pd.testing.assert_frame_equal(merge_parts(dict(run_parts(jobs, run, tmp_path, {})), jobs), whole)
+    assert ran == [1, 2]
+    first = run_parts(jobs, run, tmp_path, {})
+    next(first)
+    with pytest.raises(InputError, match="another experiment is running"):
+        next(run_parts(jobs, run, tmp_path, {}))
+    first.close()
+    next(run_parts(jobs, run, tmp_path, {}))
+
+
 def test_tables_keep_their_notes(tmp_path):
     frame = pd.DataFrame({"a": [1, 2]})
     frame.attrs = {"targets": 3}
     write_table(frame, tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").attrs == {"targets": 3}
+    (tmp_path / "t.parquet").write_bytes((tmp_path / "t.parquet").read_bytes()[:-9])
+    with pytest.raises(InputError, match="Expected a whole Parquet table"):
+        read_table(tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="no prediction changed"):
         merge_parts({Job("cora", 2, "added", 0): frame[:0]}, [Job("cora", 2, "added", 0)])
 

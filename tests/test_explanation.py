@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath import Explanation, metrics
+from axiompath import Explanation
 from axiompath.demo import evolve_karate, train_karate
 from axiompath.explanation import DISAGREEMENT
 from axiompath.metrics import kl_divergence
@@ -270,16 +270,6 @@ def test_bad_questions_are_refused_before_any_work(explainer):
         explainer.replay(0, [[1, 2]])
     with pytest.raises(ValueError, match=r"Expected paths that end at the target"):
         explainer.replay(0, [[1, 2, 3]])
-
-
-def test_area_under_curve_is_a_mean_height():
-    assert metrics.area_under_curve([1, 2, 3], [1.0, 1.0, 1.0]) == pytest.approx(1)
-    assert metrics.area_under_curve([0, 10], [1.0, 0.0]) == pytest.approx(0.5)
-    assert metrics.area_under_curve([5], [0.3]) == pytest.approx(0.3)
-    with pytest.raises(ValueError, match="Expected ascending budgets"):
-        metrics.area_under_curve([2, 1], [0.1, 0.2])
-    change = metrics.probability_change(np.array([0.0, 0.0]), np.array([np.log(3.0), 0.0]), 0)
-    assert float(change) == pytest.approx(-0.25)
 
 
 @pytest.mark.parametrize("objective", ["sufficiency", "necessity"])

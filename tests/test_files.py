@@ -19,6 +19,7 @@ import axiompath
 from axiompath import InputError, load_model, match_graphs, read_graph, save_graph, save_model
 from axiompath.experiments.models import SumGNN
 from axiompath.files import read_model
+from axiompath.files.arrays import read_arrays, unpack_arrays
 
 
 def small_graph(**extra):
@@ -358,3 +359,33 @@ def test_names_travel_from_files_to_the_explanation(tmp_path):
         GCN(**GCN_ARGUMENTS), first.data, second.data, node_names=first.node_names, class_names=first.class_names
     )
     assert "a → d" in explainer.explain(3, 50).summary(50)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_whatever_is_damaged_in_an_archive_is_the_files_fault(tmp_path, compression):
+    path = tmp_path / "g.npz"
+    arrays = {"x": np.eye(9), "edge_index": np.array([[0, 1], [1, 0]])}
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, array)
+    held = path.read_bytes()
+    assert read_arrays(path, None, 1e9).keys() == arrays.keys()
+    assert read_arrays(path, {"x", "y"}, 1e9).keys() == {"x"}
+
+    def is_refused(read, *arguments):
+        try:
+            read(*arguments)
+        except InputError:
+            return True
+        return False
+
+    rng = np.random.default_rng(0)
+    refused = 0
+    for place in rng.choice(len(held), 200):
+        damaged = bytearray(held)
+        damaged[place] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        refused += is_refused(read_arrays, path, None, 1e9)
+        refused += is_refused(unpack_arrays, path, set(arrays), tmp_path)
+    assert refused > 100

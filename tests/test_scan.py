@@ -318,6 +318,39 @@ def test_a_part_that_was_changed_is_noticed(explainer, tmp_path):
     assert len(list(scan(explainer, tmp_path, min_kl=0.01))) == len(found)
 
 
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_damaged_part_is_made_again_and_never_blessed(explainer, tmp_path, undisturbed, finished):
+    scan(explainer, tmp_path)
+    parts = sorted(tmp_path.glob("parts/*.parquet"))
+    rng = random.Random(0)
+    for part in parts[:6]:
+        held = bytearray(part.read_bytes())
+        held[rng.randrange(len(held) // 2)] ^= 1 << rng.randrange(8)  # in the rows: the footer still reads well
+        part.write_bytes(held)
+    parts[6].with_suffix(".sha256").write_text("no digest")
+    parts[7].with_suffix(".sha256").unlink()
+    if not finished:
+        (tmp_path / "manifest.json").unlink()
+    kept = {path: path.stat().st_mtime_ns for path in parts[8:]}
+    scan(explainer, tmp_path)
+    assert content(tmp_path) == undisturbed
+    assert {path: path.stat().st_mtime_ns for path in parts[8:]} == kept
+
+
+def test_drafts_of_somebody_else_are_left_alone(explainer, tmp_path, undisturbed):
+    (tmp_path / "parts").mkdir()
+    strangers = [tmp_path / "download.iso.part", tmp_path / "parts" / "mine.part"]
+    ours = [tmp_path / "manifest.json.0123456789ab.part", tmp_path / "parts" / "part-000003.parquet.0123456789ab.part"]
+    for path in (*strangers, *ours):
+        path.write_text("half of it")
+    scan(explainer, tmp_path)
+    assert all(path.read_text() == "half of it" for path in strangers)
+    assert not any(path.exists() for path in ours)
+    for path in strangers:
+        path.unlink()
+    assert content(tmp_path) == undisturbed
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from .errors import InputError
+from .files.arrays import read_arrays
+from .files.sizes import MAX_BYTES
+from .writing import file_digest
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -49,19 +51,12 @@ def find_root(root: str | Path | None = None) -> Path | None:
 
 
 def read_archive(path: Path, name: str) -> Arrays:
-    """All arrays of one file; raises ValueError with a sentence where it is damaged or not the file it should be."""
+    """All arrays of one file; raises InputError with a sentence where it is damaged or not the file it should be."""
+    arrays = read_arrays(path, None, MAX_BYTES, remedy=f"put a fresh copy of {name}.npz there")
     known = CHECKSUMS.get(name)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
-        raise ValueError(
-            f"Expected a whole .npz file at {path} (could not read it: {error}); "
-            f"it is damaged or cut short: put a fresh copy of {name}.npz there."
-        ) from error
+    digest = file_digest(path)
     if known is not None and digest != known:
-        raise ValueError(
+        raise InputError(
             f"Expected {path} to have the sha256 {known} (got {digest}); "
             f"it is damaged or another version: put the published {name}.npz there."
         )
@@ -107,7 +102,7 @@ def read_features(arrays: Arrays, path: Path) -> sparse.csr_array:
         x = sparse.csr_array(parts, shape=shape)
         x.check_format(full_check=True)
     except (ValueError, IndexError, TypeError) as error:
-        raise ValueError(f"Expected features in CSR form in {path} (got something else: {error}).") from error
+        raise InputError(f"Expected features in CSR form in {path} (got something else: {error}).") from error
     return x
 
 
@@ -118,7 +113,7 @@ def _need(arrays: Arrays, keys: tuple[str, ...], path: Path) -> None:
 
 def _expect(holds: bool, path: Path, expected: str, got: Any) -> None:
     if not holds:
-        raise ValueError(f"Expected {expected} in {path} (got {got}); put the published file there.")
+        raise InputError(f"Expected {expected} in {path} (got {got}); put the published file there.")
 
 
 def _within(values: NDArray[Any], limit: int) -> bool:

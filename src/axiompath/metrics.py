@@ -5,8 +5,6 @@ P_before and P_after are the softmax of the target's logits on the two snapshots
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy import special
 
@@ -58,25 +56,6 @@ def fidelity_plus(logits_added: FloatArray, logits_before: FloatArray, logits_af
     1 when nothing is added to `before`, 0 when what is added carries the whole change; nan where nothing changed.
     """
     return _ratio(kl_divergence(logits_added, logits_after), kl_divergence(logits_before, logits_after))
-
-
-def probability_change(logits: FloatArray, logits_reference: FloatArray, label: int) -> FloatArray:
-    """P(label) - P_reference(label): what undoing (or adding) the paths did to one class, e.g. the new one."""
-    return np.asarray(
-        special.softmax(logits, axis=-1)[..., label] - special.softmax(logits_reference, axis=-1)[..., label]
-    )
-
-
-def area_under_curve(budgets: Sequence[float], values: Sequence[float]) -> float:
-    """Mean height of the curve of a metric against the budget: its area by trapezoids over the budgets' range."""
-    x, y = np.asarray(budgets, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if x.shape != y.shape or x.ndim != 1 or len(x) == 0 or (np.diff(x) <= 0).any():
-        raise ValueError(
-            f"Expected ascending budgets and as many values (got shapes {x.shape} and {y.shape}, budgets {x.tolist()})."
-        )
-    if len(x) == 1:
-        return float(y[0])
-    return float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum() / (x[-1] - x[0]))
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """Jobs -> one table: each job's rows are a parquet file of their own, so that a run which was stopped goes on.
 
-Parts are written under another name and renamed when whole. A part belongs to one job and the settings it was run with;
-other settings give other names, and rows never depend on the order or on the process in which jobs ran.
+A part belongs to one job and the settings it was run with; other settings give other names, and rows never depend on
+the order or on the process in which jobs ran. What is whole and what is made again: see parquet.py; scans use it too.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..writing import whole_file
-
-NOTES = b"axiompath"
+from ..errors import InputError
+from ..parquet import is_whole, read_notes, with_notes, write_parquet, write_part
+from ..writing import clear_drafts, locked
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,18 @@ Run: TypeAlias = Callable[[Job], pd.DataFrame]
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """The frame and its `attrs` as parquet; the file appears when it is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), NOTES: json.dumps(frame.attrs).encode()})
-    with whole_file(path) as stream:
-        pq.write_table(table, stream)
+    table = _to_table(frame)
+    write_parquet(path, [table], table.schema)
 
 
 def read_table(path: Path) -> pd.DataFrame:
     """What `write_table` wrote."""
-    table = pq.read_table(path)
-    frame: pd.DataFrame = table.to_pandas()
-    frame.attrs = json.loads((table.schema.metadata or {}).get(NOTES, b"{}"))
+    try:
+        table = pq.read_table(path)
+        frame: pd.DataFrame = table.to_pandas()
+        frame.attrs = read_notes(table.schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise InputError(f"Expected a whole Parquet table at {path} (it is cut short or damaged).") from error
     return frame
 
 
@@ -66,22 +67,24 @@ def run_parts(
 ) -> Iterator[tuple[Job, pd.DataFrame]]:
     """Each job with its rows, as they become known: those on disk first; `run` must be importable if workers > 1."""
     files = {job: folder / job.file_name(settings) for job in jobs}
-    missing = []
-    for job, file in files.items():
-        if file.is_file():
-            yield job, read_table(file)
-        else:
-            missing.append(job)
-    if workers == 1 or len(missing) < 2:
-        for job in missing:
-            write_table(run(job), files[job])
-            yield job, read_table(files[job])
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-        running = {pool.submit(partial(_run_and_write, run), job, files[job]): job for job in missing}
-        for done in as_completed(running):
-            done.result()
-            yield running[done], read_table(files[running[done]])
+    with locked(folder, "experiment"):
+        clear_drafts(folder, "*.parquet", "*.sha256")
+        missing = []
+        for job, file in files.items():
+            if is_whole(file):
+                yield job, read_table(file)
+            else:
+                missing.append(job)
+        if workers == 1 or len(missing) < 2:
+            for job in missing:
+                _run_and_write(run, job, files[job])
+                yield job, read_table(files[job])
+            return
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+            running = {pool.submit(partial(_run_and_write, run), job, files[job]): job for job in missing}
+            for done in as_completed(running):
+                done.result()
+                yield running[done], read_table(files[running[done]])
 
 
 def merge_parts(parts: Mapping[Job, pd.DataFrame], jobs: Sequence[Job]) -> pd.DataFrame:
@@ -95,7 +98,13 @@ def merge_parts(parts: Mapping[Job, pd.DataFrame], jobs: Sequence[Job]) -> pd.Da
 
 
 def _run_and_write(run: Run, job: Job, file: Path) -> None:
-    write_table(run(job), file)
+    table = _to_table(run(job))
+    write_part(file, [table], table.schema)
+
+
+def _to_table(frame: pd.DataFrame) -> pa.Table:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return table.replace_schema_metadata(with_notes(table.schema, frame.attrs).metadata)
 
 
 def _one_thread() -> None:

@@ -19,7 +19,8 @@ from rich.progress import Progress as Bars
 from ..errors import InputError
 from ..explainer import parse_memory
 from ..stored import FORMAT, HEADER, VERSION, SparseRows, StoredGraph, open_graph
-from .edgelists import EdgeList, is_table, map_array, open_arrays, open_table, unpack_archive
+from .arrays import map_array, unpack_arrays
+from .edgelists import EdgeList, is_table, open_arrays, open_table
 from .graphs import NAMES, SPARSE, GraphFile, read_graph
 from .nodelists import Numbering, link_nodes, number_nodes, store_array, store_names, store_sparse, store_table
 from .sorting import sort_edges
@@ -76,7 +77,7 @@ def _write(
 ) -> dict[str, Any]:
     whole: dict[str, Any] | None = None
     if source.suffix == ".npz":
-        whole = unpack_archive(source, {*SPARSE, *NAMES, "x", "edge_index", "edge_weight", "n_id"}, draft)
+        whole = unpack_arrays(source, {*SPARSE, *NAMES, "x", "edge_index", "edge_weight", "n_id"}, draft)
     elif source.suffix in (".pt", ".pth"):
         whole = _as_arrays(read_graph(source))
     elif source.is_dir():
@@ -103,9 +104,9 @@ def _write(
                 tasks[text] = bars.add_task(text, total=known[0] if known else None)
             bars.advance(tasks[text], count)
 
-        found = sort_edges(edges, numbering, draft, memory, advance)
+        num_edges = sort_edges(edges, numbering, draft, memory, advance)
     return {
-        "format": FORMAT, "version": VERSION, "num_nodes": numbering.num_nodes, "num_edges": found.num_edges,
+        "format": FORMAT, "version": VERSION, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
         "weighted": edges.weight_dtype is not None, **header,
     }  # fmt: skip
 

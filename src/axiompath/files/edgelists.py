@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..stored import release
-from .arrays import declared_size
 from .nodelists import read_ids
-from .sizes import check_archive
 from .tables import SOURCES, SUFFIXES, TARGETS, WEIGHTS, as_numbers, column_names, find_column, listed, read_parts
 
 TABLE_BYTES = 32e6  # pages of a Parquet file, packed and unpacked; what pandas and Arrow keep for themselves
@@ -74,36 +70,6 @@ def open_arrays(path: Path, edge_index: Any, edge_weight: Any) -> EdgeList:
 
     dtype = None if edge_weight is None else np.float64 if edge_weight.dtype == np.float64 else np.float32
     return EdgeList(path, dtype, 0.0, batches)
-
-
-def map_array(path: Path) -> Any:
-    """An .npy file, memory-mapped, never unpickled."""
-    if not path.is_file():
-        raise InputError(f"Expected a file at {path} (found none).")
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError) as error:
-        raise InputError(f"Expected a whole .npy array at {path} (it is cut short, or of another kind).") from error
-
-
-def unpack_archive(path: Path, wanted: set[str], draft: Path) -> dict[str, Any]:
-    """Arrays of an .npz, unpacked into the draft a piece at a time and mapped from there."""
-    if not path.is_file():
-        raise InputError(f"Expected a file at {path} (found none).")
-    members = check_archive(path, float("inf"))
-    arrays = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in sorted({member.removesuffix(".npy") for member in members} & wanted):
-                declared_size(archive, name, path)
-                with archive.open(f"{name}.npy") as source, (draft / f"unpacked_{name}.npy").open("wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                arrays[name] = map_array(draft / f"unpacked_{name}.npy")
-    except InputError:
-        raise
-    except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, SyntaxError, KeyError) as error:
-        raise InputError(f"Expected a whole .npz file at {path} (it is cut short or damaged).") from error
-    return arrays
 
 
 def is_table(path: Path) -> bool:

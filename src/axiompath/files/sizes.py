@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from pathlib import Path
 
@@ -32,14 +33,20 @@ def check_file(path: Path, max_bytes: float) -> None:
     check_size(path, size, max_bytes)
 
 
-def check_archive(path: Path, max_bytes: float) -> list[str]:
-    """Names inside a zip archive that unpacks to no more than allowed."""
+def check_archive(path: Path, max_bytes: float, remedy: str | None = None) -> list[str]:
+    """Names inside a zip archive that unpacks to no more than allowed; `remedy` says what to do about a damaged one."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise InputError(
-            f"Expected a whole {path.suffix} file at {path} (it is cut short, or of another kind)."
-        ) from error
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error) as error:
+        raise not_whole(path, remedy) from error
     check_size(path, sum(info.file_size for info in infos), max_bytes)
     return [info.filename for info in infos]
+
+
+def not_whole(path: Path, remedy: str | None = None) -> InputError:
+    """What is said of every archive that cannot be read."""
+    return InputError(
+        f"Expected a whole {path.suffix} file at {path} (it is of another kind, damaged or cut short: "
+        f"{remedy or 'copy or save it again'})."
+    )

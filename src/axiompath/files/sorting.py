@@ -11,7 +11,6 @@ divided: where they alone exceed the budget, so does the peak.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +30,8 @@ LEAST_BYTES = 8e6  # for batches and ranges, below which sorting would crawl
 Progress = Callable[[str, int], None]  # what is being done, and how many edges of it just were
 
 
-@dataclass(frozen=True)
-class Sorted:
-    """What was written."""
-
-    num_edges: int
-    num_ranges: int
-
-
-def sort_edges(edges: EdgeList, numbering: Numbering, draft: Path, memory: float, progress: Progress) -> Sorted:
-    """Write indptr.npy, senders.npy and weights.npy of these edges to the draft."""
+def sort_edges(edges: EdgeList, numbering: Numbering, draft: Path, memory: float, progress: Progress) -> int:
+    """Write indptr.npy, senders.npy and weights.npy of these edges to the draft; returns how many there are."""
     num_nodes = numbering.num_nodes
     room = memory - edges.fixed_bytes - numbering.num_bytes - 24 * num_nodes
     if room < LEAST_BYTES:
@@ -76,7 +67,7 @@ def sort_edges(edges: EdgeList, numbering: Numbering, draft: Path, memory: float
     senders.close()
     if weights is not None:
         weights.close()
-    return Sorted(int(indptr[-1]), len(files))
+    return int(indptr[-1])
 
 
 def _record(num_nodes: int, weight_dtype: Any) -> np.dtype[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class ModelCheck:
         return "\n".join([*table, "", self.verdict, *self.remarks])
 
     def _repr_html_(self) -> str:
-        sentences = "".join(f"<p>{_escape(sentence)}</p>" for sentence in (self.verdict, *self.remarks))
+        sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in (self.verdict, *self.remarks))
         return self.to_frame().to_html(index=False) + sentences
 
     @property
@@ -168,7 +169,3 @@ def _rows(model: nn.Module, notes: list[Note], where: str | None, problem: str |
             how += f" ({times} times)" if times > 1 else ""
             rows.append(Row(name or "forward", kind, times * note.num_hops, sizes.pop(name, 0), how))
     return tuple(rows)
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -105,7 +105,7 @@ def _run_one_by_one(ray: Any, task: Any, packed: Any, load: Workload, part: int)
             return load.lost(place)
 
     places = load.places_of(part).tolist()
-    write_part(load.file_of(part), (explain(place) for place in places), load.digest, len(places), load.caption.origin)
+    write_part(load.file_of(part), (explain(place) for place in places), load.notes_of(part))
 
 
 def pack(load: Workload, pickler: Any) -> tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]:

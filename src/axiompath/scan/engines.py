@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_all_start_methods, get_context
 from multiprocessing.process import BaseProcess
-from typing import IO, Any
+from typing import Any
 
 from ..threads import limit_cores, num_cores
 from .parts import write_part
@@ -52,19 +52,14 @@ def order_parts(parts: Iterable[int], costs: Callable[[int], float]) -> list[int
     return sorted(parts, key=lambda part: (costs(part), -part))
 
 
-def run_local(
-    load: Workload, parts: list[int], memory: float, workers: int | None, held: Sequence[IO[Any]] = ()
-) -> Generator[int, None, None]:
-    """Yield each part when its file is there; `parts` as `order_parts` gives them.
-
-    Files in `held` are this process's own: workers let go of them.
-    """
+def run_local(load: Workload, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:
+    """Yield each part when its file is there; `parts` as `order_parts` gives them."""
     if "fork" not in get_all_start_methods():
         for part in reversed(parts):
             run_part(load, part)
             yield part
         return
-    pool = _Pool(load, min(workers or num_cores(), max(len(parts), 1)), held)
+    pool = _Pool(load, min(workers or num_cores(), max(len(parts), 1)))
     try:
         yield from pool.run(Queue(list(parts)), memory)
     finally:
@@ -74,8 +69,8 @@ def run_local(
 class _Pool:
     """Forked workers; a worker that dies is replaced, and its part done again."""
 
-    def __init__(self, load: Workload, size: int, held: Sequence[IO[Any]]) -> None:
-        self.load, self.size, self.held = load, size, held
+    def __init__(self, load: Workload, size: int) -> None:
+        self.load, self.size = load, size
         self.workers: list[Worker] = []
 
     def run(self, queue: Queue, memory: float) -> Iterator[int]:
@@ -127,7 +122,7 @@ class _Pool:
 
     def _start(self) -> Worker:
         ours, theirs = connection.Pipe()
-        inherited = [ours, *(worker.pipe for worker in self.workers), *self.held]
+        inherited = [ours, *(worker.pipe for worker in self.workers)]
         process = get_context("fork").Process(target=_work, args=(self.load, theirs, inherited), daemon=True)
         process.start()
         theirs.close()
@@ -162,7 +157,7 @@ class _Pool:
             if answer is None:
                 answer = self.load.lost(place)
             found.append(answer)
-        write_part(self.load.file_of(part), found, self.load.digest, len(found), self.load.caption.origin)
+        write_part(self.load.file_of(part), found, self.load.notes_of(part))
 
 
 def _work(load: Workload, pipe: connection.Connection, inherited: list[Any]) -> None:

@@ -4,35 +4,35 @@ manifest.json       what was asked, how many nodes were found, and every part wi
 moved.parquet       every node that an altered path reaches
 too_large.parquet   nodes that the memory budget cannot hold, with their number of paths
 parts/part-*.parquet
+parts/part-*.sha256 the digest of each part, recorded as it was written
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
 from ..errors import InputError
-from ..writing import DRAFT, write_text
-from .parts import is_whole, write_whole
+from ..parquet import is_whole, recorded_digest, write_parquet
+from ..writing import DRAFT, LOCK, clear_drafts, locked, write_text
+from .parts import notes_of
 from .plan import Plan
 
 FORMAT = "axiompath.scan"
 VERSION = 2  # 1, which 0.1 wrote, is read too
-MANIFEST, MOVED, TOO_LARGE, PARTS, LOCK = "manifest.json", "moved.parquet", "too_large.parquet", "parts", ".lock"
+MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[IO[Any]]:
-    """Make the folder and hold its lock; the lock goes with this process, however it ends."""
+def opened(folder: Path) -> Iterator[None]:
+    """Make the folder and hold its lock; leave no drafts, whatever happens."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
     known = {MANIFEST, MOVED, TOO_LARGE, PARTS, LOCK}
@@ -43,28 +43,12 @@ def locked(folder: Path) -> Iterator[IO[Any]]:
             f"Expected an empty folder, or one that this scan began (got {folder}, which holds {strangers[0]}); "
             "choose another name: nothing there was touched."
         )
-    (folder / PARTS).mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a") as lock:
+    with locked(folder, "scan"):
+        (folder / PARTS).mkdir(exist_ok=True)
         try:
-            _lock(lock)
-        except OSError as error:
-            raise InputError(
-                f"Expected a folder that nobody writes to (got {folder}, where another scan is running); "
-                "wait until it has ended, or choose another name."
-            ) from error
-        yield lock
-
-
-def _lock(file: IO[Any]) -> None:
-    """Lock it or raise an OSError at once."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        finally:
+            _clear(folder)
 
 
 def begin(folder: Path, plan: Plan) -> list[int]:
@@ -77,34 +61,29 @@ def begin(folder: Path, plan: Plan) -> list[int]:
                 f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
                 "other graphs, another model or another question); choose another name: nothing there was touched."
             )
-    clear_drafts(folder)
+    _clear(folder)
     if not manifest.exists():
         write_manifest(folder, {**describe(plan), "complete": False})
     missing = []
     for part in range(plan.num_parts):
         targets = plan.part(part)
-        if not is_whole(part_file(folder, part), plan.digest, targets.stop - targets.start):
+        if not is_whole(part_file(folder, part), notes_of(plan.digest, targets.stop - targets.start, plan.origin)):
             missing.append(part)
     return missing
 
 
 def finish(folder: Path, plan: Plan, num_failed: int) -> None:
     """Write the tables of the plan and, last, the manifest."""
-    write_whole(folder / MOVED, _to_table(plan.moved))
-    write_whole(folder / TOO_LARGE, _to_table(plan.too_large))
+    for name, frame in ((MOVED, plan.moved), (TOO_LARGE, plan.too_large)):
+        table = _to_table(frame)
+        write_parquet(folder / name, [table], table.schema)
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        parts.append({"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start, "sha256": digest})
+        held = {"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start}
+        parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
     write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "complete": True})
-
-
-def clear_drafts(folder: Path) -> None:
-    """Take away what was begun and never finished."""
-    for draft in [*folder.glob(f"*{DRAFT}"), *(folder / PARTS).glob(f"*{DRAFT}")]:
-        draft.unlink(missing_ok=True)
 
 
 def part_file(folder: Path, part: int) -> Path:
@@ -157,3 +136,9 @@ def _to_table(frame: pd.DataFrame) -> pa.Table:
         if name.endswith("name"):  # text, also where there are no rows to see it by, and in every release of pandas
             table = table.set_column(i, name, table.column(i).cast(pa.string()))
     return table
+
+
+def _clear(folder: Path) -> None:
+    """Take away drafts of this scan's own files, and no others."""
+    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE)
+    clear_drafts(folder / PARTS, "part-*.parquet", "part-*.sha256")

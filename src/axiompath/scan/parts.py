@@ -1,12 +1,10 @@
 """Explanations -> one Parquet file, whole or not there at all; and back.
 
-A row is a target. One that failed has its name, its reason in `problem` and nothing else. Files are written under a
-name of their own, pushed to the disk and renamed; the same rows always give the same bytes.
+A row is a target. One that failed has its name, its reason in `problem` and nothing else.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
@@ -17,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .. import parquet
 from ..errors import InputError
 from ..explanation import FORMAT, VERSION, Explanation
 from ..labels import name_class
 from ..origin import Origin
 from ..states import KINDS
-from ..writing import whole_file
 
-NOTES = b"axiompath"
 GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
 VECTOR, LABELS = pa.list_(pa.float64()), pa.list_(pa.string())
@@ -75,33 +72,22 @@ class Failure:
     problem: str
 
 
-def write_part(
-    path: Path, found: Iterable[Explanation | Failure], digest: str, num_targets: int, origin: Origin
-) -> None:
+def notes_of(digest: str, num_targets: int, origin: Origin) -> dict[str, Any]:
+    """What a part says of itself: the scan that it belongs to, how many targets it has, and what it is of."""
+    return {"scan": digest, "targets": num_targets, "origin": origin.to_dict()}
+
+
+def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mapping[str, Any]) -> None:
     """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
-    told = {"scan": digest, "targets": num_targets, "origin": origin.to_dict()}
-    notes = {NOTES: json.dumps(told, sort_keys=True).encode()}
-    schema = SCHEMA.with_metadata(notes)
+    schema = parquet.with_notes(SCHEMA, notes)
     rows = iter(found)
-    with whole_file(path) as stream, pq.ParquetWriter(stream, schema) as writer:
+
+    def tables() -> Iterator[pa.Table]:
         while group := [_to_row(item) for item in islice(rows, GROUP)]:
             columns = [pa.array([row.get(name) for row in group], type=kind) for name, kind in COLUMNS.items()]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            yield pa.Table.from_arrays(columns, schema=schema)
 
-
-def write_whole(path: Path, table: pa.Table) -> None:
-    """A Parquet file under its name only once the disk has all of it."""
-    with whole_file(path) as stream:
-        pq.write_table(table, stream)
-
-
-def is_whole(path: Path, digest: str, num_targets: int) -> bool:
-    """Whether the file is this scan's, with all its rows."""
-    try:
-        notes = _read_notes(pq.read_schema(path))
-    except (OSError, pa.ArrowException, ValueError):
-        return False
-    return notes.get("scan") == digest and notes.get("targets") == num_targets
+    parquet.write_part(path, tables(), schema)
 
 
 def read_columns(path: Path, names: list[str]) -> pa.Table:
@@ -125,17 +111,12 @@ def read_part(path: Path) -> Iterator[Explanation | Failure]:
         version = VERSION if "hops" in held else 1
         if held - set(BESIDE) != set(COLUMNS) - set(BESIDE) - (LATER if version == 1 else set()):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
-        origin = _read_notes(file.schema_arrow).get("origin")
+        origin = parquet.read_notes(file.schema_arrow).get("origin")
         for batch in file.iter_batches(batch_size=256):
             for row in batch.to_pylist(maps_as_pydicts="strict"):
                 yield _from_row(row, version, origin)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"Expected a whole part of a scan at {path} (it is cut short or damaged).") from error
-
-
-def _read_notes(schema: pa.Schema) -> dict[str, Any]:
-    notes = json.loads((schema.metadata or {}).get(NOTES, b"{}"))
-    return notes if isinstance(notes, dict) else {}
 
 
 def _to_row(item: Explanation | Failure) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import weakref
@@ -25,9 +24,10 @@ from ..errors import InputError
 from ..explanation import Caption, Explanation
 from ..labels import name_nodes
 from ..origin import Origin
+from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .folder import MOVED, PARTS, TOO_LARGE, begin, clear_drafts, finish, locked, part_file, read_manifest
+from .folder import MOVED, PARTS, TOO_LARGE, begin, finish, opened, part_file, read_manifest
 from .parts import Failure, read_columns, read_part
 from .plan import Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
@@ -98,7 +98,7 @@ class Scan:
         """Parts in order, each checked against the manifest."""
         for part in self.manifest["parts"]:
             path = self.folder / part["file"]
-            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != part["sha256"]:
+            if not path.is_file() or file_digest(path) != part["sha256"]:
                 raise InputError(
                     f"Expected the part {path} as the scan wrote it (it is missing or was changed); "
                     "remove it and run the same scan again."
@@ -140,7 +140,7 @@ def run_scan(
         )
     room = memory - PROCESS_BYTES
     folder = Path(out)
-    with locked(folder) as lock:
+    with opened(folder):
         plan = make_plan(change, num_paths, num_bytes, question, thresholds, room, caption)
         missing = begin(folder, plan)
         total = len(plan.targets)
@@ -162,14 +162,11 @@ def run_scan(
         if engine == "ray":
             finished = run_ray(load, ordered, memory, workers, ray_address)
         else:
-            finished = run_local(load, ordered, memory, workers, [lock])
-        try:
-            with closing(finished):
-                for part in finished:
-                    done += plan.part(part).stop - plan.part(part).start
-                    report(done, total)
-        finally:
-            clear_drafts(folder)
+            finished = run_local(load, ordered, memory, workers)
+        with closing(finished):
+            for part in finished:
+                done += plan.part(part).stop - plan.part(part).start
+                report(done, total)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
         finish(folder, plan, failed)
     return read_scan(folder)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -20,7 +21,7 @@ from ..network import ForwardPass
 from ..paths import walk_paths
 from ..snapshot import Snapshot
 from ..streaming import choose_streaming
-from .parts import Failure, write_part
+from .parts import Failure, notes_of, write_part
 
 PROCESS_BYTES = 64e6  # of a worker that has loaded the compiled loops and done nothing yet
 
@@ -43,6 +44,10 @@ class Workload:
     def file_of(self, part: int) -> Path:
         """Where a part is written."""
         return self.folder / f"part-{part:06d}.parquet"
+
+    def notes_of(self, part: int) -> dict[str, Any]:
+        """What a part says of itself."""
+        return notes_of(self.digest, len(self.places_of(part)), self.caption.origin)
 
     def need_of(self, part: int) -> float:
         """Bytes that a worker takes at most for a part: its largest target, or a batch; and the worker itself."""
@@ -73,7 +78,7 @@ def run_part(load: Workload, part: int) -> None:
     # The rounding of a product may depend on how many threads share it.
     with threadpool_limits(1):
         found = (item for batch in _batches(load, places) for item in _explain_batch(load, batch))
-        write_part(load.file_of(part), found, load.digest, len(places), load.caption.origin)
+        write_part(load.file_of(part), found, load.notes_of(part))
 
 
 def run_task(load: Workload, kind: str, number: int) -> Explanation | Failure | int:

@@ -34,7 +34,11 @@ _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _factor(matrix: Floats) -> None:
-    """Cholesky in place, lower triangle."""
+    """Cholesky in place, lower triangle.
+
+    Written out, because it has as many rows as there are classes: LAPACK through numba took 2 to 10 times as long up to
+    16 of them (and a third at 64), and raises on a pivot that rounding made negative, where a tiny one serves here.
+    """
     c = matrix.shape[0]
     for j in range(c):
         pivot = matrix[j, j]

@@ -10,7 +10,11 @@ from axiompath.selection.objective import Floats, Ints
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def kth_smallest(keys: Floats, k: int) -> float:
-    """The k-th smallest key (k from 0), by quickselect with a median-of-three pivot. `keys` is reordered."""
+    """The k-th smallest key (k from 0), by quickselect with a median-of-three pivot. `keys` is reordered.
+
+    numba's own `np.partition` gives the same number, but asks of every comparison whether a key is nan: it took 1.2 to
+    8 times as long (30 to a million keys, random, tied or sorted).
+    """
     low, high = 0, keys.size - 1
     while high - low > 8:
         mid = (low + high) // 2

@@ -1,0 +1,55 @@
+"""Rows of a benchmark -> a table on the terminal and, with `--docs`, in the page that tells of it.
+
+A page marks the place of a table with `<!-- benchmark: name -->` and `<!-- end of name -->`; what is between the two is
+replaced, and nothing else. Every benchmark takes the same two options:
+
+    --tiny          a size that takes seconds: does it still run? Its figures mean nothing.
+    --docs FOLDER   write the tables into the pages there
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from axiompath.threads import num_cores
+from axiompath.writing import write_text
+
+# What every benchmark asks that explains: figures of different releases can then be compared, whatever the defaults.
+QUESTION: dict[str, Any] = {"budget": 10, "method": "convex"}
+
+
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """The options that all benchmarks share."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="seconds, to see that it runs")
+    parser.add_argument("--docs", type=Path, help="the folder of pages to write the tables into")
+    return parser
+
+
+def to_markdown(rows: Iterable[Mapping[str, str]]) -> str:
+    """A table with the keys of the first row as its head; columns of numbers are set right."""
+    listed = list(rows)
+    heads = list(listed[0])
+    right = {head: all(re.match(r"[-><]?\s?[\d.]", row.get(head) or "0") for row in listed) for head in heads}
+    lines = [heads, ["---:" if right[head] else "---" for head in heads]]
+    lines += [[row.get(head, "") for head in heads] for row in listed]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def publish(docs: Path | None, page: str, name: str, text: str) -> None:
+    """Print the text and, where there is a folder of pages, put it into its place on its page."""
+    conditions = f"*axiompath {version('axiompath')}, {num_cores()} cores.*"
+    print(f"\n{name}\n{text}\n", flush=True)
+    if docs is None:
+        return
+    file, begin, end = docs / page, f"<!-- benchmark: {name} -->", f"<!-- end of {name} -->"
+    held = file.read_text(encoding="utf-8")
+    if held.count(begin) != 1 or held.count(end) != 1 or held.index(begin) > held.index(end):
+        raise SystemExit(f"Expected {begin} and after it {end}, once each, in {file}; put them where the table goes.")
+    head, tail = held[: held.index(begin)], held[held.index(end) :]
+    write_text(file, f"{head}{begin}\n\n{text}\n\n{conditions}\n\n{tail}")

@@ -1,0 +1,96 @@
+"""Tables -> Parquet files, whole or not there at all; parts of a long run -> the same, with a record of their digests.
+
+The digest of a part is taken from the bytes as they are written, not from what the disk gives back later. Its record,
+`part.sha256` beside `part.parquet` in the format of `sha256sum`, is written before the part takes its name: a part
+without the digest in its record is damaged, one that is not there was never finished, and both are made again when the
+run goes on. The same tables always give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .writing import file_digest, whole_file, write_text
+
+NOTES = b"axiompath"  # the key of a file's metadata under which our notes are
+
+
+class _Hashed(io.RawIOBase):
+    """A stream that takes the digest of what passes through it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.digest = stream, hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return self.stream.write(data)
+
+    def tell(self) -> int:
+        return self.stream.tell()
+
+
+def write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> str:
+    """One file of all the tables, each a group of rows; returns the digest of its bytes."""
+    with whole_file(path) as stream:
+        return _write(stream, tables, schema)
+
+
+def write_part(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """The same, with the digest recorded beside it."""
+    with whole_file(path) as stream:
+        digest = _write(stream, tables, schema)
+        write_text(record_of(path), f"{digest}  {path.name}\n")
+
+
+def record_of(path: Path) -> Path:
+    """Where the digest of a part is."""
+    return path.with_suffix(".sha256")
+
+
+def recorded_digest(path: Path) -> str:
+    """The digest that the part had when it was written; ValueError where the record is damaged."""
+    with record_of(path).open("rb") as stream:
+        words = stream.read(500).decode().split()
+    if not (words and re.fullmatch("[0-9a-f]{64}", words[0]) and words[1:] == [path.name]):
+        raise ValueError(f"Expected a digest and {path.name} in {record_of(path)} (got something else).")
+    return words[0]
+
+
+def is_whole(path: Path, notes: Any = None) -> bool:
+    """Whether the part is as it was written; and, with `notes`, whether those are the ones it was written with."""
+    try:
+        if not path.is_file() or file_digest(path) != recorded_digest(path):
+            return False
+        return notes is None or read_notes(pq.read_schema(path)) == notes
+    except (OSError, pa.ArrowException, ValueError):
+        return False
+
+
+def with_notes(schema: pa.Schema, notes: Any) -> pa.Schema:
+    """The schema with notes that JSON can hold in its metadata."""
+    return schema.with_metadata({**(schema.metadata or {}), NOTES: json.dumps(notes).encode()})
+
+
+def read_notes(schema: pa.Schema) -> Any:
+    """The notes again; an empty dict where there are none."""
+    return json.loads((schema.metadata or {}).get(NOTES, b"{}"))
+
+
+def _write(stream: IO[bytes], tables: Iterable[pa.Table], schema: pa.Schema) -> str:
+    hashed = _Hashed(stream)
+    with pq.ParquetWriter(hashed, schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return hashed.digest.hexdigest()

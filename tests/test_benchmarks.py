@@ -1,0 +1,49 @@
+"""Every benchmark runs, at a size that takes seconds, and puts its tables into the pages that tell of it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem != "tables")
+BLOCK = re.compile(r"<!-- benchmark: (.*?) -->\n(.*?)<!-- end of \1 -->", re.DOTALL)
+FOLDERS = {"scan": "--out", "stored": "--folder"}
+BLOCKS = {
+    "attribution": ("attribution.md", ["attribution", "attribution memory"]),
+    "scan": ("how-to-scan.md", ["scan"]),
+    "selection": ("selection.md", ["selection", "selection of many"]),
+    "stored": ("how-to-large-graphs.md", ["conversion", "stored graphs"]),
+}
+
+
+def test_every_benchmark_is_known_here():
+    assert sorted(BLOCKS) == SCRIPTS
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_benchmark_runs_and_writes_its_tables_and_nothing_else(script, tmp_path):
+    if script == "stored" and not Path("/proc/self/clear_refs").exists():
+        pytest.skip("memory is measured as Linux tells it")
+    page, names = BLOCKS[script]
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    held = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    command = [sys.executable, ROOT / "benchmarks" / f"{script}.py", "--tiny", "--docs", tmp_path / "docs"]
+    command += [FOLDERS[script], tmp_path / "out"] if script in FOLDERS else []
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "docs" / page).read_text(encoding="utf-8")
+    found = dict(BLOCK.findall(written))
+    assert list(found) == names
+    assert BLOCK.sub("", written) == BLOCK.sub("", held)
+    for text in found.values():
+        head, rule, *rows = text.strip().split("\n\n")[0].splitlines()
+        assert set(rule) <= set("|-: ")
+        assert rows
+        assert {row.count("|") for row in (head, rule, *rows)} == {head.count("|")}
+        assert "cores.*" in text
+    others = [path for path in (ROOT / "docs").glob("*.md") if path.name != page]
+    assert all((tmp_path / "docs" / path.name).read_bytes() == path.read_bytes() for path in others)
