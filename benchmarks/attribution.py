@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import axiompath
 from axiompath import datasets
-from axiompath.attribution import attribute_paths
-from axiompath.paths import walk_paths
+from axiompath.paths.attribution import attribute_paths
+from axiompath.paths.walk import walk_paths
 from references import LiteralAttribution
 from tables import make_parser, publish, to_markdown
 

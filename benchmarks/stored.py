@@ -98,7 +98,7 @@ def measured(*arguments: Any) -> dict[str, Any]:
 
 def run_step(name: str, *arguments: str) -> None:
     """What that process does: warm up, then the step."""
-    from axiompath.warmup import warm_up
+    from axiompath.cli.warmup import warm_up
 
     warm_up()
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far

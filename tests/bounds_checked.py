@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
 import axiompath
-from axiompath.choice import RIVALS
+from axiompath.explain.answer import RIVALS
 from axiompath.files import convert_graph, save_graph
 from axiompath.selection import METHODS, select, select_budgets, select_many
 

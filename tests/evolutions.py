@@ -14,10 +14,10 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
-from axiompath import activations
-from axiompath.coefficients import Identity, Sum, SymmetricNorm, diagonal
-from axiompath.network import Block, Channel, Layer, Network
-from axiompath.snapshot import align_snapshots, read_snapshot
+from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from axiompath.network import activations
+from axiompath.network.coefficients import Identity, Sum, SymmetricNorm, diagonal
+from axiompath.network.layers import Block, Channel, Layer, Network
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 

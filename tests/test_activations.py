@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from axiompath import activations
+from axiompath.network import activations
 
 SAME = {
     "relu": (activations.relu(), F.relu),

@@ -12,12 +12,12 @@ from torch_geometric.nn import APPNP, GAT, GCNConv, TAGConv
 
 import axiompath
 from axiompath import explainer as explainer_module
-from axiompath import paths as paths_module
-from axiompath.attribution import attribute_paths
-from axiompath.change import find_change
-from axiompath.network import run_network
-from axiompath.paths import count_paths, walk_paths
-from axiompath.states import KINDS
+from axiompath.change.comparison import find_change
+from axiompath.change.states import KINDS
+from axiompath.network.layers import run_network
+from axiompath.paths import walk as paths_module
+from axiompath.paths.attribution import attribute_paths
+from axiompath.paths.walk import count_paths, walk_paths
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
 from references import LiteralAttribution, literal_causes, literal_kind, literal_lrp, literal_terms
 

@@ -244,9 +244,9 @@ def test_large_graphs_are_sampled_with_all_their_fields(monkeypatch):
 
     model = Both().double().eval()
     whole = axiompath.Explainer(model, before, after).changes()
-    monkeypatch.setattr("axiompath.readers.reading.WHOLE_EDGES", 1000)
-    monkeypatch.setattr("axiompath.sample.MAX_EDGES", 800)
-    monkeypatch.setattr("axiompath.sample.NUM_SEEDS", 20)
+    monkeypatch.setattr("axiompath.readers.reader.WHOLE_EDGES", 1000)
+    monkeypatch.setattr("axiompath.graphs.sample.MAX_EDGES", 800)
+    monkeypatch.setattr("axiompath.graphs.sample.NUM_SEEDS", 20)
     explainer = axiompath.Explainer(model, before, after)
     assert explainer.changes().equals(whole)
     with torch.no_grad():

@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath.difference import count_changes, find_changes, is_symmetric, list_changes, snapshot_edges
-from axiompath.snapshot import align_snapshots, read_snapshot
+from axiompath.graphs.changes import count_changes, find_changes, is_symmetric, list_changes, snapshot_edges
+from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from evolutions import aligned, graph_pairs
 from references import literal_changes
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from torch_geometric.nn import SAGEConv
 
-from axiompath import Explanation, cli, read_scan, save_model
+from axiompath import Explanation, read_scan, save_model
+from axiompath.cli import commands as cli
 from axiompath.errors import InputError
 
 ESCAPE = "\x1b"
@@ -21,7 +22,7 @@ ESCAPE = "\x1b"
 def run(*arguments, columns=100, cwd=None, **environment):
     """The program in a process of its own, its output piped."""
     return subprocess.run(
-        [sys.executable, "-m", "axiompath.cli", *map(str, arguments)],
+        [sys.executable, "-m", "axiompath.cli.commands", *map(str, arguments)],
         capture_output=True, text=True, cwd=cwd, timeout=300, check=False,
         env={**os.environ, "COLUMNS": str(columns), "PYTHONPATH": os.pathsep.join(sys.path), **environment},
     )  # fmt: skip
@@ -244,7 +245,7 @@ def test_scan_of_a_sequence_has_a_folder_for_each_step(call, files, tmp_path):
 
 def test_a_scan_that_was_killed_goes_on(files, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "axiompath.cli", "scan", *map(str, files), "--min-kl", "0", "--out"]
+    command = [sys.executable, "-m", "axiompath.cli.commands", "scan", *map(str, files), "--min-kl", "0", "--out"]
     process = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment, stdout=subprocess.DEVNULL)
     while not (tmp_path / "killed").exists() and process.poll() is None:
         time.sleep(0.001)
@@ -266,7 +267,7 @@ def test_a_scan_that_was_killed_goes_on(files, tmp_path):
 def test_interrupting_stops_without_a_traceback(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "axiompath.cli", "demo", "--large", "--out", str(tmp_path / "d")],
+        [sys.executable, "-m", "axiompath.cli.commands", "demo", "--large", "--out", str(tmp_path / "d")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         # A job in the background starts with interrupts ignored, and so would its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

@@ -12,9 +12,12 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from axiompath import Explainer, cli, datasets
+from axiompath import Explainer
+from axiompath.cli import commands as cli
+from axiompath.datasets import catalogue as datasets
 from axiompath.errors import InputError
-from axiompath.experiments import commands, running, timed
+from axiompath.experiments import commands, timed
+from axiompath.experiments import study as running
 from axiompath.experiments.arithmetic import exponential
 from axiompath.experiments.claims import check_claims
 from axiompath.experiments.descent import Adam, clip_gradients, find_gradients, forward
@@ -27,9 +30,9 @@ from axiompath.experiments.fidelity import (
     mean_by_level,
 )
 from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw_runtime
-from axiompath.experiments.models import random_sum_gnn
-from axiompath.experiments.parts import Job, merge_parts, read_table, run_parts, write_table
+from axiompath.experiments.job_parts import Job, merge_parts, read_table, run_parts, write_table
 from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scs
+from axiompath.experiments.sum_gnn import random_sum_gnn
 from axiompath.experiments.training import Training, _scale, prepare, settings_for, train
 from axiompath.selection import select
 
@@ -320,7 +323,7 @@ POOR = {
 PROGRAM = """
 import sys
 import torch
-from axiompath.experiments.record import describe_machine
+from axiompath.experiments.conditions import describe_machine
 from axiompath.threads import limit_cores
 sys.path.insert(0, sys.argv[1])
 from test_experiments import {name}

@@ -12,8 +12,8 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath import Explanation
-from axiompath.demo import evolve_karate, train_karate
-from axiompath.explanation import DISAGREEMENT
+from axiompath.cli.demo import evolve_karate, train_karate
+from axiompath.explain.explanation import DISAGREEMENT
 from axiompath.metrics import kl_divergence
 from test_attribution import SumGNN, random_pair
 
@@ -191,12 +191,13 @@ def test_the_summary_uses_the_users_names():
 def test_the_default_is_exact_everywhere(explainer, tmp_path):
     import inspect
 
-    from axiompath import cli, report, selection
+    from axiompath import report, selection
+    from axiompath.cli import commands as cli
 
     asked = [
         explainer.explain, explainer.explain_many, explainer.frontier, explainer.scan, axiompath.select,
         selection.select_budgets, selection.select_many, axiompath.tell_stories, axiompath.PyGAlgorithm,
-        report.build_report, cli.explain, cli.story, cli.report, cli.scan, axiompath.choice.Question,
+        report.build_report, cli.explain, cli.story, cli.report, cli.scan, axiompath.explain.answer.Question,
     ]  # fmt: skip
     assert {inspect.signature(function).parameters["method"].default for function in asked} == {"exact"}
     assert explainer.explain(target_of(explainer)).method == "exact"

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from axiompath import datasets
+from axiompath.datasets import catalogue as datasets
 from axiompath.experiments.fidelity import METHODS, PAPER_METHODS, budgets_for, mean_by_level, run_fidelity
 from axiompath.experiments.training import Training, prepare, train
 

@@ -1,4 +1,4 @@
-"""The data's way through the program can be read off one list: a file imports only from files above its own."""
+"""The data's way through the program is the list of packages below: each imports only from lines above its own."""
 
 import ast
 from pathlib import Path
@@ -7,169 +7,62 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
-ORDER = [
-    "errors",
-    "writing",
-    "labels",
-    "parquet",
-    "activations",
-    "names",
-    "threads",
-    "states",
-    "rows",
-    "snapshot",
-    "coefficients",
-    "attention",
+# One line a floor of the house; names on one line do not import each other.
+FLOORS = [
+    "errors arrays",
+    "memory threads writing metrics",
+    "origin parquet",
+    "graphs",
+    "files",
     "network",
-    "steps",
-    "links",
-    "sets",
-    "rerun",
-    "sweeps",
-    "stored",
-    "origin",
-    "difference",
-    "pair",
-    "region",
-    "sample",
-    "readers.recording",
-    "readers.inputs",
-    "readers.running",
-    "readers.forms",
-    "readers.bases",
-    "readers.calls",
-    "readers.convolutions",
-    "readers.propagation",
-    "readers.attention",
-    "readers.norms",
-    "readers.elementwise",
-    "readers.functions",
-    "readers.refusals",
-    "readers.layout",
-    "readers.assembly",
-    "readers.reading",
-    "readers.checking",
     "readers",
-    "kernels",
     "change",
     "paths",
-    "attribution",
-    "batches",
-    "rivals.gnnlrp",
-    "rivals.gradient",
-    "rivals",
-    "replay",
-    "selection.objective",
-    "selection.ranking",
-    "selection.interior",
-    "selection.basic",
-    "selection.convex",
-    "selection.enumeration",
-    "selection.exact",
-    "selection.linear",
-    "selection.topk",
-    "selection.deeplift",
-    "selection.batch",
-    "selection.problem",
-    "selection.selection",
-    "selection",
-    "metrics",
-    "explanation",
-    "choice",
-    "streaming",
-    "edges",
-    "moved",
-    "scan.plan",
-    "scan.parts",
-    "scan.work",
-    "scan.engines",
-    "scan.cluster",
-    "scan.folder",
-    "scan.scanning",
+    "selection rivals",
+    "explain",
     "scan",
+    "stories",
     "explainer",
-    "sequence",
     "pyg",
-    "narration",
-    "story",
-    "telling",
-    "report.movers",
-    "report.page",
-    "report.html",
-    "report.stories",
-    "report.terminal",
-    "report.plots",
     "report",
-    "files.sizes",
-    "files.arrays",
-    "archives",
     "datasets",
-    "experiments.models",
-    "experiments.arithmetic",
-    "experiments.descent",
-    "experiments.training",
-    "experiments.gnnexplainer",
-    "experiments.fidelity",
-    "experiments.figures",
-    "experiments.parts",
-    "experiments.record",
-    "experiments.running",
-    "experiments.preservation",
-    "experiments.runtime",
-    "experiments.timed",
-    "experiments.claims",
-    "experiments.commands",
     "experiments",
-    "files.tables",
-    "files.graphs",
-    "files.nodelists",
-    "files.edgelists",
-    "files.sorting",
-    "files.conversion",
-    "files.models",
-    "files",
-    "drift",
-    "demo",
-    "warmup",
-    "opening",
     "cli",
-    "",
 ]
+ORDER = [name for floor in FLOORS for name in floor.split()]
 
-# A record draws itself when asked to: the one place where a file imports, inside a method, from files below its own.
-LATE = {"explanation": {"report.html", "report.plots"}}
+# A record draws itself when asked to: the only imports that point down, each inside a method.
+LATE = {("explain.explanation", "report")}
 
 
 def module_name(path):
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(part for part in parts if part != "__init__")
+    return ".".join(part for part in path.relative_to(SOURCE).with_suffix("").parts if part != "__init__")
 
 
 FILES = {module_name(path): path for path in SOURCE.rglob("*.py")}
 
 
-def imported(path):
-    """Modules of the package that a file imports, as names relative to it."""
-    package = list(path.relative_to(SOURCE).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(path):
+    """(package of the import, whether it is made inside a function) for every import from axiompath in a file."""
+    here = list(path.relative_to(SOURCE).parent.parts)
+    tree = ast.parse(path.read_text())
+    early = set(tree.body)
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.level or node.module.split(".")[0] == "axiompath"):
             module = node.module.split(".") if node.module else []
-            base = package[: len(package) - node.level + 1] + module if node.level else module[1:]
-            for alias in node.names:
-                longer = ".".join([*base, alias.name])
-                yield longer if longer in FILES else ".".join(base)
+            base = here[: len(here) - node.level + 1] + module if node.level else module[1:]
+            for first in [base[0]] if base else [alias.name for alias in node.names]:
+                yield first, node not in early
 
 
-def test_every_file_has_its_place():
-    assert sorted(FILES) == sorted(ORDER)
+def test_every_package_has_its_floor():
+    assert {name.split(".")[0] for name in FILES} - {""} == set(ORDER)
 
 
-@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_imports_point_upwards(name):
-    allowed = set(ORDER[: ORDER.index(name)])
-    assert set(imported(FILES[name])) <= allowed | LATE.get(name, set())
-
-
-@pytest.mark.parametrize("name", ORDER)
-def test_every_file_says_what_it_is(name):
-    assert ast.get_docstring(ast.parse(FILES[name].read_text()))
+    own = name.split(".")[0]
+    floor = next((i for i, names in enumerate(FLOORS) if own in names.split()), len(FLOORS))
+    allowed = {above for names in FLOORS[:floor] for above in names.split()} | {own}
+    for package, late in imports(FILES[name]):
+        assert package in allowed or (late and (name, package) in LATE), f"{name} imports {package}"

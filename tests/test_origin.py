@@ -12,9 +12,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GATConv
 
 import axiompath
-from axiompath.demo import evolve_karate, train_karate
-from axiompath.origin import Origin, digest_graph, digest_network, digest_of
-from axiompath.snapshot import align_snapshots, read_snapshot
+from axiompath.cli.demo import evolve_karate, train_karate
+from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from axiompath.network.digests import digest_graph, digest_network
+from axiompath.origin import Origin, digest_of
 
 
 @pytest.fixture(scope="module")

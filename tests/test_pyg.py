@@ -6,7 +6,7 @@ from torch_geometric.explain import Explainer as PyGExplainer
 from torch_geometric.explain import fidelity
 
 import axiompath
-from axiompath.demo import evolve_karate, train_karate
+from axiompath.cli.demo import evolve_karate, train_karate
 
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
 

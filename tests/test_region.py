@@ -14,13 +14,13 @@ from torch import nn
 from torch_geometric.data import Data
 
 import axiompath
-from axiompath import activations, attention, coefficients
-from axiompath.attribution import attribute_paths
-from axiompath.change import find_change
-from axiompath.network import Block, Channel, Layer, Network, run_network
-from axiompath.pair import match_stored
-from axiompath.paths import count_paths, walk_paths
-from axiompath.region import cut_region, find_reached, find_sight
+from axiompath.change.comparison import find_change
+from axiompath.change.region import cut_region, find_reached, find_sight
+from axiompath.graphs.pair import match_stored
+from axiompath.network import activations, attention, coefficients
+from axiompath.network.layers import Block, Channel, Layer, Network, run_network
+from axiompath.paths.attribution import attribute_paths
+from axiompath.paths.walk import count_paths, walk_paths
 from evolutions import aligned, gcn_models, graph_pairs
 from test_zoo import CONVOLUTIONS, EVOLUTIONS, Convolutions, evolution, randomise
 

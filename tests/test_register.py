@@ -12,7 +12,7 @@ from torch_geometric.nn import GCN, GIN, GCNConv, MessagePassing
 
 import axiompath
 from axiompath import UnreadableModel
-from axiompath.coefficients import Mean, Sum
+from axiompath.network.coefficients import Mean, Sum
 from test_zoo import EVOLUTIONS, assert_read_exactly, evolution, randomise
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to-your-own-convolution.md"

@@ -5,10 +5,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import axiompath
-from axiompath.change import find_change
-from axiompath.network import run_network
-from axiompath.paths import walk_paths
-from axiompath.replay import replay_paths
+from axiompath.change.comparison import find_change
+from axiompath.explain.replay import replay_paths
+from axiompath.network.layers import run_network
+from axiompath.paths.walk import walk_paths
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
 from references import LiteralAttribution, LiteralReplay
 

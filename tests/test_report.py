@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import axiompath
-from axiompath.demo import evolve_karate, train_karate
+from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.report.html import render_frontier, to_script_json
 from axiompath.report.movers import find_movers
 from axiompath.report.page import describe_target
@@ -201,7 +201,7 @@ def test_a_hundred_targets_are_small_and_open_fast(browser, data_root, tmp_path)
     import torch
     from torch_geometric.nn import GCN
 
-    from axiompath.datasets import evolve, load
+    from axiompath.datasets.catalogue import evolve, load
 
     data = load("cora", data_root)
     torch.manual_seed(0)

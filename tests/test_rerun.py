@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import axiompath
-from axiompath import rerun
-from axiompath.attention import AdditiveAttention, DotAttention, InverseDeviation, PairAttention, ReadColumns
-from axiompath.coefficients import Degree, GraphSize, Identity, Mean, Sum, SymmetricNorm, TargetNorm
-from axiompath.network import Block, Channel, Layer, Network, run_network
-from axiompath.rerun import rerun_network, sort_edges
+from axiompath.network import update as rerun
+from axiompath.network.attention import (
+    AdditiveAttention,
+    DotAttention,
+    InverseDeviation,
+    PairAttention,
+    ReadColumns,
+)
+from axiompath.network.coefficients import Degree, GraphSize, Identity, Mean, Sum, SymmetricNorm, TargetNorm
+from axiompath.network.layers import Block, Channel, Layer, Network, run_network
+from axiompath.network.update import rerun_network, sort_edges
 from evolutions import GCNStack, aligned, any_networks, graph_pairs
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)

@@ -17,7 +17,7 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.errors import InputError
-from axiompath.explanation import Caption
+from axiompath.explain.explanation import Caption
 from axiompath.origin import Origin
 from axiompath.scan import engines, plan, work
 from axiompath.scan.engines import Queue
@@ -112,7 +112,7 @@ def test_the_number_of_workers_changes_no_byte(explainer, tmp_path, undisturbed,
 
 @pytest.mark.parametrize("batch_bytes", [1.0, 1e5, 1e9])
 def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, monkeypatch):
-    monkeypatch.setattr("axiompath.scan.scanning.BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr("axiompath.scan.scan.BATCH_BYTES", batch_bytes)
     scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
 
@@ -121,7 +121,7 @@ def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, b
 def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, monkeypatch):
     folders = [tmp_path / name for name in ("one", "two")]
     for folder, workers, size in zip(folders, (1, 2), (1e9, 1.0), strict=True):
-        monkeypatch.setattr("axiompath.scan.scanning.BATCH_BYTES", size)
+        monkeypatch.setattr("axiompath.scan.scan.BATCH_BYTES", size)
         scan(explainer, folder, workers=workers, method=method, min_kl=1e-4, memory="4GB")
     assert content(folders[0]) == content(folders[1])
     assert len(axiompath.read_scan(folders[0])) > 50
@@ -389,7 +389,7 @@ def crowded():
 
 
 def test_targets_too_large_even_in_pieces_are_listed_with_their_counts(crowded, tmp_path, monkeypatch):
-    monkeypatch.setattr("axiompath.streaming.PIECE_BYTES", 1e12)
+    monkeypatch.setattr("axiompath.explain.pieces.PIECE_BYTES", 1e12)
     counts = crowded.num_paths
     assert counts[0] > 360_000
     small, large = (scan(crowded, tmp_path / name, memory=name) for name in ("128MB", "4GB"))
@@ -430,7 +430,7 @@ def _status(key):
 @pytest.mark.parametrize("method", ["convex", "exact", "topk", "gnnlrp", "grad"])
 def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path, method, monkeypatch):
     monkeypatch.setattr(plan, "PART_TARGETS", 1)  # each hub is a part, and each small target
-    question = axiompath.choice.Question(10, method)
+    question = axiompath.explain.answer.Question(10, method)
     counted = crowded.num_paths, crowded.num_bytes
     made = plan.make_plan(crowded.change, *counted, question, plan.Thresholds(0.0), 1e10, NO_NAMES)
     load = work.Workload(
@@ -479,7 +479,7 @@ def test_the_queue_hands_out_the_most_expensive_part_that_fits():
 def test_a_streamed_target_is_a_batch_by_itself(explainer, tmp_path):
     sizes = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 2.0])
     load = work.Workload(
-        explainer.change, axiompath.choice.Question(1), np.arange(8), sizes, np.array([0, 8]),
+        explainer.change, axiompath.explain.answer.Question(1), np.arange(8), sizes, np.array([0, 8]),
         {2: np.array([0]), 3: np.array([0])}, "", tmp_path, 10.0, NO_NAMES,
     )  # fmt: skip
     assert [batch.tolist() for batch in work._batches(load, np.arange(8))] == [[0, 1], [2], [3], [4], [5, 6, 7]]

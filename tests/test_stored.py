@@ -17,11 +17,12 @@ from torch_geometric.nn import GCN, SAGEConv
 
 import axiompath
 from axiompath import InputError, convert_graph, match_graphs, open_graph, read_graph, save_graph
-from axiompath.files import sorting
-from axiompath.pair import match_stored
-from axiompath.readers import reading, running
-from axiompath.sample import MAX_EDGES, sample_pair
-from axiompath.stored import SparseRows, take_features
+from axiompath.files import order as sorting
+from axiompath.graphs.pair import match_stored
+from axiompath.graphs.sample import MAX_EDGES, sample_pair
+from axiompath.graphs.stored import SparseRows, take_features
+from axiompath.readers import reader as reading
+from axiompath.readers import trial as running
 
 SIZES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -375,8 +376,8 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
 
     monkeypatch.setattr(reading, "record_model", spy)
     monkeypatch.setattr(reading, "WHOLE_EDGES", 1000)
-    monkeypatch.setattr("axiompath.sample.MAX_EDGES", 800)
-    monkeypatch.setattr("axiompath.sample.NUM_SEEDS", 20)
+    monkeypatch.setattr("axiompath.graphs.sample.MAX_EDGES", 800)
+    monkeypatch.setattr("axiompath.graphs.sample.NUM_SEEDS", 20)
     sampled = axiompath.Explainer(model, *graphs).moved()
     pd.testing.assert_frame_equal(whole, sampled)
     assert sizes == [800, 800]
@@ -392,7 +393,7 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
 # ---- the command line ---------------------------------------------------------------------------------------------
 def run(*arguments):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "axiompath.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "axiompath.cli.commands", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
@@ -440,7 +441,7 @@ def test_the_command_line_converts_and_explains_by_name(tables, tmp_path):
 MEASURE = """
 import json, sys
 import axiompath
-from axiompath.warmup import warm_up
+from axiompath.cli.warmup import warm_up
 
 def kilobytes(key):
     with open("/proc/self/status") as status:

@@ -14,10 +14,12 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath import Explainer, Stories, Story, demo, tell_stories, telling
-from axiompath.demo import evolve_karate, train_karate
-from axiompath.narration import tell_classes
-from axiompath.report.stories import describe_story
+from axiompath import Explainer, Stories, Story, tell_stories
+from axiompath.cli import demo
+from axiompath.cli.demo import evolve_karate, train_karate
+from axiompath.report.story_page import describe_story
+from axiompath.stories import chronicle as telling
+from axiompath.stories.words import tell_classes
 from evolutions import GCNStack, gcn_models, graph_sequences
 
 EVIL = '</script><img src=x onerror=alert(1)> & \u2028 "quoted" <b>Ann</b> {{ 7*7 }}'
@@ -487,7 +489,7 @@ def test_the_large_demonstration_writes_both_reports(tmp_path, monkeypatch):
 
 
 def test_a_story_over_a_real_sequence_sums(data_root):
-    from axiompath.datasets import load_sequence
+    from axiompath.datasets.catalogue import load_sequence
 
     snapshots = load_sequence("bitcoinalpha", 6, data_root, cumulative=True, features="degree")
     torch.manual_seed(0)

@@ -12,12 +12,12 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath import streaming
-from axiompath.attribution import attribute_paths, estimate_step_bytes
-from axiompath.change import find_change
-from axiompath.choice import Question, choose_batch
-from axiompath.network import run_network
-from axiompath.paths import count_paths, first_steps, highest_hop, walk_paths
+from axiompath.change.comparison import find_change
+from axiompath.explain import pieces as streaming
+from axiompath.explain.answer import Question, choose_batch
+from axiompath.network.layers import run_network
+from axiompath.paths.attribution import attribute_paths, estimate_step_bytes
+from axiompath.paths.walk import count_paths, first_steps, highest_hop, walk_paths
 from axiompath.scan import plan, work
 from evolutions import aligned, any_networks, graph_pairs
 from test_scan import NO_NAMES, content, evolving_graph, peak_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,32 +16,31 @@ from rich.console import Console
 from rich.progress import Progress, track
 from torch_geometric.data import Data
 
-from .activations import FloatArray, IntArray
-from .attribution import Attribution, attribute_paths, estimate_bytes, split_by_target
-from .batches import BATCH_BYTES, cut_runs
-from .change import find_change
-from .choice import Choice, Question, choose_batch, choose_budgets
-from .difference import list_changes, snapshot_edges
-from .edges import replay_edges
+from .arrays import FloatArray, IntArray
+from .change.comparison import find_change
+from .change.region import Region, cut_differing, cut_region, cut_rings, find_sight
 from .errors import InputError
-from .explanation import Caption, Explanation, with_caption
-from .moved import find_moved
-from .names import Names, name_classes, name_nodes
-from .origin import RELEASE, Origin, digest_graph, digest_network
-from .pair import StoredPair, match_stored
-from .paths import count_paths, walk_paths
+from .explain.answer import Choice, Question, choose_batch, choose_budgets
+from .explain.edges import replay_edges
+from .explain.explanation import Caption, Explanation, with_caption
+from .explain.hops import hops_of
+from .explain.moved import find_moved
+from .explain.replay import exist_in_either, replay_paths
+from .graphs.changes import list_changes, snapshot_edges
+from .graphs.names import Names, read_class_names, read_names
+from .graphs.pair import StoredPair, match_stored
+from .graphs.sample import dtype_of, sample_pair, to_data
+from .graphs.snapshot import align_snapshots, read_snapshot
+from .graphs.stored import StoredGraph
+from .memory import BATCH_BYTES, cut_runs, parse_memory
+from .network.digests import digest_graph, digest_network
+from .network.update import run_pair
+from .origin import RELEASE, Origin
+from .paths.attribution import Attribution, attribute_paths, estimate_bytes, split_by_target
+from .paths.walk import count_paths, walk_paths
 from .readers import ModelCall, read_network, read_samples
-from .region import Region, cut_differing, cut_region, cut_rings, find_sight
-from .replay import exist_in_either, replay_paths
-from .rerun import run_pair
-from .sample import dtype_of, sample_pair, to_data
 from .scan import Scan, Thresholds, run_aside, run_scan
 from .selection import DEFAULT_METHOD
-from .snapshot import align_snapshots, read_snapshot
-from .steps import hops_of
-from .stored import StoredGraph
-
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 class Explainer:
@@ -80,13 +78,13 @@ class Explainer:
             self._region = cut_region(network, self._stored)
             snapshots = self._region.before, self._region.after
             passes = list(run_pair(network, *snapshots))
-            self.class_names = name_classes(class_names) or before.class_names or after.class_names
+            self.class_names = read_class_names(class_names) or before.class_names or after.class_names
             numbers = [] if node_names is None else [self._stored.before.numbers, self._stored.after.numbers]
-            self.node_names = name_nodes(node_names, numbers) or self._stored.names(snapshots[0].node_ids)
+            self.node_names = read_names(node_names, numbers) or self._stored.names(snapshots[0].node_ids)
         else:
             given = read_snapshot(before, "before"), read_snapshot(after, "after")
-            self.class_names = name_classes(class_names)
-            self.node_names = name_nodes(node_names, [snapshot.node_ids for snapshot in given])
+            self.class_names = read_class_names(class_names)
+            self.node_names = read_names(node_names, [snapshot.node_ids for snapshot in given])
             read = read_network(model, *align_snapshots(*given), before, after, call)
             network, self.fields, snapshots = read.network, read.fields, (read.before, read.after)
             passes = [read.before_pass, read.after_pass]
@@ -397,15 +395,3 @@ class Explainer:
                     "a prediction that was never made cannot have changed."
                 )
         return rows.astype(np.int64)
-
-
-def parse_memory(memory: str | float) -> float:
-    """Bytes in "2GB", "500 MB" or a plain number of bytes."""
-    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([KMGT]?B?)\s*", str(memory), re.IGNORECASE)
-    try:
-        size = float(match[1]) * UNITS[match[2].upper()] if match else 0.0
-    except (ValueError, KeyError):
-        size = 0.0
-    if size <= 0:
-        raise ValueError(f'Expected a memory budget such as "2GB" or a number of bytes (got {memory!r}).')
-    return size

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from .activations import FloatArray
+from .arrays import FloatArray
 
 # Below the first number e^v - 1 - v is v^2 times a series with these coefficients; above it the difference will do.
 SERIES = 0.3

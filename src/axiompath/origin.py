@@ -14,15 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .activations import Activation
-from .network import Network
-from .snapshot import Features, Snapshot
-from .stored import CHUNK, StoredGraph, release
+from .memory import CHUNK, release
 
 RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it here
-
-# Where an activation is looked at: its formula is code, its values are what decides.
-PROBES = np.array([-30.0, -3.0, -1.0, -0.25, 0.0, 0.25, 1.0, 3.0, 30.0])
 
 
 @dataclass(frozen=True)
@@ -59,32 +53,6 @@ def digest_of(*values: Any) -> str:
     return found.hexdigest()
 
 
-def digest_network(network: Network) -> str:
-    """Of weights, biases, activations and the rules of the coefficients; not of names."""
-    layers = [
-        (
-            [(channel.coefficients, channel.weight, channel.inputs, channel.outputs) for channel in layer.channels],
-            layer.bias,
-            [(block.outputs, block.activation) for block in layer.blocks],
-        )
-        for layer in network.layers
-    ]
-    return digest_of("model", network.num_features, layers)
-
-
-def digest_graph(graph: Snapshot | StoredGraph) -> str:
-    """Of nodes, features, edges and weights."""
-    if isinstance(graph, StoredGraph):
-        x = graph.x if isinstance(graph.x, np.ndarray) else (graph.x.data, graph.x.indices, graph.x.indptr)
-        return digest_of("graph", graph.num_nodes, graph.indptr, graph.senders, graph.weights, x)
-    ids, x = graph.node_ids, graph.x
-    order = np.flatnonzero(graph.present)
-    order = order[np.argsort(ids[order], kind="stable")]
-    if not np.array_equal(order, np.arange(len(ids))):
-        x = x[order]
-    return digest_of("graph", ids[order], x, ids[graph.edge_index], graph.edge_weight)
-
-
 def _update(found: Any, value: Any) -> None:
     if isinstance(value, np.ndarray):
         found.update(f"array {value.dtype.str}{value.shape}".encode())
@@ -94,10 +62,7 @@ def _update(found: Any, value: Any) -> None:
             release(value)
         return
     found.update(f"{type(value).__name__} ".encode())
-    if isinstance(value, Activation):
-        _update(found, np.asarray(value.constant))
-        _update(found, np.asarray(value.value(PROBES[:, None])))
-    elif sparse.issparse(value):
+    if sparse.issparse(value):
         _update(found, _parts(value))
     elif isinstance(value, (list, tuple)):
         found.update(f"{len(value)}".encode())
@@ -113,7 +78,7 @@ def _update(found: Any, value: Any) -> None:
         _update(found, {name: part for name, part in vars(value).items() if not callable(part)})
 
 
-def _parts(x: Features) -> tuple[Any, ...]:
+def _parts(x: Any) -> tuple[Any, ...]:
     rows = sparse.csr_array(x)
     if not rows.has_canonical_format:
         rows = rows.copy()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..activations import FloatArray
+from ..arrays import FloatArray
 from .fidelity import PAPER_METHODS, deviation_by_level, mean_by_level
 
 SLACK = 1e-9  # differences below this are rounding

@@ -81,7 +81,7 @@ def fidelity(
     """Fidelity of every method at ten levels. Example: axiompath reproduce fidelity --datasets cora --layers 2 3"""
     from .. import datasets
     from .fidelity import METHODS, OPTIONAL_METHODS, mean_by_level
-    from .running import Comparison, run_comparison
+    from .study import Comparison, run_comparison
 
     offered = (*METHODS, *(OPTIONAL_METHODS if gnnexplainer or "gnnexplainer" in (methods or ()) else ()))
     wanted = split_commas(methods, [method for method, _ in offered])
@@ -124,10 +124,10 @@ def preservation(
     json: Json = False,
 ) -> None:
     """Do contributions sum to the change of the logits? Example: axiompath reproduce preservation --layers 2"""
+    from .conditions import write_record
     from .figures import draw_preservation
-    from .parts import write_table
+    from .job_parts import write_table
     from .preservation import EVOLUTIONS, run_preservation, summarise
-    from .record import write_record
 
     wanted, depths = split_commas(names, ("cora", "citeseer")), read_depths(layers, (2, 3, 4))
     rows = []
@@ -171,11 +171,11 @@ def runtime(
     import pandas as pd
 
     from .. import datasets
+    from .conditions import write_record
     from .figures import draw_runtime
-    from .parts import write_table
-    from .record import write_record
-    from .running import Comparison
+    from .job_parts import write_table
     from .runtime import can_compare, run_runtime
+    from .study import Comparison
     from .training import SEED
 
     console = Console(stderr=json)  # what is piped is the answer alone
@@ -227,9 +227,9 @@ def timed(
     """Graphs that changed in reality. Example: axiompath reproduce timed --datasets pubmed_pmid --layers 2"""
     import pandas as pd
 
+    from .conditions import write_record
     from .fidelity import mean_by_level
-    from .parts import write_table
-    from .record import write_record
+    from .job_parts import write_table
     from .timed import Slide, pick_example, run_timed
     from .training import SEED
 
@@ -268,7 +268,7 @@ def claims(
 ) -> None:
     """The paper's claims, checked against a table of `fidelity`. Example: axiompath reproduce claims --out results"""
     from .claims import check_claims
-    from .parts import read_table
+    from .job_parts import read_table
 
     file = out / "fidelity.parquet"
     if not file.is_file():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..activations import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray
 from ..threads import run_in_pieces
 from .arithmetic import cross_entropy_gradient, multiply_dense, multiply_sparse, multiply_transposed, sum_of_squares
 

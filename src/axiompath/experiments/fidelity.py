@@ -17,17 +17,17 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from .. import datasets
-from ..activations import FloatArray, IntArray
-from ..attribution import attribute_paths
-from ..change import Change
-from ..choice import RIVALS
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..explain.answer import RIVALS
+from ..explain.replay import replay_paths
 from ..explainer import Explainer
 from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
-from ..paths import PathSet, find_rows, walk_paths
-from ..replay import replay_paths
+from ..paths.attribution import attribute_paths
+from ..paths.walk import PathSet, find_rows, walk_paths
 from ..selection import select_budgets
 from .gnnexplainer import best_by_gnnexplainer
-from .models import SumGNN
+from .sum_gnn import SumGNN
 from .training import SEED, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")

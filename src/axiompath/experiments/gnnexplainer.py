@@ -12,11 +12,11 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.utils import k_hop_subgraph
 
-from ..activations import IntArray
-from ..change import Change
+from ..arrays import IntArray
+from ..change.comparison import Change
+from ..graphs.snapshot import to_torch_csr
 from ..rivals import best_by_edges
-from ..snapshot import to_torch_csr
-from .models import SumGNN
+from .sum_gnn import SumGNN
 
 EPOCHS = 100
 

@@ -17,11 +17,11 @@ import pandas as pd
 from scipy import special
 
 from .. import datasets
-from ..activations import FloatArray
-from ..attribution import attribute_paths
+from ..arrays import FloatArray
 from ..explainer import Explainer
 from ..metrics import kl_divergence
-from ..paths import walk_paths
+from ..paths.attribution import attribute_paths
+from ..paths.walk import walk_paths
 from ..selection import select
 from .fidelity import EVOLUTIONS, FEWEST_PATHS, budgets_for
 from .training import prepare, settings_for, train

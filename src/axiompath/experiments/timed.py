@@ -18,8 +18,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
 from .. import datasets
+from ..explain.explanation import Explanation
 from ..explainer import Explainer
-from ..explanation import Explanation
 from .fidelity import FEWEST_PATHS, METHODS, compare_methods
 from .training import Trained, Training, prepare, train
 

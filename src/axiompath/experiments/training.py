@@ -22,11 +22,11 @@ from safetensors.torch import load_file, save
 from scipy import sparse
 from torch_geometric.data import Data
 
-from ..activations import FloatArray, IntArray
-from ..snapshot import read_snapshot, to_torch_csr
+from ..arrays import FloatArray, IntArray
+from ..graphs.snapshot import read_snapshot, to_torch_csr
 from ..writing import whole_file
 from .descent import Adam, Matrix, ScaledGraph, clip_gradients, draw_uniform, find_gradients, forward
-from .models import SumGNN
+from .sum_gnn import SumGNN
 
 SEED = 0  # of everything in the experiments that is drawn once; evolutions are drawn from the number of their repeat
 ALGORITHM = 2  # weights and tables kept on disk by another are not taken for this one's

@@ -12,8 +12,8 @@ models.py   folder with model.json and weights.safetensors <-> torch module; `pa
 """
 
 from .conversion import convert_graph
-from .graphs import GraphFile, match_graphs, read_graph, save_graph
-from .models import load_model, read_model, save_model
+from .graph_file import GraphFile, match_graphs, read_graph, save_graph
+from .model_folder import load_model, read_model, save_model
 
 __all__ = [
     "GraphFile",

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 
 from ..errors import InputError
-from ..explainer import parse_memory
-from ..stored import FORMAT, HEADER, VERSION, SparseRows, StoredGraph, open_graph
-from .arrays import map_array, unpack_arrays
+from ..graphs.stored import FORMAT, HEADER, VERSION, SparseRows, StoredGraph, open_graph
+from ..memory import parse_memory
 from .edgelists import EdgeList, is_table, open_arrays, open_table
-from .graphs import NAMES, SPARSE, GraphFile, read_graph
+from .graph_file import NAMES, SPARSE, GraphFile, read_graph
 from .nodelists import Numbering, link_nodes, number_nodes, store_array, store_names, store_sparse, store_table
-from .sorting import sort_edges
+from .npz import map_array, unpack_arrays
+from .order import sort_edges
 
 
 def convert_graph(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..stored import release
+from ..memory import release
 from .nodelists import read_ids
 from .tables import SOURCES, SUFFIXES, TARGETS, WEIGHTS, as_numbers, column_names, find_column, listed, read_parts
 

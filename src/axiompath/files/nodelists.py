@@ -20,9 +20,10 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from ..activations import IntArray
+from ..arrays import IntArray
 from ..errors import InputError
-from ..stored import SparseRows, StoredGraph, release
+from ..graphs.stored import SparseRows, StoredGraph
+from ..memory import release
 from .tables import IDS, LABELS, as_numbers, column_names, find_column, listed, read_parts
 
 ROWS_AT_A_TIME = 1 << 16

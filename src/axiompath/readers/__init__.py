@@ -19,11 +19,11 @@ reading.py       the whole way in, and the check that the Network computes what 
 checking.py      the same for one graph, as a table that never raises: ModelCheck
 """
 
+from .arguments import ModelCall
 from .calls import Call, register_reader
-from .checking import ModelCheck, check
-from .inputs import ModelCall
-from .reading import ReadModel, read_network, read_samples
-from .recording import UnreadableModel
+from .reader import ReadModel, read_network, read_samples
+from .tape import UnreadableModel
+from .verdict import ModelCheck, check
 
 __all__ = [
     "Call",

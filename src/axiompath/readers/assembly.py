@@ -13,28 +13,18 @@ import torch
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
-from ..network import Network
-from ..snapshot import Fields
-from . import attention, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
+from ..graphs.snapshot import Fields
+from ..network.layers import Network
+from . import attention_layers as attention  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
 from .functions import AFFINE, COPIES, Place, Value, form_of
 from .layout import lay_out
-from .recording import (
-    EDGE_FIELDS,
-    EDGE_INDEX,
-    Recording,
-    Ref,
-    Step,
-    UnreadableModel,
-    X,
-    quoted,
-    refs_in,
-)
 from .refusals import REASONS
-from .running import record_inner
+from .tape import EDGE_FIELDS, EDGE_INDEX, Recording, Ref, Step, UnreadableModel, X, quoted, refs_in
+from .trial import record_inner
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..activations import Activation
-from ..coefficients import Coefficients
+from ..network.activations import Activation
+from ..network.coefficients import Coefficients
 from .forms import Form, Term, aggregated, base_form
 
 INPUT = 0

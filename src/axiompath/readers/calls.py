@@ -19,11 +19,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..activations import Activation, FloatArray
-from ..coefficients import Coefficients
+from ..arrays import FloatArray
+from ..network.activations import Activation
+from ..network.coefficients import Coefficients
 from .bases import Bases
 from .forms import Form
-from .recording import UnreadableModel
+from .tape import UnreadableModel
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from torch_geometric.nn import (
 )
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
-from ..activations import relu
-from ..coefficients import Coefficients, Degree, Mean, Sum, SymmetricNorm, TargetNorm
+from ..network.activations import relu
+from ..network.coefficients import Coefficients, Degree, Mean, Sum, SymmetricNorm, TargetNorm
 from .calls import Call, register_reader, vector
 from .forms import Form
 

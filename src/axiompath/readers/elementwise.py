@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import activations
-from ..activations import Activation
+from ..network import activations
+from ..network.activations import Activation
 from .calls import array
 
 

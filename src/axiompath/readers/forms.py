@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..activations import FloatArray, IntArray
-from ..coefficients import Coefficients, Identity
+from ..arrays import FloatArray, IntArray
+from ..network.coefficients import Coefficients, Identity
 
 
 @dataclass(frozen=True, eq=False)

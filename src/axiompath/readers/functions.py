@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from ..activations import FloatArray
+from ..arrays import FloatArray
 from .bases import Bases
 from .calls import array, vector
 from .elementwise import Unsupported

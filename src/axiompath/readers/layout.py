@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..attention import ReadColumns
-from ..coefficients import Coefficients, Identity
-from ..network import Block, Channel, Layer
+from ..network.attention import ReadColumns
+from ..network.coefficients import Coefficients, Identity
+from ..network.layers import Block, Channel, Layer
 from .bases import INPUT, Base, bases_of
 from .forms import Form, Term
 

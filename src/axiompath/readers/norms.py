@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from torch_geometric.nn import norm
 
-from ..activations import FloatArray
-from ..attention import InverseDeviation
-from ..coefficients import GraphSize
+from ..arrays import FloatArray
+from ..network.attention import InverseDeviation
+from ..network.coefficients import GraphSize
 from .bases import Bases
 from .calls import Call, register_reader, vector
 from .forms import Form

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from torch_geometric.nn import APPNP, GCN2Conv, LGConv, MessagePassing, SGConv, SSGConv, TAGConv
 
-from ..activations import FloatArray
-from ..coefficients import Coefficients, Sum, SymmetricNorm
+from ..arrays import FloatArray
+from ..network.coefficients import Coefficients, Sum, SymmetricNorm
 from .calls import Call, array, register_reader, vector
 from .convolutions import require_sum
 from .forms import Form

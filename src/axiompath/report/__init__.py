@@ -9,6 +9,6 @@ movers.py      which edges moved the most predictions
 """
 
 from .html import build_report, save_report
-from .stories import build_story_report, save_story_report
+from .story_page import build_story_report, save_story_report
 
 __all__ = ["build_report", "build_story_report", "save_report", "save_story_report"]

@@ -18,10 +18,10 @@ from markupsafe import Markup
 from rich.console import Console
 from rich.progress import track
 
-from ..attribution import Attribution
-from ..difference import count_changes
+from ..explain.explanation import Explanation
 from ..explainer import Explainer
-from ..explanation import Explanation
+from ..graphs.changes import count_changes
+from ..paths.attribution import Attribution
 from ..selection import DEFAULT_METHOD
 from ..writing import write_text
 from .movers import find_movers

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from ..activations import BoolArray, FloatArray, IntArray
-from ..attribution import Attribution
-from ..difference import EDGE_CHANGES
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs.changes import EDGE_CHANGES
+from ..paths.attribution import Attribution
 
 # A prediction counts as moved by an edge from a tenth of a percent on.
 MOVED = 1e-3

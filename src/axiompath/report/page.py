@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..activations import FloatArray
-from ..explanation import Explanation
+from ..arrays import FloatArray
+from ..explain.explanation import Explanation
 from ..metrics import kl_divergence
 from .movers import Movers
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 
-from ..explanation import Explanation
+from ..explain.explanation import Explanation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
-from ..narration import signed
-from ..states import KINDS
-from ..story import Story
+from ..change.states import KINDS
+from ..stories.story import Story
+from ..stories.words import signed
 
 
 def story_table(story: Story) -> Table:

@@ -17,10 +17,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..activations import BoolArray, FloatArray, IntArray
-from ..change import Change
-from ..kernels import bound_leaves, offer_leaves
-from ..rows import entries_of
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..change.comparison import Change
+from ..graphs.rows import entries_of
+from .loops import bound_leaves, offer_leaves
 
 BLOCK_BYTES = 64e6  # of multipliers in one block
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..activations import FloatArray, IntArray
-from ..change import Change
-from ..kernels import best_continuations, edge_gradients
-from ..network import project
-from ..rows import entries_of
-from ..states import IN_AFTER
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..change.states import IN_AFTER
+from ..graphs.rows import entries_of
+from ..network.layers import project
+from .loops import best_continuations, edge_gradients
 
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:

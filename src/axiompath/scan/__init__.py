@@ -9,6 +9,6 @@ scanning.py   all of it in order
 """
 
 from .plan import Thresholds
-from .scanning import Scan, read_scan, run_aside, run_scan
+from .scan import Scan, read_scan, run_aside, run_scan
 
 __all__ = ["Scan", "Thresholds", "read_scan", "run_aside", "run_scan"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..explanation import Explanation
+from ..explain.explanation import Explanation
 from ..threads import limit_cores, num_cores
 from .engines import Queue
 from .parts import Failure, write_part

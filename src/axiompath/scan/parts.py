@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import parquet
+from ..change.states import KINDS
 from ..errors import InputError
-from ..explanation import FORMAT, VERSION, Explanation
-from ..labels import name_class
+from ..explain.explanation import FORMAT, VERSION, Explanation
+from ..graphs.labels import label_class
 from ..origin import Origin
-from ..states import KINDS
 
 GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
@@ -134,7 +134,7 @@ def _to_row(item: Explanation | Failure) -> dict[str, Any]:
 def _beside(row: Mapping[str, Any]) -> dict[str, str | None]:
     """The names of a row's target and classes; no names of classes where they have none, or where it failed."""
     classes = row["class_names"] or ()
-    old, new = (name_class(row[key], classes) if classes else None for key in ("class_before", "class_after"))
+    old, new = (label_class(row[key], classes) if classes else None for key in ("class_before", "class_after"))
     name = (row["node_names"] or {}).get(row["target"], str(row["target"]))
     return {"name": name, "class_before_name": old, "class_after_name": new}
 

@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..activations import FloatArray, IntArray
-from ..batches import cut_runs
-from ..change import Change
-from ..choice import Question
-from ..explanation import Caption
-from ..moved import find_moved
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..explain.answer import Question
+from ..explain.explanation import Caption
+from ..explain.moved import find_moved
+from ..explain.pieces import cut_pieces, pool_bytes
+from ..memory import cut_runs
 from ..origin import Origin, digest_of
 from ..rivals.gnnlrp import BLOCK_BYTES
-from ..streaming import cut_pieces, pool_bytes
 
 PART_TARGETS = 1000
 PART_COST = 2e6  # paths; a part takes about a second

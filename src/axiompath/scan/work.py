@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..activations import FloatArray, IntArray
-from ..attribution import attribute_paths
-from ..batches import cut_runs
-from ..change import Change
-from ..choice import Choice, Question, choose_batch
-from ..explanation import Caption, Explanation, with_caption
-from ..network import ForwardPass
-from ..paths import walk_paths
-from ..snapshot import Snapshot
-from ..streaming import choose_streaming
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..explain.answer import Choice, Question, choose_batch
+from ..explain.explanation import Caption, Explanation, with_caption
+from ..explain.pieces import choose_streaming
+from ..graphs.snapshot import Snapshot
+from ..memory import cut_runs
+from ..network.layers import ForwardPass
+from ..paths.attribution import attribute_paths
+from ..paths.walk import walk_paths
 from .parts import Failure, notes_of, write_part
 
 PROCESS_BYTES = 64e6  # of a worker that has loaded the compiled loops and done nothing yet

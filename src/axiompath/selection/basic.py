@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats, Ints, copy_into
+from ..arrays import FloatArray, IntArray
+from .objective import copy_into
 
 # Columns are scaled to entries of at most 1. A column counts as dependent on the basis if its remainder is
 # below the first number, or moves no logit by more than the second's share of the change; a basic entry with a
@@ -23,7 +24,7 @@ _UNMOVED = 1e-11
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pivot(inverse: Floats, v: Floats, r: int) -> None:
+def _pivot(inverse: FloatArray, v: FloatArray, r: int) -> None:
     """Make the column whose image is v the r-th unit vector."""
     size = v.size
     for k in range(size):
@@ -35,7 +36,7 @@ def _pivot(inverse: Floats, v: Floats, r: int) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _interior_first(x: Floats, fractional: int) -> Ints:
+def _interior_first(x: FloatArray, fractional: int) -> IntArray:
     """The fractional entries, those far from their bounds first: a basis of them is rarely disturbed later.
 
     Seven bands serve as well as a sort, at a fraction of its cost.
@@ -54,7 +55,7 @@ def _interior_first(x: Floats, fractional: int) -> Ints:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _restore_sum(x: Floats, n: int, at_most: bool) -> None:
+def _restore_sum(x: FloatArray, n: int, at_most: bool) -> None:
     """Make the sum right whatever rounding has done, at the cost of fractional entries first."""
     excess = -float(n)
     for i in range(x.size):
@@ -70,7 +71,7 @@ def _restore_sum(x: Floats, n: int, at_most: bool) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def reduce_to_basic(rows: Floats, n: int, at_most: bool, x: Floats, span: float) -> None:
+def reduce_to_basic(rows: FloatArray, n: int, at_most: bool, x: FloatArray, span: float) -> None:
     """Move x [m] to a basic point with the same B'x and sum (sum <= n with `at_most`), in place.
 
     `span` is the largest change of a logit.

@@ -10,22 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
-from axiompath.selection.deeplift import deeplift_keys
-from axiompath.selection.exact import improve
-from axiompath.selection.linear import linear_keys
-from axiompath.selection.objective import (
-    Floats,
-    Goal,
-    Ints,
-    copy_into,
-    divergence,
-    normal_form,
-    resolution_of,
-    total_reach,
-)
-from axiompath.selection.ranking import ranked_smallest, sum_of_smallest
-from axiompath.selection.topk import topk_keys
+from ..arrays import FloatArray, IntArray
+from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
+from .deeplift import deeplift_keys
+from .exact import improve
+from .linear import linear_keys
+from .objective import Goal, copy_into, divergence, normal_form, resolution_of, total_reach
+from .ranking import ranked_smallest, sum_of_smallest
+from .topk import topk_keys
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift")
 CONVEX, EXACT, LINEAR, TOPK, DEEPLIFT = range(5)
@@ -34,7 +26,7 @@ SOLVED, ROUNDED, INACCURATE, PROVED, SEARCHED, RANKED, UNRESOLVED, UNKNOWN = ran
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _residual(part: Floats, before: Floats, after: Floats, necessity: bool, members: Ints) -> float:
+def _residual(part: FloatArray, before: FloatArray, after: FloatArray, necessity: bool, members: IntArray) -> float:
     """The divergence that the members leave."""
     start, target, sign = (after, before, -1.0) if necessity else (before, after, 1.0)
     shift = np.zeros(target.size)
@@ -59,7 +51,7 @@ def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _hopeless(relaxed: Relaxed, sorted_prices: Floats, k: int, best: float) -> bool:
+def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) -> bool:
     """Whether the bound already proves that no k paths are better than the best so far."""
     total = relaxed.base
     for i in range(k):
@@ -69,21 +61,21 @@ def _hopeless(relaxed: Relaxed, sorted_prices: Floats, k: int, best: float) -> b
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def solver_range(
-    contributions: Floats,
-    row_starts: Ints,
-    row_stops: Ints,
-    before: Floats,
-    after: Floats,
-    budgets: Ints,
+    contributions: FloatArray,
+    row_starts: IntArray,
+    row_stops: IntArray,
+    before: FloatArray,
+    after: FloatArray,
+    budgets: IntArray,
     necessity: bool,
     at_most: bool,
     search: bool,
-    weights: Floats,
-    prices: Floats,
-    weight_starts: Ints,
-    chosen: Ints,
-    chosen_starts: Ints,
-    numbers: Floats,
+    weights: FloatArray,
+    prices: FloatArray,
+    weight_starts: IntArray,
+    chosen: IntArray,
+    chosen_starts: IntArray,
+    numbers: FloatArray,
     warm: bool,
     first: int,
     last: int,
@@ -158,19 +150,19 @@ def solver_range(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ranking_range(
-    contributions: Floats,
-    row_starts: Ints,
-    row_stops: Ints,
-    before: Floats,
-    after: Floats,
-    budgets: Ints,
+    contributions: FloatArray,
+    row_starts: IntArray,
+    row_stops: IntArray,
+    before: FloatArray,
+    after: FloatArray,
+    budgets: IntArray,
     method: int,
     necessity: bool,
-    weights: Floats,
-    weight_starts: Ints,
-    chosen: Ints,
-    chosen_starts: Ints,
-    numbers: Floats,
+    weights: FloatArray,
+    weight_starts: IntArray,
+    chosen: IntArray,
+    chosen_starts: IntArray,
+    numbers: FloatArray,
     first: int,
     last: int,
 ) -> None:

@@ -15,22 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from axiompath.selection.basic import reduce_to_basic
-from axiompath.selection.interior import solve_relaxation
-from axiompath.selection.objective import (
-    EPSILON,
-    Floats,
-    Goal,
-    Ints,
-    copy_into,
-    fixed_part,
-    price_rows,
-    remainder,
-    rounding_of,
-    tilt,
-    total_reach,
-)
-from axiompath.selection.ranking import n_smallest, settle_ties, sum_of_smallest
+from ..arrays import FloatArray, IntArray
+from .basic import reduce_to_basic
+from .interior import solve_relaxation
+from .objective import EPSILON, Goal, copy_into, fixed_part, price_rows, remainder, rounding_of, tilt, total_reach
+from .ranking import n_smallest, settle_ties, sum_of_smallest
 
 # Of the whole change, or of what is left where that is more. Ten times below what a divergence is ever quoted to.
 TOLERANCE = 1e-10
@@ -51,7 +40,7 @@ class Relaxed(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def weigh_rows(rows: Floats, goal: Goal, x: Floats, v: Floats) -> float:
+def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> float:
     """v = v0 + B'x; returns D(v)."""
     m, c = rows.shape
     copy_into(v, goal.start)
@@ -63,7 +52,7 @@ def weigh_rows(rows: Floats, goal: Goal, x: Floats, v: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def certify(rows: Floats, goal: Goal, reach: float, w: Floats, prices: Floats) -> tuple[float, float]:
+def certify(rows: FloatArray, goal: Goal, reach: float, w: FloatArray, prices: FloatArray) -> tuple[float, float]:
     """Fill prices [m] at the dual point w; return what it proves of any choice before the prices, and the rounding.
 
     The bound is the first plus `sum_of_smallest` of the prices; what rounding may have cost is taken off already.
@@ -78,7 +67,15 @@ def certify(rows: Floats, goal: Goal, reach: float, w: Floats, prices: Floats) -
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve_shortlisted(
-    rows: Floats, goal: Goal, reach: float, n: int, at_most: bool, x: Floats, w: Floats, warm: bool, prices: Floats
+    rows: FloatArray,
+    goal: Goal,
+    reach: float,
+    n: int,
+    at_most: bool,
+    x: FloatArray,
+    w: FloatArray,
+    warm: bool,
+    prices: FloatArray,
 ) -> int:
     """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations."""
     m, c = rows.shape
@@ -134,7 +131,14 @@ def _solve_shortlisted(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def relax(
-    rows: Floats, goal: Goal, reach: Floats, n: int, at_most: bool, x: Floats, prices: Floats, warm: bool
+    rows: FloatArray,
+    goal: Goal,
+    reach: FloatArray,
+    n: int,
+    at_most: bool,
+    x: FloatArray,
+    prices: FloatArray,
+    warm: bool,
 ) -> Relaxed:
     """Fill x [m] (basic) and prices [m] (at the dual point). With `warm`, x comes in as that of a nearby budget."""
     m, c = rows.shape
@@ -158,7 +162,7 @@ def relax(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rank_weights(n: int, x: Floats, prices: Floats) -> Ints:
+def rank_weights(n: int, x: FloatArray, prices: FloatArray) -> IntArray:
     """The n heaviest paths, heaviest first; equal weights by lower price, then by lower index."""
     held = np.flatnonzero(x > 0.0)
     if held.size < n:

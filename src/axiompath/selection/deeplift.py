@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats
+from ..arrays import FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def deeplift_keys(contributions: Floats, before: Floats, after: Floats, keys: Floats) -> None:
+def deeplift_keys(contributions: FloatArray, before: FloatArray, after: FloatArray, keys: FloatArray) -> None:
     """Write one key a path, smallest first."""
     class_before = np.argmax(before)
     class_after = np.argmax(after)

@@ -21,7 +21,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import EPSILON, Floats, Goal, Ints, copy_into, excess, remainder
+from ..arrays import FloatArray, IntArray
+from .objective import EPSILON, Goal, copy_into, excess, remainder
 
 # How two sums of rows are joined: by products of e^v - 1, by products of e^v, or by adding v.
 NEAR, PRODUCTS, SUMS = range(3)
@@ -39,7 +40,7 @@ def count_sets(m: int, n: int, limit: int) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare_all(rows: Floats, goal: Goal, v: Floats, size: int, best: Ints) -> None:
+def compare_all(rows: FloatArray, goal: Goal, v: FloatArray, size: int, best: IntArray) -> None:
     """Write the members of the best set of `size` rows added to v into `best` [size]."""
     m, c = rows.shape
     lowest = np.inf
@@ -65,7 +66,7 @@ def compare_all(rows: Floats, goal: Goal, v: Floats, size: int, best: Ints) -> N
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sorted_subsets(values: Floats) -> tuple[Ints, Floats, Ints]:
+def _sorted_subsets(values: FloatArray) -> tuple[IntArray, FloatArray, IntArray]:
     """All subsets as bit masks, grouped by size and sorted by their sum within a size; sums; group starts.
 
     Adding one element at a time, each size's list is the merge of two lists that are sorted already.
@@ -102,7 +103,7 @@ def _sorted_subsets(values: Floats) -> tuple[Ints, Floats, Ints]:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _subset_sums(rows: Floats, masks: Ints, start: Floats, products: bool) -> Floats:
+def _subset_sums(rows: FloatArray, masks: IntArray, start: FloatArray, products: bool) -> FloatArray:
     """`start` plus every subset's sum of rows (or times its product, with `products`), ordered as `masks`."""
     h, c = rows.shape
     table = np.empty((1 << h, c))
@@ -116,7 +117,7 @@ def _subset_sums(rows: Floats, masks: Ints, start: Floats, products: bool) -> Fl
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _second_order(q: Floats, table: Floats, weighted: bool) -> Floats:
+def _second_order(q: FloatArray, table: FloatArray, weighted: bool) -> FloatArray:
     """G of every row of the table, which then holds e^v - 1 (times q, if `weighted`) in place of v."""
     values = np.zeros(table.shape[0])
     for i in range(table.shape[0]):
@@ -129,7 +130,7 @@ def _second_order(q: Floats, table: Floats, weighted: bool) -> Floats:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _slab(rows: Floats, goal: Goal, value: float) -> tuple[Floats, float, float]:
+def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float, float]:
     """A direction d [c] along which the rows spread most, and the range of d.y outside which D(v0 + y) > value."""
     m, c = rows.shape
     q = goal.q
@@ -191,8 +192,8 @@ def _slab(rows: Floats, goal: Goal, value: float) -> tuple[Floats, float, float]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def meet_in_the_middle(
-    rows: Floats, goal: Goal, size: int, mode: int, reach: float, value: float
-) -> tuple[Ints, float]:
+    rows: FloatArray, goal: Goal, size: int, mode: int, reach: float, value: float
+) -> tuple[IntArray, float]:
     """The best set of `size` rows if it is better than `value`, else none; and by how much rounding may mislead.
 
     `reach` bounds every sum of rows, v0 included.

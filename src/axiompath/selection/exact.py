@@ -18,10 +18,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.convex import TOLERANCE
-from axiompath.selection.enumeration import NEAR, PRODUCTS, SUMS, compare_all, count_sets, meet_in_the_middle
-from axiompath.selection.objective import Floats, Goal, Ints, copy_into, excess, remainder
-from axiompath.selection.ranking import n_smallest, settle_ties
+from ..arrays import FloatArray, IntArray
+from .convex import TOLERANCE
+from .enumeration import NEAR, PRODUCTS, SUMS, compare_all, count_sets, meet_in_the_middle
+from .objective import Goal, copy_into, excess, remainder
+from .ranking import n_smallest, settle_ties
 
 # Allowance of comparisons, a few nanoseconds each: the least of these lines a + b m. Measured, so that all of
 # the search costs at most about twice what the relaxation does at every size.
@@ -41,7 +42,7 @@ _NOTHING_LEFT = 1e-12
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _set_value(rows: Floats, goal: Goal, members: Ints, v: Floats) -> float:
+def _set_value(rows: FloatArray, goal: Goal, members: IntArray, v: FloatArray) -> float:
     """v = v0 + the members' rows; returns the set's value."""
     copy_into(v, goal.start)
     for i in members:
@@ -51,7 +52,7 @@ def _set_value(rows: Floats, goal: Goal, members: Ints, v: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _exchange_values(factors: Floats, without: Floats, base: Floats, mode: int, values: Floats) -> None:
+def _exchange_values(factors: FloatArray, without: FloatArray, base: FloatArray, mode: int, values: FloatArray) -> None:
     """The value of adding each row in turn to the set without its leaving member; inf for rows inside."""
     c, m = factors.shape
     if mode != SUMS:
@@ -71,7 +72,7 @@ def _exchange_values(factors: Floats, without: Floats, base: Floats, mode: int, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _leave(goal: Goal, v: Floats, row: Floats, current: float, mode: int, without: Floats) -> float:
+def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int, without: FloatArray) -> float:
     """Fill `without` for the set without a member's row; return what an exchange's value must fall below."""
     c = v.size
     if mode == NEAR:
@@ -91,7 +92,14 @@ def _leave(goal: Goal, v: Floats, row: Floats, current: float, mode: int, withou
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _swap(
-    rows: Floats, factors: Floats, own: Floats, goal: Goal, members: Ints, base: Floats, mode: int, work: int
+    rows: FloatArray,
+    factors: FloatArray,
+    own: FloatArray,
+    goal: Goal,
+    members: IntArray,
+    base: FloatArray,
+    mode: int,
+    work: int,
 ) -> tuple[float, int]:
     """Exchange one member at a time for the best other row until no exchange helps; return value, work left.
 
@@ -129,7 +137,7 @@ def _swap(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _round(rows: Floats, goal: Goal, n: int, x: Floats) -> Ints:
+def _round(rows: FloatArray, goal: Goal, n: int, x: FloatArray) -> IntArray:
     """The best rounding of a basic x; the whole entries alone if the roundings are too many to list."""
     whole = np.flatnonzero(x == 1.0)
     part = np.flatnonzero((x > 0.0) & (x < 1.0))
@@ -144,7 +152,9 @@ def _round(rows: Floats, goal: Goal, n: int, x: Floats) -> Ints:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _search(rows: Floats, goal: Goal, n: int, pool: Ints, start: Ints, enough: float, work: int, mode: int) -> Ints:
+def _search(
+    rows: FloatArray, goal: Goal, n: int, pool: IntArray, start: IntArray, enough: float, work: int, mode: int
+) -> IntArray:
     """Swaps from `start` over the rows in `pool` (which holds `start`), then kicks until the work is done."""
     c = rows.shape[1]
     k = pool.size
@@ -190,7 +200,7 @@ def _search(rows: Floats, goal: Goal, n: int, pool: Ints, start: Ints, enough: f
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _losses(rows: Floats, goal: Goal, members: Ints) -> Floats:
+def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
     """Minus the value that each member's loss would leave, so that the dearest comes first."""
     c = goal.q.size
     v = np.empty(c)
@@ -206,8 +216,8 @@ def _losses(rows: Floats, goal: Goal, members: Ints) -> Floats:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def improve(
-    rows: Floats, goal: Goal, n: int, x: Floats, prices: Floats, convex: Ints, bound: float
-) -> tuple[Ints, bool]:
+    rows: FloatArray, goal: Goal, n: int, x: FloatArray, prices: FloatArray, convex: IntArray, bound: float
+) -> tuple[IntArray, bool]:
     """The best set found, and whether no other is better by more than TOLERANCE. Never worse than `convex`.
 
     The path whose loss would cost most comes first.

@@ -20,8 +20,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import EPSILON, Floats, Goal, copy_into, fixed_part, remainder, tilt
-from axiompath.selection.ranking import kth_smallest
+from ..arrays import FloatArray
+from .objective import EPSILON, Goal, copy_into, fixed_part, remainder, tilt
+from .ranking import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
 # alone, never by what else is being solved: the same problem gives the same bits.
@@ -33,7 +34,7 @@ _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _factor(matrix: Floats) -> None:
+def _factor(matrix: FloatArray) -> None:
     """Cholesky in place, lower triangle.
 
     Written out, because it has as many rows as there are classes: LAPACK through numba took 2 to 10 times as long up to
@@ -54,7 +55,7 @@ def _factor(matrix: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve(factor: Floats, b: Floats) -> None:
+def _solve(factor: FloatArray, b: FloatArray) -> None:
     """Overwrite b with the solution of (L L') v = b."""
     c = b.size
     for i in range(c):
@@ -76,7 +77,7 @@ def _pair_ratio(value: float, change: float, ratio: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
-def _primal_ratio(dx: Floats, inv_x: Floats, inv_room: Floats) -> float:
+def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> float:
     """The largest relative fall of x or 1 - x in a full step, at least 1."""
     ratio = 1.0
     for i in range(dx.size):
@@ -85,7 +86,7 @@ def _primal_ratio(dx: Floats, inv_x: Floats, inv_room: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
-def _dual_ratio(low: Floats, d_low: Floats, high: Floats, d_high: Floats) -> float:
+def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: FloatArray) -> float:
     """The largest relative fall of a multiplier in a full step, at least 1."""
     ratio = 1.0
     for i in range(low.size):
@@ -94,7 +95,7 @@ def _dual_ratio(low: Floats, d_low: Floats, high: Floats, d_high: Floats) -> flo
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
-def _weigh(columns: Floats, x: Floats, offset: Floats, v: Floats) -> None:
+def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
     """v = offset + B'x."""
     for j in range(v.size):
         total = 0.0
@@ -104,7 +105,7 @@ def _weigh(columns: Floats, x: Floats, offset: Floats, v: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
-def _price(columns: Floats, p: Floats, prices: Floats) -> None:
+def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
     """prices = B p."""
     for i in range(prices.size):
         prices[i] = columns[0, i] * p[0]
@@ -115,13 +116,13 @@ def _price(columns: Floats, p: Floats, prices: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
 def _normal_matrix(
-    columns: Floats,
-    inv_d: Floats,
+    columns: FloatArray,
+    inv_d: FloatArray,
     slack: float,
-    centre: Floats,
-    centred: Floats,
-    scaled: Floats,
-    matrix: Floats,
+    centre: FloatArray,
+    centred: FloatArray,
+    scaled: FloatArray,
+    matrix: FloatArray,
 ) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
@@ -151,12 +152,12 @@ def _normal_matrix(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
-    rows: Floats,
+    rows: FloatArray,
     goal: Goal,
     n: int,
     at_most: bool,
-    x: Floats,
-    w: Floats,
+    x: FloatArray,
+    w: FloatArray,
     tolerance: float,
     reach: float,
     warm: bool,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from numba import njit
 
-from axiompath.selection.objective import Floats
+from ..arrays import FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def linear_keys(contributions: Floats, q: Floats, necessity: bool, keys: Floats) -> None:
+def linear_keys(contributions: FloatArray, q: FloatArray, necessity: bool, keys: FloatArray) -> None:
     """Write one key a path, smallest first: minus its contribution to the mean logit under q."""
     m, c = contributions.shape
     for i in range(m):

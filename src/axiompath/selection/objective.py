@@ -34,8 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from ..arrays import FloatArray
 
 EPSILON = 2.0**-52
 # Below this the series of e^v - 1 - v is used; above it the difference loses less than a digit.
@@ -45,9 +44,9 @@ _SMALL = 0.3
 class Goal(NamedTuple):
     """What is to be reached: a distribution, seen from where we start."""
 
-    q: Floats  # [c]
-    log_q: Floats  # [c]
-    start: Floats  # [c]: v0
+    q: FloatArray  # [c]
+    log_q: FloatArray  # [c]
+    start: FloatArray  # [c]: v0
     whole: float  # D(v0), the whole change
     size: float  # the largest entry of v0 before it was centred: v0 is known to rounding of this
 
@@ -60,7 +59,7 @@ def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_distribution(logits: Floats, log_q: Floats) -> None:
+def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
     """log_q = log softmax(logits). The largest logit goes first, so that logits of 1e19 do not swallow log(2)."""
     top = logits[0]
     for j in range(1, logits.size):
@@ -85,7 +84,7 @@ def excess(v: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def remainder(q: Floats, log_q: Floats, v: Floats) -> float:
+def remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
     """D(v) for v with q.v = 0, whatever its size."""
     total = 0.0
     for j in range(v.size):
@@ -106,7 +105,7 @@ def remainder(q: Floats, log_q: Floats, v: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def difference(q: Floats, start: Floats, target: Floats, shift: Floats, v: Floats) -> float:
+def difference(q: FloatArray, start: FloatArray, target: FloatArray, shift: FloatArray, v: FloatArray) -> float:
     """v = start + shift - target less its mean under q; returns its largest entry before the mean is subtracted.
 
     What a logit has in common with the others must not cost digits, be it 1e19. So the rounding errors of the two sums
@@ -135,7 +134,7 @@ def difference(q: Floats, start: Floats, target: Floats, shift: Floats, v: Float
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def divergence(start: Floats, target: Floats, shift: Floats) -> float:
+def divergence(start: FloatArray, target: FloatArray, shift: FloatArray) -> float:
     """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large."""
     log_q = np.empty(start.size)
     log_distribution(target, log_q)
@@ -147,7 +146,12 @@ def divergence(start: Floats, target: Floats, shift: Floats) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def normal_form(
-    contributions: Floats, before: Floats, after: Floats, necessity: bool, rows: Floats, reach: Floats
+    contributions: FloatArray,
+    before: FloatArray,
+    after: FloatArray,
+    necessity: bool,
+    rows: FloatArray,
+    reach: FloatArray,
 ) -> Goal:
     """Write B into `rows` [m, c], the largest entry of each row before centring into `reach` [m]; return the goal."""
     m, c = contributions.shape
@@ -173,7 +177,7 @@ def normal_form(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def total_reach(reach: Floats, n: int) -> float:
+def total_reach(reach: FloatArray, n: int) -> float:
     """More than any n paths together can add to a logit: the scale of the rounding of their sums."""
     total = 0.0
     largest = 0.0
@@ -184,7 +188,7 @@ def total_reach(reach: Floats, n: int) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tilt(goal: Goal, w: Floats, p: Floats, r: Floats) -> None:
+def tilt(goal: Goal, w: FloatArray, p: FloatArray, r: FloatArray) -> None:
     """p = q e^w and r = p - q, the latter without subtracting; w is moved by a constant so that p sums to 1."""
     c = w.size
     top = -np.inf
@@ -211,7 +215,7 @@ def tilt(goal: Goal, w: Floats, p: Floats, r: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fixed_part(goal: Goal, w: Floats, r: Floats) -> float:
+def fixed_part(goal: Goal, w: FloatArray, r: FloatArray) -> float:
     """The part of the dual value that does not depend on the paths: r.v0 - KL(p || q)."""
     value = 0.0
     for j in range(w.size):
@@ -224,7 +228,7 @@ def fixed_part(goal: Goal, w: Floats, r: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rounding_of(goal: Goal, w: Floats, r: Floats, reach: float) -> float:
+def rounding_of(goal: Goal, w: FloatArray, r: FloatArray, reach: float) -> float:
     """More than rounding can have changed the dual value at w by; `reach` is `total_reach` of the paths.
 
     The value is taken to be that of r as it is. Then v0 and the prices are off by rounding of what they were computed
@@ -243,7 +247,7 @@ def rounding_of(goal: Goal, w: Floats, r: Floats, reach: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def price_rows(rows: Floats, r: Floats, prices: Floats) -> None:
+def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
     """One pass over B: prices = B r, the slope of the objective along each path's weight."""
     m, c = rows.shape
     for i in range(m):
@@ -254,7 +258,7 @@ def price_rows(rows: Floats, r: Floats, prices: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def resolution_of(goal: Goal, before: Floats, after: Floats) -> float:
+def resolution_of(goal: Goal, before: FloatArray, after: FloatArray) -> float:
     """The divergence that rounding the logits themselves may make: below it a change means nothing.
 
     If every logit moves by at most d, the distribution moves by at most d^2 / 2 nats, and by at most 2 d. Where one

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from axiompath.selection.objective import Floats, Ints
+from ..arrays import FloatArray, IntArray
 
 
-def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> Floats:
+def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> FloatArray:
     """A contiguous float64 array with the given number of dimensions."""
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
@@ -27,7 +27,7 @@ def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> Floats:
     return array
 
 
-def check_finite(name: str, array: Floats) -> None:
+def check_finite(name: str, array: FloatArray) -> None:
     """Raise if an entry is NaN, infinite or beyond 1e100, naming the first one."""
     # The extremes of an array with a NaN are NaN, which fails every comparison. (A dot product is a pass
     # fewer, but it starts BLAS threads, which on a busy machine take milliseconds.)
@@ -41,7 +41,7 @@ def check_finite(name: str, array: Floats) -> None:
 
 def checked_problem(
     contributions: npt.ArrayLike, logits_before: npt.ArrayLike, logits_after: npt.ArrayLike
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Contributions [m, c] and both logits [c], of fitting shapes and finite."""
     rows = checked_floats(contributions, "contributions", 2)
     before = checked_floats(logits_before, "logits_before", 1)
@@ -72,7 +72,7 @@ def checked_problems(
     logits_after: npt.ArrayLike,
     budgets: Sequence[int] | int,
     offsets: npt.ArrayLike | None,
-) -> tuple[Floats, Ints, Ints, Floats, Floats, list[int]]:
+) -> tuple[FloatArray, IntArray, IntArray, FloatArray, FloatArray, list[int]]:
     """Packed contributions [M, c]; where a problem's rows start and stop [t]; logits [t, c]; budgets [t]."""
     before = checked_floats(logits_before, "logits_before", 2)
     t, c = before.shape

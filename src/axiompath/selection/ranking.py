@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from axiompath.selection.objective import Floats, Ints
+from ..arrays import FloatArray, IntArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def kth_smallest(keys: Floats, k: int) -> float:
+def kth_smallest(keys: FloatArray, k: int) -> float:
     """The k-th smallest key (k from 0), by quickselect with a median-of-three pivot. `keys` is reordered.
 
     numba's own `np.partition` gives the same number, but asks of every comparison whether a key is nan: it took 1.2 to
@@ -47,7 +47,7 @@ def kth_smallest(keys: Floats, k: int) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def n_smallest(keys: Floats, n: int) -> Ints:
+def n_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, in index order; among equal keys the lower index wins."""
     m = keys.size
     chosen = np.empty(min(n, m), np.int64)
@@ -72,14 +72,14 @@ def n_smallest(keys: Floats, n: int) -> Ints:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def ranked_smallest(keys: Floats, n: int) -> Ints:
+def ranked_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, smallest first; among equal keys the lower index comes first."""
     chosen = n_smallest(keys, n)
     return chosen[np.argsort(keys[chosen], kind="mergesort")]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_of_smallest(keys: Floats, n: int, at_most: bool) -> float:
+def sum_of_smallest(keys: FloatArray, n: int, at_most: bool) -> float:
     """S_n of the module `objective`: the linear subproblem's value, to rounding however many there are (Kahan)."""
     total = 0.0
     lost = 0.0
@@ -93,7 +93,7 @@ def sum_of_smallest(keys: Floats, n: int, at_most: bool) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def settle_ties(rows: Floats, prices: Floats, x: Floats) -> None:
+def settle_ties(rows: FloatArray, prices: FloatArray, x: FloatArray) -> None:
     """Among equal rows, give the larger weights to the lower indices.
 
     Equal rows have equal prices, so each row is looked up among the few that hold weight, sorted by price.

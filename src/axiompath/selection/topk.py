@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from numba import njit
 
-from axiompath.selection.objective import Floats
+from ..arrays import FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def topk_keys(contributions: Floats, keys: Floats) -> None:
+def topk_keys(contributions: FloatArray, keys: FloatArray) -> None:
     """Write one key a path, smallest first: minus the sum of its contributions."""
     m, c = contributions.shape
     for i in range(m):

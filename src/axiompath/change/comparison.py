@@ -1,0 +1,273 @@
+"""(Network, before, after) -> Change: what differs between two snapshots, coefficient by coefficient.
+
+For every layer, rule and pair (V, U) the two coefficients are split into what both snapshots share and what each has
+alone,
+
+    kept    kappa = the smaller of a_before, a_after in magnitude when they have the same sign, else 0
+    gained  a_after - kappa          lost  a_before - kappa,
+
+so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gained h_after - lost h_before, exactly.
+
+An entry exists in a snapshot where the rule's matrix holds it, be its coefficient 0 or not: it stands for an edge, or a
+node, of that snapshot's graph. What `after` gained of an entry that `before` has too is a new value, no new entry.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError
+from ..graphs.snapshot import Snapshot, differing_features
+from ..network.layers import ForwardPass, Network, project
+from ..threads import run_in_pieces
+from .links import Links, find_links
+from .loops import count_union, fill_union, find_moves, join_marks, number_marks
+from .sets import Steps, merge_causes, trace_sets
+from .states import AFTER_GAINED, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
+
+BLOCK_ENTRIES = 10**6  # merged at a time
+RATE_WORK = 20  # operations for one slope, roughly
+MERGE_WORK = 20  # operations to merge one entry, roughly
+NUM_NUMBERS = 2**16
+MARK_WORK = 4  # operations to look at the marks of one entry, roughly
+
+
+@dataclass(frozen=True, eq=False)
+class LayerChange:
+    """One layer's coefficients of both snapshots on their common pattern (CSR, rows receiving)."""
+
+    indptr: IntArray  # [num_nodes + 1]
+    indices: NDArray[np.int32]  # [num_entries]
+    before: FloatArray  # [num_entries, num_rules]
+    after: FloatArray  # [num_entries, num_rules]
+    kept: FloatArray  # [num_entries, num_rules]
+    marks: NDArray[np.uint16]  # [num_entries, num_rules]: what each lets a walk do, see `states`
+    local: bool
+
+    @cached_property
+    def keys(self) -> IntArray:
+        """V * num_nodes + U of every entry, ascending, to find entries by."""
+        num_nodes = len(self.indptr) - 1
+        return np.repeat(np.arange(num_nodes), np.diff(self.indptr)) * num_nodes + self.indices
+
+
+@dataclass(frozen=True, eq=False)
+class Descents:
+    """Which entries a walk in delta can go over, row by row: an index into a LayerChange, a fraction of its entries."""
+
+    indptr: IntArray  # [num_nodes + 1]
+    entries: IntArray  # [num_descents]
+    marks: NDArray[np.uint16]  # [num_entries]: number of what the entry lets a walk do, a row of `values`
+    values: NDArray[np.uint16]  # [num_marks, num_groups]: marks of each group of rules, see `links`
+
+
+class Rates(NamedTuple):
+    """Slopes of one layer's phi in the states delta (between the snapshots), after and before (from 0)."""
+
+    slopes: FloatArray  # [num_rows, width]
+    place: IntArray  # [3, num_nodes]: row of each node in each state
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Two forward passes side by side, and which nodes can differ at all."""
+
+    network: Network
+    before: Snapshot
+    after: Snapshot
+    before_pass: ForwardPass
+    after_pass: ForwardPass
+    layers: tuple[LayerChange, ...]
+    differs: tuple[BoolArray, ...]  # [num_nodes] for x and for each layer's h
+    descents: tuple[Descents, ...]
+    links: tuple[Links | None, ...]  # None below the lowest hop
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of both snapshots together."""
+        return self.before.num_nodes
+
+    @property
+    def lowest_hop(self) -> int:
+        """Index of the first layer that passes messages; a path's leaf value is what that layer receives.
+
+        Layers below it stay at the leaf: everything they do to its features is part of the leaf's value.
+        """
+        return next(t for t, layer in enumerate(self.layers) if not layer.local)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The walks of altered paths, from a root in delta."""
+        return self._trace(DELTA | OF_AFTER | OF_BEFORE)
+
+    @cached_property
+    def merged_steps(self) -> Steps:
+        """The same for counting, where causes and what exists do not matter: fewer sets."""
+        return self._trace(DELTA, merged=True)
+
+    @cached_property
+    def after_steps(self) -> Steps:
+        """The walks of all paths of `after`, altered or not."""
+        return self._trace(AFTER_GAINED)
+
+    @cached_property
+    def before_steps(self) -> Steps:
+        """The walks of all paths of `before`."""
+        return self._trace(BEFORE_LOST)
+
+    def _trace(self, start: int, merged: bool = False) -> Steps:
+        marks = [descents.values for descents in self.descents]
+        return trace_sets(self.links, [merge_causes(values) for values in marks] if merged else marks, start)
+
+    @cached_property
+    def messages(self) -> tuple[FloatArray, FloatArray]:
+        """What the channels of the lowest hop take from a leaf, h @ W before and after, side by side.
+
+        [num_nodes, outputs of all channels] each.
+        """
+        t = self.lowest_hop
+        channels = self.network.layers[t].channels
+        after = np.hstack([project(self.after_pass.inputs[t], channel) for channel in channels])
+        nodes = np.flatnonzero(self.differs[t])
+        if len(nodes) == 0:
+            return after, after
+        before = after.copy()
+        held = self.before_pass.inputs[t][nodes]
+        before[nodes] = np.hstack([project(held, channel) for channel in channels])
+        return before, after
+
+    @cached_property
+    def rates(self) -> tuple[Rates | None, ...]:
+        """Slope of phi at every node of a layer, or None where phi is the identity."""
+        return tuple(self._rates_of(t) for t in range(len(self.layers)))
+
+    def _rates_of(self, t: int) -> Rates | None:
+        layer, before, after = self.network.layers[t], self.before_pass.z[t], self.after_pass.z[t]
+        if layer.rates(after[:0], after[:0]) is None:
+            return None
+        # Where nothing differs, `before` has the same slopes as `after`, and no path is in delta.
+        nodes = np.flatnonzero(self.differs[t + 1])
+        size = len(after)
+        slopes = np.empty((size + 2 * len(nodes), layer.width))
+
+        def from_zero(start: int, stop: int) -> None:
+            ends = after[start:stop]
+            slopes[start:stop] = layer.rates(np.zeros_like(ends), ends)
+
+        def where_it_differs(start: int, stop: int) -> None:
+            low, high = before[nodes[start:stop]], after[nodes[start:stop]]
+            slopes[size + start : size + stop] = layer.rates(np.zeros_like(low), low)
+            slopes[size + len(nodes) + start : size + len(nodes) + stop] = layer.rates(low, high)
+
+        run_in_pieces(from_zero, size, after.size * RATE_WORK)
+        run_in_pieces(where_it_differs, len(nodes), 2 * len(nodes) * layer.width * RATE_WORK)
+        place = np.tile(np.arange(size), (3, 1))
+        here = np.arange(len(nodes))
+        place[0, nodes], place[2, nodes] = size + len(nodes) + here, size + here
+        return Rates(slopes, place)
+
+
+def find_change(
+    network: Network, before: Snapshot, after: Snapshot, before_pass: ForwardPass, after_pass: ForwardPass
+) -> Change:
+    """Compare the two passes layer by layer."""
+    known: dict[tuple[int, ...], LayerChange] = {}
+    layers, descents = [], []
+    differs = [differing_features(before, after)]
+    links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))
+    for t, layer in enumerate(network.layers):
+        matrices = before_pass.coefficients[t], after_pass.coefficients[t]
+        # Layers with the same rules share their matrices, hence their comparison.
+        key = tuple(id(matrix) for side in matrices for matrix in side)
+        if key not in known:
+            known[key] = _compare(*matrices, layer.local)
+        layers.append(known[key])
+        descents.append(_find_descents(known[key], links[t], differs[-1]))
+        differs.append(np.diff(descents[-1].indptr) > 0)
+    return Change(
+        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links
+    )
+
+
+def _find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) -> Descents:
+    """An entry lets a walk in delta down where its coefficient changed, or is kept and leads to a node that differs.
+
+    A row with such an entry belongs to a node whose output can differ.
+    """
+    size = len(layer.indices)
+    moves = np.empty(size, dtype=np.bool_)
+    run_in_pieces(find_moves, size, size * MARK_WORK, layer.marks, layer.indices, differs, moves)
+    entries = np.flatnonzero(moves)
+    numbers, joined = np.zeros(size, dtype=np.uint16), np.empty(size, dtype=np.uint16)
+    values = np.zeros((1, 0), dtype=np.uint16)
+    for rules in () if links is None else links.groups:
+        seen = np.zeros((len(values), NUM_MARKS), dtype=np.bool_)
+        run_in_pieces(
+            join_marks, size, size * MARK_WORK, layer.marks, np.array(rules), layer.indices, differs, numbers, joined,
+            seen,
+        )  # fmt: skip
+        number, mark = np.nonzero(seen)
+        if len(mark) > NUM_NUMBERS:
+            raise InputError(
+                f"Expected at most {NUM_NUMBERS:,} combinations of changed coefficients in one layer (got "
+                f"{len(mark):,}); use fewer heads or branches whose columns stay apart."
+            )
+        table = np.zeros(seen.shape, dtype=np.uint16)
+        table[number, mark] = np.arange(len(mark))
+        run_in_pieces(number_marks, size, size * MARK_WORK, joined, table, numbers)
+        values = np.concatenate([values[number], mark[:, None].astype(np.uint16)], axis=1)
+    return Descents(np.searchsorted(entries, layer.indptr), entries, numbers, values)
+
+
+def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array, ...], local: bool) -> LayerChange:
+    """Both snapshots' matrices, one a rule, merged row by row; a block of rows at a time, for memory's sake."""
+    sides = [*before, *after]
+    num_nodes = sides[0].shape[0]
+    total = sum(matrix.nnz for matrix in sides)
+    bounds = np.linspace(0, num_nodes, 2 + total // BLOCK_ENTRIES).astype(np.int64)
+    sizes = np.zeros(num_nodes, dtype=np.int64)
+    for first, last in itertools.pairwise(bounds):
+        indptrs, indices, _ = _lay_out(sides, first, last)
+        run_in_pieces(count_union, last - first, len(indices) * MERGE_WORK, first, indptrs, indices, sizes)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    num_entries, num_rules = int(indptr[-1]), len(before)
+    found = LayerChange(
+        indptr,
+        np.empty(num_entries, dtype=np.int32),
+        np.empty((num_entries, num_rules)),
+        np.empty((num_entries, num_rules)),
+        np.empty((num_entries, num_rules)),
+        np.empty((num_entries, num_rules), dtype=np.uint16),
+        local,
+    )
+    for first, last in itertools.pairwise(bounds):
+        indptrs, indices, data = _lay_out(sides, first, last)
+        run_in_pieces(
+            fill_union, last - first, len(indices) * MERGE_WORK, first, indptrs, indices, data,
+            indptr, found.indices, found.before, found.after, found.kept, found.marks,
+        )  # fmt: skip
+    return found
+
+
+def _lay_out(matrices: list[sparse.csr_array], first: int, last: int) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+    """Rows first to last of several matrices, one matrix behind the other: where rows begin, columns, values."""
+    ends = [(int(matrix.indptr[first]), int(matrix.indptr[last])) for matrix in matrices]
+    places = np.cumsum([0, *(high - low for low, high in ends)])
+    indptrs = [
+        matrix.indptr[first : last + 1].astype(np.int64) - low + place
+        for matrix, (low, _), place in zip(matrices, ends, places, strict=False)
+    ]
+    parts = [slice(*end) for end in ends]
+    return (
+        np.stack(indptrs),
+        np.concatenate([matrix.indices[part].astype(np.int32) for matrix, part in zip(matrices, parts, strict=True)]),
+        np.concatenate([matrix.data[part] for matrix, part in zip(matrices, parts, strict=True)]),
+    )

@@ -1,0 +1,150 @@
+"""What is named on the command line -> graphs, model, Explainer or Stories. Imports are late: help must not wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from ..errors import InputError
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..explainer import Explainer
+    from ..stories.chronicle import Stories
+
+
+def aside() -> Console:
+    """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
+    console = Console(stderr=True)
+    console.quiet = not console.is_terminal
+    return console
+
+
+class Graphs:
+    """Two graphs or more, numbered alike, and their nodes' names."""
+
+    def __init__(self, graphs: Sequence[Any], *, numbered: bool = False) -> None:
+        """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
+        from ..graphs.pair import StoredPair, match_stored
+        from ..graphs.stored import StoredGraph
+
+        self.data = [graph.data for graph in graphs]
+        self.before, self.after = self.data[:2]
+        is_stored = isinstance(self.before, StoredGraph)
+        self.stored: StoredPair | None = match_stored(self.before, self.after) if is_stored else None
+        pairs = [pair for graph in graphs for pair in graph.node_names.items()]
+        self.names: dict[int, str] = dict(pairs)
+        self.numbers: dict[str, set[int]] = {}  # nodes of each name; two where `n_id` and names disagree
+        for number, name in pairs:
+            self.numbers.setdefault(name, set()).add(number)
+        self.numbered = numbered
+        self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
+
+    def changes(self, *, directed: bool) -> tuple[pd.DataFrame, dict[str, int]]:
+        """What happened to the graph, as `Explainer.changes` lists it; and how often, edges of new nodes included."""
+        from ..change.region import cut_differing
+        from ..graphs.changes import count_changes, list_changes, snapshot_edges
+        from ..graphs.snapshot import align_snapshots, read_snapshot
+
+        def look(*, open_nodes: bool) -> pd.DataFrame:
+            if self.stored is None:
+                graphs = [snapshot_edges(snapshot) for snapshot in snapshots]
+            else:
+                graphs = [side.pieces() for side in (self.stored.before, self.stored.after)]
+            return list_changes(snapshots, graphs, names, directed=directed, open_nodes=open_nodes)
+
+        if self.stored is None:
+            snapshots = align_snapshots(read_snapshot(self.before, "before"), read_snapshot(self.after, "after"))
+            names = self.names
+        else:
+            snapshots = cut_differing(self.stored)
+            names = self.stored.names(snapshots[0].node_ids)
+        return look(open_nodes=False), count_changes(look(open_nodes=True))
+
+    def name(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        if self.stored is not None:
+            return self.stored.name(node)
+        return self.names.get(node, str(node))
+
+    def number(self, text: str) -> int:
+        """The node that a name or a number on the command line means."""
+        if self.stored is not None:
+            known = self.stored.number(text)
+            found = set() if known is None else {known}
+        else:
+            found = self.numbers.get(text, set())
+        if len(found) > 1:
+            raise InputError(
+                f"Expected the name of one node after --target (got {text!r}, which the graphs give to the nodes "
+                f"{' and '.join(map(str, sorted(found)))}); give the number of the one that is meant."
+            )
+        if found:
+            return found.pop()
+        try:
+            number = int(text)
+        except ValueError:
+            raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
+        if not self.numbered and (example := self._name_that_is_a_number()) is not None:
+            # Nodes called 100 to 400 are never meant by their row.
+            raise InputError(
+                f"Expected the name of a node after --target (got {text!r}, and no node is called that; "
+                f"they are called {example!r} and the like)."
+            )
+        return number
+
+    def _name_that_is_a_number(self) -> str | None:
+        if self.stored is not None:
+            return self.stored.name_that_is_a_number()
+        return next((name for name in self.numbers if WHOLE.fullmatch(name)), None)
+
+
+def read_pair(before: Path, after: Path, nodes: Path | None) -> Graphs:
+    """Two graphs, numbered alike."""
+    return read_graphs([before, after], nodes)
+
+
+def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
+    """Several graphs, numbered alike."""
+    from ..files import match_graphs, read_graph
+
+    with aside().status("Reading the graphs"):
+        graphs = [read_graph(file, nodes) for file in files]
+        numbered = all(graph.numbered for graph in graphs)
+        return Graphs(match_graphs(*graphs), numbered=numbered)
+
+
+def tell(
+    model: str, weights: Path | None, files: Sequence[Path], nodes: Path | None, target: list[str] | None, top: int,
+    budget: int, method: str, objective: str, memory: str,
+) -> Stories:  # fmt: skip
+    """Stories of these targets over the graphs, or of those that moved the most."""
+    from ..files import read_model
+    from ..stories.chronicle import tell_stories
+
+    graphs = read_graphs(files, nodes)
+    stems = [file.stem for file in files]
+    return tell_stories(
+        read_model(model, weights), graphs.data, [graphs.number(text) for text in target] if target else None,
+        budget, method, objective, top=top, memory=memory, node_names=graphs.names, class_names=graphs.class_names,
+        snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),
+    )  # fmt: skip
+
+
+def open_explainer(model: str, weights: Path | None, pair: Graphs, memory: str) -> Explainer:
+    """The model, read on two graphs."""
+    from ..explainer import Explainer
+    from ..files import read_model
+
+    with aside().status("Reading the model"):
+        network = read_model(model, weights)
+        return Explainer(
+            network, pair.before, pair.after, memory=memory, node_names=pair.names, class_names=pair.class_names
+        )

@@ -1,0 +1,137 @@
+"""Settings of the comparison -> its table, its record and its figures, in a folder; a stopped run goes on there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .. import datasets
+from .conditions import write_record
+from .fidelity import EVOLUTIONS, METHODS, OPTIONAL_METHODS, run_fidelity
+from .figures import draw_fidelity
+from .job_parts import Job, merge_parts, run_parts, write_table
+from .training import ALGORITHM, SEED, prepare, settings_for, train
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What to compare on what. The number of workers and the folder are not part of it: they change no number."""
+
+    names: tuple[str, ...] = datasets.NAMES
+    layers: tuple[int, ...] = (2, 3)
+    repeats: int = 10
+    evolution: str = "added"
+    methods: tuple[tuple[str, str], ...] = METHODS
+    max_targets: int | None = None
+    memory: str = "2GB"
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        for value, allowed, what in (
+            *((name, datasets.NAMES, "a data set") for name in self.names),
+            *((depth, range(1, 10), "a number of layers") for depth in self.layers),
+            *((method, (*METHODS, *OPTIONAL_METHODS), "a method and its objective") for method in self.methods),
+            (self.evolution, tuple(EVOLUTIONS), "an evolution"),
+        ):
+            if value not in allowed:
+                raise ValueError(f"Expected {what} among {', '.join(map(str, allowed))} (got {value!r}).")
+        if self.repeats < 1:
+            raise ValueError(f"Expected at least 1 repeat (got {self.repeats}).")
+
+    @property
+    def jobs(self) -> list[Job]:
+        """A part for each data set, depth and repeat."""
+        return [
+            Job(name, depth, self.evolution, repeat)
+            for name in self.names
+            for depth in self.layers
+            for repeat in range(self.repeats)
+        ]
+
+
+def run_comparison(
+    comparison: Comparison,
+    out: Path,
+    *,
+    root: str | Path | None = None,
+    workers: int = 1,
+    report: Callable[[int, int, str], None] = lambda done, total, what: None,
+) -> pd.DataFrame:
+    """Train, run what is missing, merge: `fidelity.parquet`, `fidelity.json` and the figures in `out`.
+
+    `report` is told how many parts are done, of how many, and what was done last.
+    """
+    start = time.perf_counter()
+    jobs = comparison.jobs
+    report(0, len(jobs), "training")
+    accuracies = []
+    for name in comparison.names:
+        data = prepare(datasets.load(name, root))
+        for depth in comparison.layers:
+            report(0, len(jobs), f"training {name}, {depth} layers")
+            trained = train(data, settings_for(name, depth), out / "weights")
+            accuracies.append(
+                {
+                    "dataset": name,
+                    "layers": depth,
+                    "test": trained.test_accuracy,
+                    "val": trained.val_accuracy,
+                    "weights": trained.digest,
+                }
+            )
+    training_seconds = time.perf_counter() - start
+    run = partial(_run_job, comparison=comparison, root=root, cache=out / "weights")
+    parts: dict[Job, pd.DataFrame] = {}
+    for job, frame in run_parts(jobs, run, out / "parts", _settings(comparison), workers):
+        parts[job] = frame
+        report(len(parts), len(jobs), f"{job.dataset}, {job.layers} layers, repeat {job.repeat}")
+    table = merge_parts(parts, jobs)
+    write_table(table, out / "fidelity.parquet")
+    write_record(
+        out / "fidelity.json",
+        {
+            "comparison": asdict(comparison),
+            "seeds": {"training": SEED, "sample": SEED, "evolution": list(range(comparison.repeats))},
+            "accuracies": accuracies,
+            "targets": [{**asdict(job), **parts[job].attrs} for job in jobs],
+            "seconds_of_parts": sum(float(frame.attrs.get("seconds", 0.0)) for frame in parts.values()),
+            "training_seconds": training_seconds,
+            "seconds": time.perf_counter() - start,
+            "workers": workers,
+        },
+    )
+    draw_fidelity(table, out)
+    return table
+
+
+def _settings(comparison: Comparison) -> dict[str, Any]:
+    """What decides the rows of one part, beside its job."""
+    return {
+        "training": ALGORITHM,
+        "methods": comparison.methods,
+        "max_targets": comparison.max_targets,
+        "memory": comparison.memory,
+    }
+
+
+def _run_job(job: Job, comparison: Comparison, root: str | Path | None, cache: Path) -> pd.DataFrame:
+    start = time.perf_counter()
+    frame = run_fidelity(
+        job.dataset,
+        job.layers,
+        job.repeat,
+        evolution=job.evolution,
+        methods=comparison.methods,
+        root=root,
+        cache=cache,
+        memory=comparison.memory,
+        max_targets=comparison.max_targets,
+    )
+    frame.attrs["seconds"] = time.perf_counter() - start
+    return frame

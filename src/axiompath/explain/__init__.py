@@ -1,0 +1,1 @@
+"""The one road: a change, targets and a question -> Explanations; replay; the record."""

@@ -1,0 +1,352 @@
+"""Explanation: the frozen record of why one prediction changed; JSON in and out. Drawing is report/'s, loaded late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation as PyGExplanation
+
+from ..arrays import FloatArray, IntArray
+from ..change.states import KINDS
+from ..errors import InputError
+from ..graphs.labels import BIAS, label_class
+from ..metrics import kl_divergence
+from ..origin import Origin
+from ..writing import write_text
+from .hops import FLOWS, Hop, node_numbers, place_shares
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = "axiompath.explain.explanation"
+VERSION = 2
+FIELDS_SINCE = {"origin": 2, "hops": 2}  # field -> the version of the format that brought it
+UNSAVED = {"graph", "graph_before"}
+
+# Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
+# is warned. Both are shares of a whole change; a quarter is far beyond what activations make of a good choice.
+DISAGREEMENT = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why the prediction of one node changed: the chosen paths, how well they do, and what they were chosen from."""
+
+    target: int
+    method: str
+    objective: str
+    budget: int
+    class_before: int
+    class_after: int
+    prob_before: FloatArray  # [num_classes]
+    prob_after: FloatArray  # [num_classes]
+    logits_before: FloatArray  # [num_classes]
+    logits_after: FloatArray  # [num_classes]
+    kl: float  # KL(P_after || P_before)
+    num_paths: int  # altered paths in all
+    paths: IntArray  # [n, num_hops + 1], leaf first, -1 before a bias source; most important first
+    contributions: FloatArray  # [n, num_classes]
+    weights: FloatArray  # [n]: of the relaxation, or 1
+    kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
+    causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change by cause, over all altered paths
+    kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
+    kl_bound: float  # no choice of this size leaves less
+    gap: float  # kl_residual - kl_bound
+    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl
+    fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after)
+    completeness: float  # largest difference between the sum of all contributions and the change of a logit
+    status: str
+    node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
+    class_names: tuple[str, ...] = ()
+    origin: Origin | None = None  # what it is of; None where 0.1 wrote it
+    hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
+    graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
+    graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
+
+    @property
+    def explained(self) -> float:
+        """Share of the change of the distribution that the chosen paths account for; 0 where none is chosen.
+
+        Sufficiency: 1 - KL(P_after || P(before with them)) / KL(P_after || P_before). Necessity, the mirror image:
+        1 - KL(P_before || P(after without them)) / KL(P_before || P_after). Below 0 where the paths leave more than
+        choosing none would; where nothing changed, 1 if they leave it so and nan if not.
+        """
+        ends = (self.logits_after, self.logits_before)
+        whole = float(kl_divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
+        if whole > 0:
+            return 1.0 - self.kl_residual / whole
+        return 1.0 if self.kl_residual == 0 else float("nan")
+
+    @property
+    def network_share(self) -> float:
+        """Share of the way that the network itself goes with the chosen paths: 1 - fidelity_plus (added to `before`),
+        or 1 - fidelity_minus for necessity (undone in `after`); nan where nothing changed."""
+        return 1.0 - (self.fidelity_plus if self.objective == "sufficiency" else self.fidelity_minus)
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the sums explain much more of the change than the network itself makes of these paths."""
+        return len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
+
+    @property
+    def replayed(self) -> str:
+        """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
+        if len(self.paths) == 0 or np.isnan(self.network_share):
+            return ""
+        doing, goal = "with these paths added to `before`", "`after`"
+        if self.objective == "necessity":
+            doing, goal = "with these paths undone in `after`", "`before`"
+        share = f"{100 * self.network_share:.0f} %"
+        if not self.disagrees:
+            goes = f"goes {share} of the way to {goal}" if self.network_share > 0 else f"comes no nearer to {goal}"
+            return f"The network itself, run {doing}, {goes}."
+        goes = f"goes only {share} of the way to {goal}" if self.network_share > 0 else f"comes no nearer to {goal}"
+        return (
+            f"But the network itself, run {doing}, {goes}: "
+            "on their own they meet neurons that the other changes switch. Read them with care, or ask for more paths."
+        )
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number; `bias` for -1."""
+        return BIAS if node < 0 else self.node_names.get(int(node), str(int(node)))
+
+    def class_name(self, label: int) -> str:
+        """The user's name of a class, else its number."""
+        return label_class(label, self.class_names)
+
+    @property
+    def headline(self) -> str:
+        """What happened to the prediction, without a full stop."""
+        old, new = self.class_before, self.class_after
+        shown = f"Node {self.name_of(self.target)}"
+        if old == new:
+            return (
+                f"{shown} stayed in class {self.class_name(new)} "
+                f"({self.prob_before[new]:.2f} before, {self.prob_after[new]:.2f} after)"
+            )
+        return (
+            f"{shown} went from class {self.class_name(old)} ({self.prob_before[old]:.2f}) "
+            f"to class {self.class_name(new)} ({self.prob_after[new]:.2f})"
+        )
+
+    @property
+    def verdict(self) -> str:
+        """The same and how much of it is explained, with a full stop."""
+        if self.num_paths == 0:
+            return f"{self.headline}; nothing that reaches it changed."
+        if len(self.paths) == 0:
+            return f"{self.headline}; none of its {self.num_paths:,} altered paths was chosen."
+        if not np.isfinite(self.explained):
+            return f"{self.headline}; its distribution did not change, and the chosen paths alone would change it."
+        return (
+            f"{self.headline}. {len(self.paths):,} of {self.num_paths:,} altered paths explain "
+            f"{100 * self.explained:.0f} % of the change."
+        )
+
+    def summary(self, limit: int = 5) -> str:
+        """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
+        if self.num_paths == 0 or len(self.paths) == 0:
+            return self.verdict
+        old, new = self.class_before, self.class_after
+        shift = self.contributions[:, new] - (self.contributions[:, old] if old != new else 0.0)
+        toward = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
+        told = [
+            f"  {' → '.join(self.name_of(node) for node in path)}  ({kind}, {value:+.3f})"
+            for path, kind, value in zip(self.paths[:limit], self.kinds, shift, strict=False)
+        ]
+        if len(self.paths) > limit:
+            told.append(f"  and {len(self.paths) - limit:,} more")
+        said = " ".join(part for part in (self.verdict, self.replayed) if part)
+        return f"{said}\nThe paths, and in brackets their shares of the logit of {toward}:\n" + "\n".join(told)
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, with the format's name and version."""
+        values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        for item in fields(self):
+            if item.name not in UNSAVED:
+                values[item.name] = _plain(getattr(self, item.name))
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Explanation:
+        """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise ValueError(f"Expected a saved explanation (format {FORMAT!r}); got something else.")
+        version = values.get("version")
+        if not isinstance(version, int) or not 1 <= version <= VERSION:
+            raise ValueError(
+                f"Expected version 1 to {VERSION} of the format (got {version!r}); "
+                "use the release of axiompath that wrote it, or save it again."
+            )
+        known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - UNSAVED
+        missing, strange = known - set(values), set(values) - known - {"format", "version"}
+        if missing or strange:
+            raise ValueError(
+                f"Expected the fields of an explanation (missing: {', '.join(sorted(missing)) or 'none'}; "
+                f"unknown: {', '.join(sorted(strange)) or 'none'})."
+            )
+        try:
+            return _rebuild(cls, values)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"Expected a whole explanation; one of its fields has another form: {error}.") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON; a file that is there is replaced only once the new one is whole."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Explanation:
+        """Read what `save` wrote."""
+        return cls.from_dict(read_json(path))
+
+    def to_html(self) -> str:
+        """One self-contained page: flow picture, waterfall, probabilities, table of paths."""
+        from ..report.html import render_frontier
+
+        return render_frontier([self])
+
+    def save_html(self, path: str | Path) -> None:
+        """Write that page; a file that is there is replaced only once the new one is whole."""
+        write_text(path, self.to_html())
+
+    def plot(self, label: int | None = None) -> Figure:
+        """The same as a matplotlib figure; `label` picks the class whose logit is shown, else new against old."""
+        from ..report.plots import plot_explanation
+
+        return plot_explanation(self, label)
+
+    def _repr_html_(self) -> str:
+        from ..report.plots import to_notebook_html
+
+        return to_notebook_html(self)
+
+    def to_pyg(self, after: Data | None = None, before: Data | None = None) -> PyGExplanation:
+        """A torch_geometric Explanation of `after`: each path gives what it adds to the new class to each of its steps.
+
+        edge_mask [num_edges] sums that over the edges of `after`, parallel ones sharing it by weight where messages are
+        weighted, else equally. lost_edges, (u, v) -> sum in node numbers, has the edges that `after` no longer has, and
+        loops [num_nodes] what nodes pass to themselves without an edge. Together they hold all that was given. An
+        explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
+        """
+        graphs = (self.graph_before, self.graph) if after is None else (before, after)
+        data = graphs[1]
+        if data is None:
+            raise ValueError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
+        row = np.flatnonzero(node_numbers(data) == self.target)
+        if len(row) == 0:
+            raise InputError(f"Expected the graph `after` of this explanation (got one without node {self.target}).")
+        hops = self.hops or (Hop(),) * max(self.paths.shape[1] - 1, 0)
+        placed = place_shares(self.paths, self.contributions[:, self.class_after], hops, data, graphs[0])
+        return PyGExplanation(
+            x=data.x,
+            edge_index=data.edge_index,
+            edge_mask=torch.from_numpy(placed.on_edges).float(),
+            target=torch.tensor([self.class_after]),
+            index=torch.tensor(row),
+            prediction=torch.from_numpy(self.logits_after)[None],
+            # No tensor: PyG would take one of as many entries as there are edges for one of them, and cut it with them.
+            lost_edges=placed.on_lost,
+            loops=torch.from_numpy(placed.on_loops).float(),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Caption:
+    """What is written on every record of one Explainer, beside its numbers."""
+
+    origin: Origin
+    node_names: Mapping[int, str] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.node_names.get(node, str(node))
+
+
+def with_caption(explanation: Explanation, caption: Caption) -> Explanation:
+    """The same record with the names of the nodes that it mentions, those of the classes, and what it is of."""
+    mentioned = {explanation.target, *explanation.paths.ravel().tolist()}
+    names = {node: caption.node_names[node] for node in sorted(mentioned) if node in caption.node_names}
+    return replace(explanation, node_names=names, class_names=caption.class_names, origin=caption.origin)
+
+
+def write_json(path: str | Path, values: dict[str, Any]) -> None:
+    """Write a record whole or not at all."""
+    write_text(path, json.dumps(values, indent=1, allow_nan=True))
+
+
+def read_json(path: str | Path) -> Any:
+    """Read what `write_json` wrote."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"Expected JSON in {path} (could not read it: {error}).") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Origin):
+        return value.to_dict()
+    if isinstance(value, Hop):
+        return asdict(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
+    num_classes = len(values["logits_before"])
+    vectors = {
+        name: _array(values[name], np.float64, (num_classes,), name)
+        for name in ("prob_before", "prob_after", "logits_before", "logits_after")
+    }
+    paths = np.asarray(values["paths"], dtype=np.int64)
+    paths = paths.reshape(0, 0) if paths.size == 0 else paths
+    n = len(paths)
+    if paths.ndim != 2 or len(values["kinds"]) != n or set(values["kinds"]) - {*KINDS, "unchanged"}:
+        raise ValueError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
+    numbers = {
+        name: float(values[name])
+        for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
+    }
+    whole = {name: int(values[name]) for name in ("target", "budget", "class_before", "class_after", "num_paths")}
+    if not all(0 <= whole[name] < num_classes for name in ("class_before", "class_after")):
+        raise ValueError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
+    hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
+    if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
+        raise ValueError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
+    known: dict[str, Any] = {**whole, **vectors, **numbers}
+    return cls(
+        **known,
+        paths=paths,
+        contributions=_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
+        weights=_array(values["weights"], np.float64, (n,), "weights"),
+        kinds=tuple(values["kinds"]),
+        causes={kind: _array(part, np.float64, (num_classes,), "causes") for kind, part in values["causes"].items()},
+        method=str(values["method"]), objective=str(values["objective"]), status=str(values["status"]),
+        node_names={int(node): str(name) for node, name in values["node_names"].items()},
+        class_names=tuple(str(name) for name in values["class_names"]),
+        origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
+        hops=hops,
+    )  # fmt: skip
+
+
+def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
+    array: Any = np.asarray(value, dtype=dtype)
+    if array.size == 0 and 0 in shape:
+        return array.reshape(shape)
+    if array.shape != shape:
+        raise ValueError(f"Expected `{name}` of shape {shape} (got {array.shape}).")
+    return array

@@ -1,0 +1,278 @@
+"""Change + paths -> logits of the target on `after` with these paths undone, or on `before` with them added.
+
+The network is evaluated again, non-linearities included, on the target's unrolled computation tree. Say we undo paths
+in `after`; adding them to `before` is the same with the two snapshots exchanged. A tree node is one of
+
+    shared   every entry above it is kept: it stands for the same node in both trees; rho is the product of
+             a_before / a_after over those entries, always positive
+    base     below an entry that `after` alone has (or that changed sign): part of `after`'s tree only
+    grown    below an entry that `before` alone has: a branch that undoing grows back, with `before`'s coefficients
+
+and undoing a path acts on its leaf:
+
+    shared   its message a_after y_after becomes rho a_before y_before    (a bias b: rho b)
+    base     it is removed
+    grown    it appears as a_before y_before, times rho where the branch hangs on a shared node
+
+A path that is the same in both snapshots has nothing to undo; it is removed instead, so that rankings which choose such
+paths are judged by what the network does without them. Adding such a path changes nothing.
+
+A tree node above no changed leaf keeps the value it has in the graph, so only the trie of the chosen paths is
+evaluated: z = z_after + sum over its children in the trie of  a (h - h_after) W. With several coefficient rules in a
+layer, there is a tree node for each sequence of nodes and rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..change.comparison import Change, LayerChange
+from ..change.sets import Steps
+from ..graphs.rows import find_in_rows, multiply_each
+from ..network.layers import ForwardPass
+
+SHARED, BASE, GROWN = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Suffixes:
+    """The different ends of the chosen paths that have reached one position, a tree of node sequences."""
+
+    node: IntArray  # [num_suffixes]
+    parent: IntArray  # [num_suffixes]: suffix of the position above
+    biased: BoolArray  # [num_suffixes]: a chosen path starts at the bias of this node
+    altered: BoolArray  # [num_suffixes]: the chosen path that starts here, at the bias or leaf, differs at all
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNodes:
+    """Tree nodes at the output of one layer; the arrays run over them."""
+
+    suffix: IntArray
+    parent: IntArray  # tree node of the layer above
+    entry: IntArray  # over which entry of the layer above, and by which rule
+    rule: IntArray
+    mode: NDArray[np.int8]
+    rho: FloatArray
+
+
+def replay_paths(change: Change, targets: IntArray, job: IntArray, paths: IntArray, *, add: bool = False) -> FloatArray:
+    """Logits [num_jobs, num_classes]: job i undoes the rows of `paths` with job == i for the root targets[i].
+
+    With add=True the paths are added to `before` instead. Nodes are rows of the aligned snapshots; rows are leaf first.
+    """
+    base = change.before_pass if add else change.after_pass
+    if len(paths) == 0:
+        return base.logits[targets].copy()
+    positions = _find_suffixes(change, targets, job, paths)
+    trie = _grow_trie(change, positions, add)
+    return _evaluate(change, positions, trie, base, add)[len(change.layers) - 1]
+
+
+def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntArray) -> list[Suffixes]:
+    """The tree of node sequences, from the roots (one a job) down to the leaves: one Suffixes a position."""
+    altered_from = _altered(change, paths)
+    num_hops = paths.shape[1] - 1
+    nothing = np.zeros(len(targets), dtype=np.bool_)
+    positions = [Suffixes(targets, np.full(len(targets), -1), nothing, nothing)]
+    suffix = job.copy()
+    for p in range(num_hops - 1, -1, -1):
+        ends = paths[:, p] < 0
+        starts_here = ends & (paths[:, p + 1] >= 0)
+        here = positions[-1]
+        biased, altered = here.biased.copy(), here.altered.copy()
+        biased[suffix[starts_here]] = True
+        altered[suffix[starts_here]] |= altered_from[starts_here]
+        positions[-1] = Suffixes(here.node, here.parent, biased, altered)
+        going = np.flatnonzero(~ends)
+        pairs = np.stack([suffix[going], paths[going, p]], axis=1)
+        found, where = np.unique(pairs, axis=0, return_inverse=True)
+        suffix = np.full(len(paths), -1)
+        suffix[going] = where.reshape(-1)
+        altered = np.zeros(len(found), dtype=np.bool_)
+        if p == 0:
+            altered[where.reshape(-1)] = altered_from[going]
+        positions.append(Suffixes(found[:, 1], found[:, 0], np.zeros(len(found), dtype=np.bool_), altered))
+    return positions
+
+
+def _altered(change: Change, paths: IntArray) -> BoolArray:
+    """Whether each path is an altered one: a walk from the root in delta ends in some state at its leaf or bias."""
+    return _walk(change, change.steps, paths)
+
+
+def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
+    """Whether `before` or `after` has each path, down to its leaf or to a node that has a bias."""
+    started = paths >= 0
+    well_formed = started[:, -1] & (started[:, 1:] >= started[:, :-1]).all(axis=1)
+    either = _walk(change, change.after_steps, paths) | _walk(change, change.before_steps, paths)
+    return np.asarray(well_formed & either)
+
+
+def _walk(change: Change, steps: Steps, paths: IntArray) -> BoolArray:
+    """Whether a walk by these steps goes along each path, to its leaf or to the bias at which it starts."""
+    position = paths.shape[1] - 1
+    above = paths[:, position]
+    arrived = np.zeros(len(paths), dtype=np.bool_)
+    number = np.ones(len(paths), dtype=np.uint16)  # of the set of states
+    for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
+        layer = change.layers[t]
+        below = above
+        if position > 0:
+            at_bias = paths[:, position - 1] < 0
+            arrived |= at_bias & steps.sets[t].starts[number]
+        if not layer.local:
+            position -= 1
+            below = paths[:, position]
+        going = np.flatnonzero((number > 0) & (below >= 0))
+        entry = find_entries(layer, above[going], below[going])
+        going, entry = going[entry >= 0], entry[entry >= 0]
+        following = np.zeros(len(paths), dtype=np.uint16)
+        following[going] = steps.following[t][number[going], change.descents[t].marks[entry]]
+        number, above = following, below
+    return arrived | (number > 0)
+
+
+def find_entries(layer: LayerChange, above: IntArray, below: IntArray) -> IntArray:
+    """Index of the entry (above, below) in the layer, -1 where there is none."""
+    found = np.empty(len(above), dtype=np.int64)
+    find_in_rows(layer.indptr, layer.indices, above, below, found)
+    return found
+
+
+def _grow_trie(change: Change, positions: list[Suffixes], add: bool) -> dict[int, TreeNodes]:
+    """Tree nodes of every layer down to the lowest hop, and the leaves under the key lowest_hop - 1."""
+    top = len(change.layers) - 1
+    roots = np.arange(len(positions[0].node))
+    zeros = np.zeros(len(roots), dtype=np.int64)
+    trie = {top: TreeNodes(roots, roots, zeros, zeros, np.zeros(len(roots), dtype=np.int8), np.ones(len(roots)))}
+    position = 0
+    for t in range(top, change.lowest_hop - 1, -1):
+        layer, nodes, here = change.layers[t], trie[t], positions[position]
+        if layer.local:
+            parent, suffix = np.arange(len(nodes.suffix)), nodes.suffix
+            node_below = here.node[suffix]
+        else:
+            position += 1
+            parent, suffix = _children(nodes.suffix, positions[position].parent)
+            node_below = positions[position].node[suffix]
+        entry = find_entries(layer, here.node[nodes.suffix[parent]], node_below)
+        exists = entry >= 0
+        trie[t - 1] = _branch(layer, nodes, parent[exists], suffix[exists], entry[exists], add)
+    return trie
+
+
+def _children(suffix: IntArray, parent_of: IntArray) -> tuple[IntArray, IntArray]:
+    """For each tree node, the suffixes that extend its own: (position in the list of tree nodes, suffix)."""
+    order = np.argsort(parent_of, kind="stable")
+    first = np.searchsorted(parent_of, suffix, side="left", sorter=order)
+    last = np.searchsorted(parent_of, suffix, side="right", sorter=order)
+    parent = np.repeat(np.arange(len(suffix)), last - first)
+    offset = np.arange(len(parent)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    return parent, order[np.repeat(first, last - first) + offset]
+
+
+def _branch(
+    layer: LayerChange, nodes: TreeNodes, parent: IntArray, suffix: IntArray, entry: IntArray, add: bool
+) -> TreeNodes:
+    """The tree nodes below: for each rule, shared with the parent, of the base's tree alone, or grown."""
+    a_base, a_other = (layer.before, layer.after) if add else (layer.after, layer.before)
+    parts = []
+    for rule in range(layer.kept.shape[1]):
+        kept, base, other = layer.kept[entry, rule] != 0, a_base[entry, rule], a_other[entry, rule]
+        mode_above = nodes.mode[parent]
+        shared = (mode_above == SHARED) & kept
+        in_base = (base != 0) & ((mode_above == BASE) | ((mode_above == SHARED) & ~kept))
+        grown = (other != 0) & ((mode_above == GROWN) | ((mode_above == SHARED) & ~kept))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(shared, nodes.rho[parent] * other / base, 1.0)
+        for mode, chosen in ((SHARED, shared), (BASE, in_base), (GROWN, grown)):
+            i = np.flatnonzero(chosen)
+            rho = ratio[i] if mode == SHARED else np.ones(len(i))
+            parts.append((suffix[i], parent[i], entry[i], np.full(len(i), rule), np.full(len(i), mode, np.int8), rho))
+    return TreeNodes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _evaluate(
+    change: Change, positions: list[Suffixes], trie: dict[int, TreeNodes], base: ForwardPass, add: bool
+) -> dict[int, FloatArray]:
+    """z of every tree node, from the lowest hop up."""
+    z: dict[int, FloatArray] = {}
+    position = len(positions) - 1
+    for t in range(change.lowest_hop, len(change.layers)):
+        layer, entries, nodes, below = change.network.layers[t], change.layers[t], trie[t], trie[t - 1]
+        if not entries.local:
+            position -= 1
+        here = positions[position]
+        values = np.where((nodes.mode == GROWN)[:, None], 0.0, base.z[t][here.node[nodes.suffix]])
+        if layer.bias is not None:
+            values += _bias_factors(here, nodes, add)[:, None] * layer.bias
+        factor_base, factor_other = _message_factors(entries, nodes, below, add)
+        rules = layer.rules
+        if t == change.lowest_hop:
+            leaves = positions[-1]
+            unaltered = ~leaves.altered[below.suffix]
+            if unaltered.any():
+                # Nothing to undo: removed from the tree; nothing to add: left as it is.
+                factor_other = np.where(unaltered, -factor_base if add else 0.0, factor_other)
+            node_below = leaves.node[below.suffix]
+            y_base, y_other = change.messages if add else change.messages[::-1]
+            column = 0
+            for channel in layer.channels:
+                size = channel.outputs.stop - channel.outputs.start
+                i = np.flatnonzero(below.rule == rules.index(channel.coefficients))
+                u = node_below[i]
+                message = factor_base[i, None] * y_base[u, column : column + size]
+                message = message + factor_other[i, None] * y_other[u, column : column + size]
+                _add_at(values, below.parent[i], channel.outputs, message)
+                column += size
+        else:
+            held = positions[position if entries.local else position + 1]
+            node_below = held.node[below.suffix]
+            h = change.network.layers[t - 1].activate(z[t - 1])
+            h_base = np.asarray(base.inputs[t][node_below])
+            grown = (below.mode == GROWN)[:, None]
+            difference = np.where(grown, h, h - h_base)
+            factor = np.where(below.mode == GROWN, factor_other, -factor_base)
+            for channel in layer.channels:
+                i = np.flatnonzero(below.rule == rules.index(channel.coefficients))
+                message = factor[i, None] * difference[i][:, channel.inputs]
+                if channel.weight is not None:
+                    rows, message = message, np.zeros((len(i), channel.weight.shape[1]))
+                    multiply_each(rows, channel.weight, message)
+                _add_at(values, below.parent[i], channel.outputs, message)
+        z[t] = values
+    return z
+
+
+def _bias_factors(here: Suffixes, nodes: TreeNodes, add: bool) -> FloatArray:
+    """What is added of the bias at each tree node where a chosen path starts at it."""
+    unaltered = -1.0 * (not add)
+    shared = np.where(here.altered[nodes.suffix], nodes.rho - 1.0, unaltered)
+    chosen = np.select([nodes.mode == SHARED, nodes.mode == BASE], [shared, -np.ones(len(shared))], 1.0)
+    return np.where(here.biased[nodes.suffix], chosen, 0.0)
+
+
+def _message_factors(
+    entries: LayerChange, nodes: TreeNodes, below: TreeNodes, add: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Factors of the message of the base (taken away) and of the other snapshot (put in) on each entry of the trie."""
+    a_base, a_other = (entries.before, entries.after) if add else (entries.after, entries.before)
+    a_base, a_other = a_base[below.entry, below.rule], a_other[below.entry, below.rule]
+    rho = np.where(nodes.mode[below.parent] == SHARED, nodes.rho[below.parent], 1.0)
+    factor_base = np.where(below.mode == GROWN, 0.0, -a_base)
+    factor_other = np.where(below.mode == BASE, 0.0, rho * a_other)
+    return factor_base, factor_other
+
+
+def _add_at(values: FloatArray, rows: IntArray, columns: slice, message: FloatArray) -> None:
+    """values[rows, columns] += message, rows repeated: sums in order of appearance."""
+    order = np.argsort(rows, kind="stable")
+    if len(order) == 0:
+        return
+    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    values[rows[order][starts], columns] += np.add.reduceat(message[order], starts, axis=0)

@@ -1,0 +1,254 @@
+"""path -> GraphFile: a graph, the names of its nodes and classes. Several of them -> the same, matched by name.
+
+.npz      pickle-free arrays: x [num_nodes, num_features], or x_data, x_indices, x_indptr, x_shape (CSR); edge_index
+          [2, num_edges]; and where there are any edge_weight, n_id, y, node_names, class_names
+.pt       a torch_geometric Data, or a dict of the same keys, loaded with weights_only
+.csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
+folder    a stored graph, which is opened and not read (see stored.py)
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch_geometric.data import Data
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import GlobalStorage
+
+from ..errors import InputError
+from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.snapshot import read_snapshot, to_torch_csr
+from ..graphs.stored import StoredGraph, is_stored, open_graph
+from ..writing import whole_file
+from .npz import read_arrays
+from .sizes import MAX_BYTES, check_archive, check_file, check_size
+from .tables import SUFFIXES, read_edges, read_nodes
+
+SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
+ARRAYS = ("x", "edge_index", "edge_weight", "n_id", "y")
+NAMES = ("node_names", "class_names")
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFile:
+    """A graph as a file holds it."""
+
+    data: Any  # torch_geometric Data, or a StoredGraph
+    row_names: tuple[str, ...] = ()  # of the rows of x; empty where the file has none
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the graph gives its nodes numbers of their own, `n_id`."""
+        return not isinstance(self.data, StoredGraph) and self.data.get("n_id") is not None
+
+    @property
+    def node_names(self) -> dict[int, str]:
+        """Name of each node by its number: `n_id` where the graph has it, else its row. None of a stored graph."""
+        if isinstance(self.data, StoredGraph):
+            return {}
+        ids = self.data.get("n_id")
+        numbers = range(len(self.row_names)) if ids is None else ids.tolist()
+        return dict(zip(numbers, self.row_names, strict=False))
+
+
+def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: float = MAX_BYTES) -> GraphFile:
+    """Read a graph of any of the kinds above; `nodes` is the node table of an edge list."""
+    file = Path(path)
+    if is_stored(file):
+        stored = open_graph(file)
+        return GraphFile(stored, class_names=stored.class_names)
+    if file.is_dir():
+        file, found = _find_table(file, "edges"), _find_table(file, "nodes")
+        nodes = nodes or found
+    if file.suffix == ".npz":
+        graph = _from_values(read_arrays(file, {*SPARSE, *ARRAYS, *NAMES, "version"}, max_bytes), file)
+    elif file.suffix in (".pt", ".pth"):
+        graph = _from_values(_read_torch(file, max_bytes), file)
+    elif file.suffix in SUFFIXES:
+        graph = _read_tables(file, nodes, max_bytes)
+    else:
+        raise InputError(
+            f"Expected a graph as .npz, .pt, .csv, .tsv or .parquet, or a folder with edges and nodes (got {path})."
+        )
+    try:
+        read_snapshot(graph.data, file.name)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{file}: {error}") from error
+    return graph
+
+
+def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
+    """Number nodes alike in all: by `n_id` where all have it, else by name where all have names, else by row."""
+    kinds = [isinstance(graph.data, StoredGraph) for graph in graphs]
+    if all(kinds):
+        return graphs  # an Explainer matches these itself, without reading their names into memory
+    if any(kinds):
+        raise InputError("Expected all graphs stored or none (got some); convert the others with `axiompath convert`.")
+    has_ids = [graph.numbered for graph in graphs]
+    if all(has_ids):
+        return graphs
+    if any(has_ids):
+        raise InputError(f"Expected `n_id` in all graphs or in none (got it in {sum(has_ids)} of {len(graphs)}).")
+    if all(graph.row_names for graph in graphs) and len({graph.row_names for graph in graphs}) > 1:
+        names = dict.fromkeys(name for graph in graphs for name in graph.row_names)
+        numbers = {name: i for i, name in enumerate(names)}
+        return tuple(_numbered(graph, numbers) for graph in graphs)
+    return graphs
+
+
+def save_graph(
+    path: str | Path, data: Data, node_names: Names | None = None, class_names: Collection[str] | None = None
+) -> Path:
+    """Write a graph as pickle-free .npz; a file that is there is replaced only once the new one is whole.
+
+    A mapping of names goes by node number, names in a row (a list, an array, a Series) by the graph's rows. Nodes that
+    it leaves out are called by their number.
+    """
+    snapshot = read_snapshot(data, "data")
+    known = read_names(node_names, [snapshot.node_ids])
+    called = [known.get(node, str(node)) for node in snapshot.node_ids.tolist()] if known else []
+    if len(set(called)) < len(called):
+        twice = next(name for name, count in Counter(called).items() if count > 1)
+        raise InputError(f"Expected every name once in `node_names` (got {twice!r} twice); names tell nodes apart.")
+    arrays: dict[str, Any] = {"version": np.array(VERSION), "edge_index": snapshot.edge_index}
+    if sparse.issparse(snapshot.x):
+        x = sparse.csr_array(snapshot.x)
+        parts = (x.data, x.indices, x.indptr, np.array(x.shape))
+        arrays |= dict(zip(SPARSE, parts, strict=True))
+    else:
+        arrays["x"] = np.asarray(data.x.detach().cpu()) if isinstance(data.x, torch.Tensor) else snapshot.x
+    for key in ("edge_weight", "n_id", "y"):
+        if data.get(key) is not None:
+            arrays[key] = np.asarray(torch.as_tensor(data[key]).detach().cpu())
+    for key, names in zip(NAMES, (called, read_class_names(class_names)), strict=True):
+        if names:
+            arrays[key] = np.array(names)
+    target = Path(path).with_suffix(".npz")
+    with whole_file(target) as stream:
+        np.savez_compressed(stream, **arrays)
+    return target
+
+
+def _numbered(graph: GraphFile, numbers: dict[str, int]) -> GraphFile:
+    data = graph.data.clone()
+    data.n_id = torch.tensor([numbers[name] for name in graph.row_names])
+    return replace(graph, data=data)
+
+
+def _read_torch(path: Path, max_bytes: float) -> dict[str, Any]:
+    check_file(path, max_bytes)
+    check_archive(path, max_bytes)
+    try:
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            loaded = torch.load(path, weights_only=True, map_location="cpu")
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"Expected a torch_geometric Data or a dict of tensors in {path} (it holds other Python objects, "
+            "which are never unpickled); save the graph again with axiompath.save_graph."
+        ) from error
+    except Exception as error:  # a damaged file makes torch raise anything
+        raise InputError(f"Expected a whole .pt file at {path} (it is cut short or damaged).") from error
+    try:
+        values = loaded.to_dict() if isinstance(loaded, Data) else loaded
+    except Exception as error:  # a Data that was not built by its own constructor
+        raise InputError(f"Expected a whole torch_geometric Data in {path} (its parts do not fit).") from error
+    if not isinstance(values, dict):
+        raise InputError(f"Expected a torch_geometric Data or a dict of tensors in {path} (got another kind).")
+    tensors = [value for value in values.values() if isinstance(value, torch.Tensor)]
+    check_size(path, sum(t.numel() * t.element_size() for t in tensors if t.layout == torch.strided), max_bytes)
+    return values
+
+
+def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
+    version = values.get("version", VERSION)
+    if not np.array_equal(version, VERSION):
+        raise InputError(
+            f"Expected version {VERSION} of the graph format in {path} (got {str(version)[:20]}); save the graph again."
+        )
+    if all(key in values for key in SPARSE):
+        x: Any = _sparse_features(values, path)
+    else:
+        x = values.get("x")
+    if x is None or values.get("edge_index") is None:
+        known = ", ".join(str(key)[:30] for key in list(values)[:8]) or "none that is known"
+        raise InputError(f"Expected the arrays `x` and `edge_index` in {path} (got {known}).")
+    parts = {"x": x} | {key: values[key] for key in ARRAYS[1:] if values.get(key) is not None}
+    names = {key: _read_names(values.get(key), key, path) for key in NAMES}
+    try:
+        data = Data(**{key: _tensor(value) for key, value in parts.items()})
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"Expected numbers in the arrays of {path} (got something else).") from error
+    if names["node_names"] and len(names["node_names"]) != data.x.shape[0]:
+        raise InputError(
+            f"Expected a name for each of the {data.x.shape[0]} nodes in {path} (got {len(names['node_names'])} names)."
+        )
+    return GraphFile(data, names["node_names"], names["class_names"])
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    return value if isinstance(value, torch.Tensor) else torch.from_numpy(np.asarray(value))
+
+
+def _sparse_features(values: dict[str, Any], path: Path) -> torch.Tensor:
+    try:
+        parts = (np.asarray(values["x_data"], dtype=np.float64), *(np.asarray(values[k]) for k in SPARSE[1:3]))
+        matrix = sparse.csr_array(parts, shape=tuple(int(n) for n in np.asarray(values["x_shape"])))
+        matrix.check_format()
+        dtype = torch.float64 if np.asarray(values["x_data"]).dtype == np.float64 else torch.float32
+        return to_torch_csr(matrix, dtype)
+    except (ValueError, TypeError, IndexError, RuntimeError, OverflowError) as error:
+        raise InputError(f"Expected a sparse matrix in the x_ arrays of {path} (they do not fit together).") from error
+
+
+def _read_names(value: Any, key: str, path: Path) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = tuple(str(name) for name in (value.tolist() if hasattr(value, "tolist") else value))
+    if key == "node_names" and len(set(names)) != len(names):
+        raise InputError(f"Expected every name once in `node_names` of {path} (got one twice).")
+    return names
+
+
+def _find_table(folder: Path, stem: str) -> Path:
+    for suffix in SUFFIXES:
+        if (folder / f"{stem}{suffix}").is_file():
+            return folder / f"{stem}{suffix}"
+    raise InputError(f"Expected {stem}.csv or {stem}.parquet in the folder {folder} (found neither).")
+
+
+def _read_tables(path: Path, nodes: str | Path | None, max_bytes: float) -> GraphFile:
+    if nodes is None:
+        raise InputError(f"Expected a node table for the edge list {path} (got none); give it with --nodes.")
+    names, x, labels = read_nodes(Path(nodes), max_bytes)
+    edges = read_edges(path, max_bytes)
+    rows = {name: row for row, name in enumerate(names)}
+    ends = [edges[side].map(rows) for side in ("source", "target")]
+    for side, end in zip(("source", "target"), ends, strict=True):
+        if end.isna().any():
+            stranger = edges[side][end.isna()].iloc[0]
+            raise InputError(f"Expected the nodes of {nodes} in {path} (got {stranger!r}, which is not among them).")
+    data = Data(
+        x=torch.from_numpy(x.astype(np.float32)),
+        edge_index=torch.from_numpy(np.stack([end.to_numpy(dtype=np.int64) for end in ends])),
+    )
+    if "weight" in edges:
+        data.edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
+    class_names: tuple[str, ...] = ()
+    if labels is not None:
+        # Whole numbers are classes already; words are classes in alphabetical order.
+        text = [str(label) for label in labels]
+        if not all(label.lstrip("-").isdigit() for label in text):
+            class_names = tuple(sorted(set(text)))
+            text = [str(class_names.index(label)) for label in text]
+        data.y = torch.tensor([int(label) for label in text])
+    return GraphFile(data, tuple(names), class_names)

@@ -1,0 +1,202 @@
+"""(Snapshot before, Snapshot after) -> the table of what happened to the graph, before any model looks at it.
+
+One row a change, and an edge is compared with its like: of the edges from u to v that the two snapshots list, equal
+ones are the same edge; what is left is matched in order of weight, and each such pair is one edge *reweighted*; what
+has no partner then was *added* or *removed*. So a parallel edge more is one edge added, not another weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from .labels import insert_beside, label_nodes
+from .snapshot import Snapshot, differing_features
+
+NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED = "node added", "node removed", "features changed"
+EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED = "edge added", "edge removed", "edge reweighted"
+CHANGES = (NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED, EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED)
+EDGE_CHANGES = CHANGES[3:]
+
+Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, weights
+PIECE = 1 << 17  # edges that are scrambled at a time: what the processor's cache holds
+
+
+def list_changes(
+    snapshots: tuple[Snapshot, Snapshot],
+    graphs: Sequence[Iterable[Edges]],
+    names: Mapping[int, str],
+    *,
+    directed: bool = False,
+    open_nodes: bool = False,
+) -> pd.DataFrame:
+    """`find_changes` with names. `graphs` are all edges of both; the snapshots need hold no more than what differs."""
+
+    def symmetric() -> bool:
+        return not directed and all(is_symmetric(edges) for edges in graphs)
+
+    return name_ends(find_changes(*snapshots, symmetric, open_nodes=open_nodes), names)
+
+
+def find_changes(
+    before: Snapshot, after: Snapshot, symmetric: Callable[[], bool], *, open_nodes: bool = False
+) -> pd.DataFrame:
+    """The changes between two aligned snapshots, in the order of CHANGES, then of `src`, `dst` and the weights.
+
+    Columns: id (0 to n - 1), kind, src, dst (none for a node), weight_before, weight_after (of edges, NaN where there
+    is none), num_edges and directed. Where both graphs are `symmetric`, an edge's two directions are one change, with
+    src the smaller number and `directed` false. A node that comes or goes does so with its edges, `num_edges` of them;
+    with `open_nodes` these have rows of their own instead.
+    """
+    ids = before.node_ids
+    edges = _compare_edges(before, after)
+    edges["directed"] = True
+    if len(edges) and symmetric():
+        edges["directed"] = edges.src == edges.dst
+        edges = edges[ids[edges.src] <= ids[edges.dst]]
+    one = before.present != after.present
+    carried = np.asarray(one[edges.src] | one[edges.dst])
+    num_edges = np.zeros(len(ids), dtype=np.int64)
+    if not open_nodes:
+        ends = edges[carried]
+        num_edges += np.bincount(ends.src, minlength=len(ids))
+        num_edges += np.bincount(ends.dst[ends.src != ends.dst], minlength=len(ids))
+        num_edges[~one] = 0
+        edges = edges[~carried]
+    same = before.present & after.present
+    nodes = [
+        _node_rows(NODE_ADDED, after.present & one, num_edges),
+        _node_rows(NODE_REMOVED, before.present & one, num_edges),
+        _node_rows(FEATURES_CHANGED, differing_features(before, after) & same, num_edges),
+    ]
+    frame = pd.concat([*nodes, edges.assign(num_edges=1)], ignore_index=True)
+    frame["src"] = ids[frame.src]
+    frame["dst"] = pd.array(ids[frame.dst], dtype="Int64")
+    frame.loc[frame.kind < len(nodes), "dst"] = pd.NA
+    frame = frame.sort_values(
+        ["kind", "src", "dst", "weight_before", "weight_after"], kind="stable", ignore_index=True, na_position="first"
+    )
+    frame["kind"] = pd.Categorical.from_codes(frame.kind, categories=pd.Index(CHANGES))
+    frame.insert(0, "id", np.arange(len(frame)))
+    return frame[["id", "kind", "src", "dst", "weight_before", "weight_after", "num_edges", "directed"]]
+
+
+def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
+    """The same table with `src_name` and `dst_name` beside the numbers; no dst_name where there is no dst."""
+    named = changes.copy(deep=False)
+    src, dst = named.src.to_numpy(), named.dst.fillna(-1).to_numpy(dtype=np.int64)
+    insert_beside(named, "src", label_nodes(src, names))
+    ends = label_nodes(dst, names)
+    ends[dst < 0] = None
+    insert_beside(named, "dst", ends)
+    return named
+
+
+def count_changes(changes: pd.DataFrame) -> dict[str, int]:
+    """How many changes of each kind: nodes_added, ..., edges_reweighted."""
+    counts = changes.kind.value_counts()
+    words = ("nodes_added", "nodes_removed", "features_changed", "edges_added", "edges_removed", "edges_reweighted")
+    return {word: int(counts[kind]) for word, kind in zip(words, CHANGES, strict=True)}
+
+
+def is_symmetric(pieces: Iterable[Edges]) -> bool:
+    """Whether every edge of a graph, given in pieces, has one back of the same weight; parallel edges are counted.
+
+    The sum of a hash of (u, v, w) over all edges equals that of (v, u, w) where it is so. Where it is not, two pairs of
+    64-bit sums agree with a chance of 2^-128; nothing is sorted, and a graph on disk is read once, in order.
+    """
+    total = np.zeros(2, dtype=np.uint64)
+    for senders, receivers, weights in _cut(pieces):
+        u, v = senders.astype(np.uint64), receivers.astype(np.uint64)
+        w = np.zeros(1) if weights is None else weights.astype(np.float64) + 0.0  # -0.0 is 0.0
+        for i, salt in enumerate((np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))):
+            scrambled = _scramble(w.view(np.uint64) ^ salt)
+            there = _scramble(_scramble(u + scrambled) + v)
+            back = _scramble(_scramble(v + scrambled) + u)
+            total[i : i + 1] += (there - back).sum(dtype=np.uint64)  # modulo 2^64
+    return not total.any()
+
+
+def snapshot_edges(snapshot: Snapshot) -> Iterable[Edges]:
+    """All edges of a snapshot, as `is_symmetric` takes them."""
+    return [(snapshot.edge_index[0], snapshot.edge_index[1], snapshot.edge_weight)]
+
+
+def _cut(pieces: Iterable[Edges]) -> Iterable[Edges]:
+    for senders, receivers, weights in pieces:
+        for start in range(0, len(senders), PIECE):
+            part = slice(start, start + PIECE)
+            yield senders[part], receivers[part], None if weights is None else weights[part]
+
+
+def _scramble(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64: every bit of the answer depends on every bit of x."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _compare_edges(before: Snapshot, after: Snapshot) -> pd.DataFrame:
+    """Edges that differ: kind (a place in CHANGES), src and dst as rows, weight_before, weight_after."""
+    num_nodes = before.num_nodes
+    keys = [s.edge_index[0] * num_nodes + s.edge_index[1] for s in (before, after)]
+    weights = [
+        np.ones(len(key)) if s.edge_weight is None else s.edge_weight
+        for s, key in zip((before, after), keys, strict=True)
+    ]
+    gone, come = _without_equal(keys, weights)
+    both = gone.merge(come, on=["key", "rank"], how="outer", suffixes=("_before", "_after"))
+    added, removed = both.weight_before.isna(), both.weight_after.isna()
+    kinds = [CHANGES.index(kind) for kind in EDGE_CHANGES]
+    return pd.DataFrame(
+        {
+            "kind": np.select([added, removed], kinds[:2], kinds[2]),
+            "src": both.key.to_numpy() // num_nodes,
+            "dst": both.key.to_numpy() % num_nodes,
+            "weight_before": both.weight_before,
+            "weight_after": both.weight_after,
+        }
+    )
+
+
+def _without_equal(keys: list[IntArray], weights: list[FloatArray]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What is left of two lists of edges when equal ones are taken from both: key, weight, and rank within the key."""
+    if np.array_equal(keys[0], keys[1]) and np.array_equal(weights[0], weights[1]):
+        keys, weights = [key[:0] for key in keys], [weight[:0] for weight in weights]
+    key, weight = np.concatenate(keys), np.concatenate(weights)
+    side = np.repeat([1, -1], [len(keys[0]), len(keys[1])])
+    uniform = len(weight) == 0 or bool((weight == weight[0]).all())
+    order = np.argsort(key, kind="stable") if uniform else np.lexsort((weight, key))
+    key, weight, side = key[order], weight[order], side[order]
+    fresh = np.ones(len(key), dtype=np.bool_)
+    fresh[1:] = (key[1:] != key[:-1]) | (weight[1:] != weight[:-1])
+    first = np.flatnonzero(fresh)
+    surplus = np.add.reduceat(side, first) if len(first) else np.zeros(0, dtype=np.int64)
+    sides = []
+    for sign in (1, -1):
+        some = np.maximum(sign * surplus, 0)
+        left = np.repeat(first, some)
+        part = pd.DataFrame({"key": key[left], "weight": weight[left]})
+        part["rank"] = part.groupby("key").cumcount()
+        sides.append(part)
+    return sides[0], sides[1]
+
+
+def _node_rows(kind: str, nodes: BoolArray, num_edges: IntArray) -> pd.DataFrame:
+    rows = np.flatnonzero(nodes)
+    return pd.DataFrame(
+        {
+            "kind": CHANGES.index(kind),
+            "src": rows,
+            "dst": rows,
+            "weight_before": np.nan,
+            "weight_after": np.nan,
+            "directed": True,
+            "num_edges": num_edges[rows],
+        }
+    )

@@ -1,0 +1,45 @@
+"""Numbers -> the names that stand beside them in every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+BIAS = "bias"
+
+
+def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.object_]:
+    """The user's name of each node, else its number as text; `bias` for -1."""
+    unique, place = np.unique(nodes, return_inverse=True)
+    texts = [BIAS if node < 0 else names.get(node, str(node)) for node in unique.tolist()]
+    return np.array(texts, dtype=object)[place.reshape(nodes.shape)]
+
+
+def label_class(label: int, names: Sequence[str]) -> str:
+    """The user's name of a class, else its number as text."""
+    return names[label] if label < len(names) else str(label)
+
+
+def with_class_names(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The same table with the names of `class_before` and `class_after` beside them, where classes have names."""
+    if not names:
+        return frame
+    frame = frame.copy(deep=False)
+    known = dict(enumerate(names))
+    for column in ("class_before", "class_after"):
+        insert_beside(frame, column, frame[column].map(known))
+    return frame
+
+
+def insert_beside(frame: pd.DataFrame, column: str, names: Any) -> None:
+    """Put the names of a column's numbers directly after it, as `<column>_name`."""
+    frame.insert(list(frame.columns).index(column) + 1, f"{column}_name", names)
+
+
+def class_columns(num_classes: int, names: Sequence[str]) -> list[str]:
+    """Columns that hold one number a class: `class_0`, and `class_0 (name)` where classes have names."""
+    return [f"class_{k} ({names[k]})" if k < len(names) else f"class_{k}" for k in range(num_classes)]

@@ -1,0 +1,293 @@
+"""torch_geometric Data -> Snapshot: one graph at one moment, checked, in numpy.
+
+Nodes are matched between two snapshots by their position, or by `n_id` where both graphs carry it (a unique
+non-negative number for every node, as PyG's samplers write it). `align_snapshots` brings both onto one numbering;
+a node that only the other snapshot has is kept as a row that is not `present`: no features, no edges, no self-loop.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch_geometric.data import Data, HeteroData
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError, MatchedByRow
+
+Features: TypeAlias = FloatArray | sparse.csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A checked graph. Parallel edges are allowed and add up, as in PyG."""
+
+    x: Features  # [num_nodes, num_features]
+    edge_index: IntArray  # [2, num_edges]: row 0 sends to row 1
+    edge_weight: FloatArray | None  # [num_edges]
+    node_ids: IntArray  # [num_nodes]
+    present: BoolArray  # [num_nodes]
+    # [2, num_nodes]: number and weight of the edges into each node that were left out, where this is a part of a graph
+    unseen: FloatArray | None = None
+    numbered: bool = False  # whether node_ids are the user's `n_id`; else they are rows
+
+    @property
+    def num_nodes(self) -> int:
+        """Rows of x, present or not."""
+        return len(self.present)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Which fields of Data a model takes as features, side by side, and as weights of edges."""
+
+    features: tuple[str, ...] = ("x",)
+    weights: str = "edge_weight"
+
+
+PLAIN_FIELDS = Fields()
+NODE, EDGE, GRAPH = "node", "edge", "graph"
+
+
+def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapshot:
+    """Check a Data object and copy what matters of it; `name` ("before", "after") is used in error messages."""
+    if isinstance(data, HeteroData):
+        raise TypeError(
+            f"Expected `{name}` to be a torch_geometric.data.Data with one kind of node (got HeteroData); "
+            "convert it with `data.to_homogeneous()` if the model treats all nodes alike."
+        )
+    if not isinstance(data, Data):
+        raise TypeError(
+            f"Expected `{name}` to be a torch_geometric.data.Data (got {type(data).__name__}); "
+            "build one with `Data(x=..., edge_index=...)`."
+        )
+    x = _side_by_side([_read_features(data.get(field), f"{name}.{field}") for field in fields.features])
+    num_nodes = x.shape[0]
+    edge_index = _read_edge_index(data, num_nodes, name)
+    edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
+    node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
+    present = np.ones(num_nodes, dtype=np.bool_)
+    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=data.get("n_id") is not None)
+
+
+def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
+    """Give both snapshots the same node numbering: the nodes of `before`, then those that `after` alone has."""
+    if before.x.shape[1] != after.x.shape[1]:
+        raise ValueError(
+            "Expected both snapshots to have node features of the same width "
+            f"(got {before.x.shape[1]} in `before` and {after.x.shape[1]} in `after`); "
+            "pad or select the columns that the model was trained on."
+        )
+    if (before.edge_weight is None) != (after.edge_weight is None):
+        bare = "before" if before.edge_weight is None else "after"
+        raise ValueError(
+            f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
+            "give it ones where its edges are unweighted."
+        )
+    if before.numbered != after.numbered:
+        bare = "after" if before.numbered else "before"
+        raise InputError(
+            f"Expected both snapshots to carry `n_id`, or neither (`{bare}` has none); give it to both, so that nodes "
+            "are matched by it, or delete it from the other, to match them by their row."
+        )
+    if not before.numbered:
+        warn_of_rows(before.num_nodes, after.num_nodes, "give both `n_id`")
+    fresh = after.node_ids[~np.isin(after.node_ids, before.node_ids)]
+    node_ids = np.concatenate([before.node_ids, fresh])
+    return _renumber(before, node_ids), _renumber(after, node_ids)
+
+
+def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
+    """Warn where graphs of different sizes are matched by row: nodes that left from the middle would shift the rest."""
+    if num_before == num_after:
+        return
+    low, high = sorted((num_before, num_after))
+    extra = f"row {low:,}" if high == low + 1 else f"rows {low:,} to {high - 1:,}"
+    told = f"{extra} of the graph after as new" if num_before < num_after else f"{extra} of the graph before as gone"
+    warnings.warn(
+        f"The graph before has {num_before:,} nodes and the graph after {num_after:,}, and nothing but their row says "
+        f"which is which: row i of one is taken for row i of the other, {told}; if that is not so, {remedy}.",
+        MatchedByRow,
+        stacklevel=4,
+    )
+
+
+def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
+    """Which nodes of two aligned snapshots have other features, or exist in one alone. [num_nodes]."""
+    if sparse.issparse(before.x) or sparse.issparse(after.x):
+        unequal = sparse.csr_array(before.x) != sparse.csr_array(after.x)
+        changed = np.diff(sparse.csr_array(unequal).indptr) > 0
+    else:
+        changed = (before.x != after.x).any(axis=1)
+    return np.asarray(changed | (before.present != after.present), dtype=np.bool_)
+
+
+def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:
+    """Rows of an aligned snapshot in the order of the user's own graph."""
+    n_id = data.get("n_id")
+    if n_id is None:
+        return slice(0, data.x.shape[0])
+    order = np.argsort(snapshot.node_ids)
+    return np.asarray(order[np.searchsorted(snapshot.node_ids, np.asarray(n_id), sorter=order)], dtype=np.int64)
+
+
+def level_of(data: Data, key: str) -> str:
+    """Whether a field belongs to nodes, to edges, or to the graph as a whole, as all does that is no tensor."""
+    value = data[key]
+    if key == "edge_weight":
+        return EDGE
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return GRAPH
+    num_nodes, num_edges = data["x"].shape[0], data["edge_index"].shape[1]
+    sizes = tuple(value.shape)
+    along_edges = sizes[:1] == (num_edges,) or ("index" in key and sizes[-1:] == (num_edges,))
+    if along_edges and ("edge" in key or sizes[:1] != (num_nodes,)):
+        return EDGE
+    return NODE if sizes[:1] == (num_nodes,) else GRAPH
+
+
+def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
+    """A scipy matrix as torch sparse CSR."""
+    rows = sparse.csr_array(matrix, copy=True)
+    rows.sum_duplicates()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(rows.indptr.astype(np.int64)),
+            torch.from_numpy(rows.indices.astype(np.int64)),
+            torch.from_numpy(rows.data).to(dtype),
+            size=rows.shape,
+            check_invariants=True,
+        )
+
+
+def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
+    if np.array_equal(snapshot.node_ids, node_ids):
+        return snapshot
+    order = np.argsort(node_ids, kind="stable")
+    position = order[np.searchsorted(node_ids, snapshot.node_ids, sorter=order)]
+    total = len(node_ids)
+    if sparse.issparse(snapshot.x):
+        source = sparse.coo_array(snapshot.x)
+        x: Features = sparse.csr_array(
+            (source.data, (position[source.row], source.col)), shape=(total, snapshot.x.shape[1])
+        )
+    else:
+        x = np.zeros((total, snapshot.x.shape[1]))
+        x[position] = snapshot.x
+    present = np.zeros(total, dtype=np.bool_)
+    present[position] = True
+    return replace(snapshot, x=x, edge_index=position[snapshot.edge_index], node_ids=node_ids, present=present)
+
+
+def _side_by_side(parts: Sequence[Features]) -> Features:
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
+    return np.concatenate(parts, axis=1)
+
+
+def _read_features(x: Any, name: str) -> Features:
+    if x is None:
+        raise ValueError(
+            f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
+            "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
+        )
+    features: Features
+    if isinstance(x, torch.Tensor) and x.layout != torch.strided:
+        features = _from_torch_sparse(x, name)
+    elif sparse.issparse(x):
+        features = sparse.csr_array(x, dtype=np.float64)
+    else:
+        features = np.asarray(_to_numpy(x), dtype=np.float64)
+    if features.ndim != 2:
+        raise ValueError(
+            f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
+        )
+    if features.shape[0] == 0:
+        raise ValueError(f"Expected `{name.split('.')[0]}` to have at least one node (got an empty graph).")
+    values: FloatArray = np.asarray(features.data if sparse.issparse(features) else features)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"Expected finite features in `{name}` (got {_describe_bad(values)}); "
+            "clean them before the model sees them."
+        )
+    return features
+
+
+def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
+    if x.dim() != 2:
+        raise ValueError(
+            f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
+        )
+    rows = x.detach().cpu().to_sparse_csr()
+    parts = (rows.values().double().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+    return sparse.csr_array(parts, shape=tuple(x.shape))
+
+
+def _to_numpy(values: Any) -> Any:
+    if not isinstance(values, torch.Tensor):
+        return values
+    values = values.detach().cpu()
+    return values.double() if values.is_floating_point() else values  # numpy knows no bfloat16
+
+
+def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
+    edge_index = data.get("edge_index")
+    if edge_index is None and data.get("adj_t") is not None:
+        raise InputError(
+            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got `adj_t`, a sparse matrix, alone); leave "
+            "T.ToSparseTensor out, or give it remove_edge_index=False."
+        )
+    if edge_index is None:
+        raise ValueError(
+            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
+            "a graph without edges has `torch.empty(2, 0, dtype=torch.long)`."
+        )
+    edges = np.asarray(edge_index.detach().cpu() if isinstance(edge_index, torch.Tensor) else edge_index)
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise ValueError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
+    if not np.issubdtype(edges.dtype, np.integer):
+        raise TypeError(f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`.")
+    if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
+        worst = edges.max() if edges.max() >= num_nodes else edges.min()
+        raise ValueError(
+            f"Expected `{name}.edge_index` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst})."
+        )
+    return edges.astype(np.int64)
+
+
+def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
+    if edge_weight is None:
+        return None
+    weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
+    if weights.shape not in ((num_edges,), (num_edges, 1)):
+        raise ValueError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
+    if not np.isfinite(weights).all():
+        raise ValueError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
+    return weights.reshape(-1)
+
+
+def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
+    if n_id is None:
+        return np.arange(num_nodes, dtype=np.int64)
+    node_ids = np.asarray(n_id.detach().cpu() if isinstance(n_id, torch.Tensor) else n_id)
+    whole = np.issubdtype(node_ids.dtype, np.integer) and node_ids.shape == (num_nodes,)
+    if not whole or node_ids.min() < 0 or len(np.unique(node_ids)) != num_nodes:
+        raise ValueError(
+            f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one a node "
+            f"(got {node_ids.dtype} of shape {node_ids.shape})."
+        )
+    return node_ids.astype(np.int64)
+
+
+def _describe_bad(values: FloatArray) -> str:
+    bad = ~np.isfinite(values)
+    where = np.argwhere(bad)[0]
+    return f"{np.count_nonzero(bad)} NaN or infinite entries, the first at {tuple(where.tolist())}"

@@ -1,0 +1,219 @@
+"""Folder -> StoredGraph: a graph on disk, opened memory-mapped, so that it may be larger than memory.
+
+    graph.json       format, version and sizes; written last
+    indptr.npy       int64 [num_nodes + 1]: where the edges into each node begin
+    senders.npy      int32 or int64 [num_edges]: who sends along them, ascending for each receiver
+    weights.npy      float32 or float64 [num_edges], where edges have weights
+    x.npy            float32 or float64 [num_nodes, num_features]; or, where features are sparse,
+    x_data.npy, x_indices.npy, x_indptr.npy
+    names.npy, names_indptr.npy    UTF-8 text of all names and where each begins, where nodes have names
+
+Opening reads the edges once, to check them; features are checked where they are used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..arrays import IntArray
+from ..errors import InputError
+from ..memory import CHUNK, release
+from .snapshot import Features
+from .sweeps import rows_in_order
+
+FORMAT, VERSION = "axiompath.graph", 1
+HEADER = "graph.json"
+MAX_HEADER = 10**7
+
+Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+Senders: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Sparse features on disk, row by row (CSR)."""
+
+    data: Floats
+    indices: NDArray[Any]
+    indptr: IntArray  # [num_nodes + 1]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredGraph:
+    """A graph on disk. Its arrays are memory-mapped: what is not looked at takes no memory."""
+
+    folder: Path
+    num_nodes: int
+    num_features: int
+    indptr: IntArray  # [num_nodes + 1]
+    senders: Senders  # [num_edges]
+    weights: Floats | None  # [num_edges]
+    x: Floats | SparseRows  # [num_nodes, num_features]
+    names: Any  # pyarrow.LargeStringArray [num_nodes], or None where nodes are known by their position
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def num_edges(self) -> int:
+        """Every direction and every parallel edge counts."""
+        return len(self.senders)
+
+
+def is_stored(path: str | Path) -> bool:
+    """Whether a folder says that it is a stored graph."""
+    return (Path(path) / HEADER).is_file()
+
+
+def open_graph(folder: str | Path) -> StoredGraph:
+    """Open a folder that `axiompath convert` wrote."""
+    place = Path(folder)
+    header = _read_header(place)
+    num_nodes, num_edges, num_features = (header[key] for key in ("num_nodes", "num_edges", "num_features"))
+    indptr = _open_array(place, "indptr", (np.int64,), (num_nodes + 1,))
+    senders = _open_array(place, "senders", (np.int32, np.int64), (num_edges,))
+    weights = _open_array(place, "weights", (np.float32, np.float64), (num_edges,)) if header["weighted"] else None
+    x: Floats | SparseRows
+    if header["sparse"]:
+        x = _open_sparse(place, num_nodes, num_features)
+    else:
+        x = _open_array(place, "x", (np.float32, np.float64), (num_nodes, num_features))
+    names = _open_names(place, num_nodes) if header["named"] else None
+    graph = StoredGraph(
+        place, num_nodes, num_features, indptr, senders, weights, x, names, tuple(header["class_names"])
+    )
+    _check_edges(graph)
+    return graph
+
+
+def row_ranges(indptr: IntArray) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, each of about CHUNK entries at the most, that cover all rows."""
+    start, num_rows = 0, len(indptr) - 1
+    while start < num_rows:
+        fits = int(np.searchsorted(indptr, indptr[start] + CHUNK, side="right")) - 1
+        stop = min(max(fits, start + 1), start + CHUNK, num_rows)
+        yield start, stop
+        start = stop
+
+
+def release_graph(graph: StoredGraph) -> None:
+    """The same for all arrays of a graph."""
+    features = (graph.x.data, graph.x.indices, graph.x.indptr) if isinstance(graph.x, SparseRows) else (graph.x,)
+    release(graph.indptr, graph.senders, graph.weights, *features)
+
+
+def take_features(graph: StoredGraph, rows: IntArray) -> Features:
+    """Features of some nodes in float64, [len(rows), num_features], checked."""
+    features: Features
+    if isinstance(graph.x, SparseRows):
+        features = _take_sparse(graph, graph.x, rows)
+        values = features.data
+    else:
+        features = values = np.asarray(graph.x[rows], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise InputError(f"Expected finite features in {graph.folder} (got NaN or infinite ones); convert it again.")
+    return features
+
+
+def _take_sparse(graph: StoredGraph, x: SparseRows, rows: IntArray) -> sparse.csr_array:
+    first = np.asarray(x.indptr[rows])
+    counts = np.asarray(x.indptr[rows + 1]) - first
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    entries = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], counts)
+    columns = np.asarray(x.indices[entries], dtype=np.int64)
+    if len(columns) and not 0 <= columns.min() <= columns.max() < graph.num_features:
+        raise InputError(f"Expected {graph.num_features} columns of features in {graph.folder} (got another number).")
+    values = np.asarray(x.data[entries], dtype=np.float64)
+    return sparse.csr_array((values, columns, indptr), shape=(len(rows), graph.num_features))
+
+
+def _read_header(folder: Path) -> dict[str, Any]:
+    path = folder / HEADER
+    if not path.is_file():
+        raise InputError(f"Expected a folder written by `axiompath convert` at {folder} (it has no {HEADER}).")
+    try:
+        if path.stat().st_size > MAX_HEADER:
+            raise ValueError
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise InputError(f"Expected a whole {HEADER} in {folder} (it is damaged); convert the graph again.") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(f"Expected a stored graph at {folder} (its {HEADER} is of another kind).")
+    if header.get("version") != VERSION:
+        shown = str(header.get("version"))[:20]
+        raise InputError(f"Expected version {VERSION} of stored graphs in {folder} (got {shown}); convert it again.")
+    sizes = [header.get(key) for key in ("num_nodes", "num_edges", "num_features")]
+    flags = [header.get(key) for key in ("weighted", "sparse", "named")]
+    words = header.get("class_names")
+    if (
+        not all(type(size) is int and 0 <= size < 2**60 for size in sizes)
+        or sizes[0] == 0
+        or not all(type(flag) is bool for flag in flags)
+        or not (isinstance(words, list) and all(isinstance(word, str) for word in words))
+    ):
+        raise InputError(f"Expected sizes and flags in {folder / HEADER} (they are damaged); convert the graph again.")
+    return header
+
+
+def _open_array(folder: Path, name: str, dtypes: tuple[type, ...], shape: tuple[int, ...]) -> Any:
+    path = folder / f"{name}.npy"
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError) as error:
+        raise InputError(f"Expected a whole array in {path} (it is missing, cut short or damaged).") from error
+    if array.dtype not in [np.dtype(kind) for kind in dtypes] or array.shape != shape or not array.flags.c_contiguous:
+        raise InputError(
+            f"Expected {' or '.join(np.dtype(kind).name for kind in dtypes)} of shape {shape} in {path} "
+            f"(got {array.dtype} of shape {array.shape})."
+        )
+    return array
+
+
+def _open_sparse(folder: Path, num_nodes: int, num_features: int) -> SparseRows:
+    indptr = _open_array(folder, "x_indptr", (np.int64,), (num_nodes + 1,))
+    _check_indptr(indptr, None, folder / "x_indptr.npy")
+    num_entries = int(indptr[-1])
+    indices = _open_array(folder, "x_indices", (np.int32, np.int64), (num_entries,))
+    return SparseRows(_open_array(folder, "x_data", (np.float32, np.float64), (num_entries,)), indices, indptr)
+
+
+def _open_names(folder: Path, num_nodes: int) -> Any:
+    indptr = _open_array(folder, "names_indptr", (np.int64,), (num_nodes + 1,))
+    _check_indptr(indptr, None, folder / "names_indptr.npy")
+    text = _open_array(folder, "names", (np.uint8,), (int(indptr[-1]),))
+    names = pyarrow.LargeStringArray.from_buffers(num_nodes, pyarrow.py_buffer(indptr), pyarrow.py_buffer(text))
+    try:
+        names.validate(full=True)
+    except pyarrow.ArrowInvalid as error:
+        raise InputError(f"Expected names in {folder / 'names.npy'} (they are damaged).") from error
+    return names
+
+
+def _check_indptr(indptr: IntArray, num_entries: int | None, path: Path) -> None:
+    ordered = indptr[0] == 0 and (num_entries is None or indptr[-1] == num_entries)
+    for start in range(0, len(indptr) - 1, CHUNK):
+        ordered = ordered and bool((np.diff(indptr[start : start + CHUNK + 1]) >= 0).all())
+        release(indptr)
+    if not ordered:
+        raise InputError(f"Expected numbers that ascend from 0 to the number of entries in {path} (they do not).")
+
+
+def _check_edges(graph: StoredGraph) -> None:
+    _check_indptr(graph.indptr, graph.num_edges, graph.folder / "indptr.npy")
+    indptr, senders = np.asarray(graph.indptr), np.asarray(graph.senders)
+    for start, stop in row_ranges(graph.indptr):
+        if not rows_in_order(start, stop, indptr, senders, graph.num_nodes):
+            raise InputError(
+                f"Expected the senders of each node in ascending order, all of them nodes 0 to {graph.num_nodes - 1}, "
+                f"in {graph.folder / 'senders.npy'} (they are not); convert the graph again."
+            )
+        if graph.weights is not None and not np.isfinite(graph.weights[indptr[start] : indptr[stop]]).all():
+            raise InputError(f"Expected finite weights in {graph.folder / 'weights.npy'} (got NaN or infinite ones).")
+        release(graph.indptr, graph.senders, graph.weights)

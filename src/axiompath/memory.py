@@ -1,0 +1,47 @@
+"""How much memory: what a user's words mean, runs of things that stay within a limit, mapped files given back."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from typing import Any
+
+import numpy as np
+
+from .arrays import FloatArray, IntArray
+
+# Larger batches are no faster (their multipliers leave the cache) and take more memory.
+BATCH_BYTES = 64e6
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+CHUNK = 1 << 22  # edges, or numbers of features, that a sweep over a file holds in memory at a time
+
+
+def cut_runs(sizes: FloatArray, limit: float, most: int | None = None) -> IntArray:
+    """Bounds of the runs, [num_runs + 1]: each sums to the limit at most, unless it is one thing alone; `most` long."""
+    total = np.concatenate([[0.0], np.cumsum(sizes)])
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        start = bounds[-1]
+        stop = max(start + 1, int(np.searchsorted(total, total[start] + limit, side="right")) - 1)
+        bounds.append(stop if most is None else min(stop, start + most))
+    return np.array(bounds, dtype=np.int64)
+
+
+def parse_memory(memory: str | float) -> float:
+    """Bytes in "2GB", "500 MB" or a plain number of bytes."""
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([KMGT]?B?)\s*", str(memory), re.IGNORECASE)
+    try:
+        size = float(match[1]) * UNITS[match[2].upper()] if match else 0.0
+    except (ValueError, KeyError):
+        size = 0.0
+    if size <= 0:
+        raise ValueError(f'Expected a memory budget such as "2GB" or a number of bytes (got {memory!r}).')
+    return size
+
+
+def release(*arrays: Any) -> None:
+    """Give back the memory of mapped files that a sweep has read; they are read again when looked at again."""
+    for array in arrays:
+        mapped = getattr(array, "_mmap", None)
+        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,172 @@
+"""Snapshot + hidden features -> coefficients that depend on them: attention, and a norm's scale of every node.
+
+Each snapshot's own forward pass gives its own coefficients, so a rule here is one aggregation of one layer: rules
+compare by identity. The attention of V is a softmax over the edges into V,
+
+    a[V, U] = exp(s[V, U]) / sum over edges U' -> V of exp(s[V, U']),
+
+parallel edges each with a share of their own. `inputs` may be sparse, as a model's features may be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import FloatArray, IntArray
+from ..graphs.snapshot import Features, Snapshot
+from .coefficients import (
+    SOURCE_TO_TARGET,
+    Coefficients,
+    assemble,
+    diagonal,
+    edges_of,
+    reach_of,
+    reads_edges,
+    renew_loops,
+)
+
+# Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
+_ORDERED: WeakKeyDictionary[Snapshot, dict[tuple[bool, str], tuple[IntArray, IntArray]]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveAttention:
+    """s[V, U] = leaky_relu(x[U] @ sender + x[V] @ receiver): one head of GAT."""
+
+    sender: FloatArray  # [width]
+    receiver: FloatArray  # [width]
+    negative_slope: float
+    self_loops: bool
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Scores of the two ends are computed once a node."""
+        receivers, senders = _attended_edges(snapshot, self.self_loops, self.flow)
+        scores = (inputs @ self.sender)[senders] + (inputs @ self.receiver)[receivers]
+        return _softmax(snapshot, receivers, senders, _leaky_relu(scores, self.negative_slope))
+
+
+@dataclass(frozen=True, eq=False)
+class PairAttention:
+    """s[V, U] = leaky_relu(x[U] @ W_sender + x[V] @ W_receiver + bias) @ direction: one head of GATv2."""
+
+    sender: FloatArray  # [width, channels]
+    receiver: FloatArray  # [width, channels]
+    bias: FloatArray  # [channels]
+    direction: FloatArray  # [channels]
+    negative_slope: float
+    self_loops: bool
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Every edge has a vector of its own before the scores are taken."""
+        receivers, senders = _attended_edges(snapshot, self.self_loops, self.flow)
+        pairs = (inputs @ self.sender)[senders] + (inputs @ self.receiver + self.bias)[receivers]
+        # Summed row by row, not as a product, whose rounding depends on where in the list an edge stands.
+        scores = (_leaky_relu(pairs, self.negative_slope) * self.direction).sum(axis=1)
+        return _softmax(snapshot, receivers, senders, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class DotAttention:
+    """s[V, U] = (x[V] @ W_query + b_query) . (x[U] @ W_key + b_key): one head of a transformer, scale included."""
+
+    query: FloatArray  # [width, channels]
+    query_bias: FloatArray  # [channels]
+    key: FloatArray  # [width, channels]
+    key_bias: FloatArray  # [channels]
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """No self-loops are added."""
+        receivers, senders = _attended_edges(snapshot, False, self.flow)
+        queries, keys = inputs @ self.query + self.query_bias, inputs @ self.key + self.key_bias
+        return _softmax(snapshot, receivers, senders, (queries[receivers] * keys[senders]).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class InverseDeviation:
+    """a[V, V] = 1 / sqrt(mean of x[V]^2 + eps): the scale that LayerNorm gives a node whose features it has centred."""
+
+    eps: float
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = True
+    reads_edges: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """One number a node."""
+        dense = np.asarray(inputs if isinstance(inputs, np.ndarray) else inputs.toarray())
+        return diagonal(snapshot, 1 / np.sqrt((dense * dense).mean(axis=1) + self.eps))
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """A rule that is shown a range of the columns of a layer's inputs only."""
+
+    rule: Coefficients
+    start: int
+    stop: int
+    reads_inputs: ClassVar[bool] = True
+
+    @property
+    def local(self) -> bool:
+        """As the rule itself."""
+        return self.rule.local
+
+    @property
+    def reach(self) -> int | None:
+        """As the rule itself."""
+        return reach_of(self.rule)
+
+    @property
+    def reads_edges(self) -> bool:
+        """As the rule itself."""
+        return reads_edges(self.rule)
+
+    @property
+    def flow(self) -> str:
+        """As the rule itself."""
+        return str(getattr(self.rule, "flow", SOURCE_TO_TARGET))
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The rule's own matrix."""
+        return self.rule.matrix(snapshot, inputs[:, self.start : self.stop])
+
+
+def _attended_edges(snapshot: Snapshot, self_loops: bool, flow: str) -> tuple[IntArray, IntArray]:
+    """Receivers and senders in one order whatever the user's, so that a sum over them always rounds alike."""
+    known = _ORDERED.setdefault(snapshot, {})
+    if (self_loops, flow) not in known:
+        receivers, senders, ones = edges_of(snapshot, False, flow)
+        if self_loops:
+            receivers, senders, _ = renew_loops(snapshot, receivers, senders, ones, np.ones(snapshot.num_nodes))
+        order = np.lexsort((senders, receivers))
+        known[self_loops, flow] = receivers[order], senders[order]
+    return known[self_loops, flow]
+
+
+def _leaky_relu(values: FloatArray, negative_slope: float) -> FloatArray:
+    return np.where(values > 0, values, negative_slope * values)
+
+
+def _softmax(snapshot: Snapshot, receivers: IntArray, senders: IntArray, scores: FloatArray) -> sparse.csr_array:
+    highest = np.full(snapshot.num_nodes, -np.inf)
+    np.maximum.at(highest, receivers, scores)
+    shares = np.exp(scores - highest[receivers])
+    total = np.bincount(receivers, weights=shares, minlength=snapshot.num_nodes)
+    return assemble(snapshot, receivers, senders, shares / total[receivers])

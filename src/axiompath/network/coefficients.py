@@ -1,0 +1,234 @@
+"""Snapshot -> sparse matrix of coefficients: how much node V takes of node U in one aggregation.
+
+A rule is a small frozen value with `matrix(snapshot, inputs)`, the coefficients a[V, U] as CSR [num_nodes,
+num_nodes], rows receiving. Equal rules give equal matrices on one snapshot unless they read the `inputs` (hidden
+features [num_nodes, width], which attention needs); such a rule says `reads_inputs = True`, compares by identity, and
+receives exactly the columns that its reader named. See attention.py for those.
+
+A rule may say how far its rows look, `reach`: 0 where the messages into V (and the inputs of V and its senders) decide
+row V, 1 where the messages into its senders do too. A rule that does not say is taken to look at the whole graph, and
+is computed anew for all of it whenever anything changes. A rule of reach 1 that needs no more of the messages into its
+senders than their number and weight, and adds `snapshot.unseen` to what it counts, says `heeds_unseen = True`; a rule
+that looks at no edge at all says `reads_edges = False`.
+
+Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop. What
+a matrix holds is an edge, or a node, that exists, also where its coefficient is 0; what it does not hold does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import FloatArray, IntArray
+from ..graphs.snapshot import Features, Snapshot
+
+SOURCE_TO_TARGET = "source_to_target"
+
+
+class Coefficients(Protocol):
+    """What every rule offers."""
+
+    @property
+    def local(self) -> bool:
+        """Only V = U: a path stays at its node."""
+        ...
+
+    @property
+    def reads_inputs(self) -> bool:
+        """Whether the coefficients depend on features."""
+        ...
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """a[V, U], [num_nodes, num_nodes]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """a[V, V] = 1: root terms, residual connections, per-node Linear layers."""
+
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+    reads_edges: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """1 on the diagonal of the nodes that are present."""
+        return diagonal(snapshot, np.ones(snapshot.num_nodes))
+
+
+@dataclass(frozen=True)
+class Sum:
+    """a[V, U] = the weight of the edge from U to V, or 1: element-wise sum of the incoming messages."""
+
+    weighted: bool = False
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Adjacency, transposed so that rows receive."""
+        return assemble(snapshot, *edges_of(snapshot, self.weighted, self.flow))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """a[V, U] = the weight of the edge from U to V, or 1, over the number of edges into V."""
+
+    weighted: bool = False
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Parallel edges count one by one."""
+        receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
+        count = np.bincount(receivers, minlength=snapshot.num_nodes)
+        return assemble(snapshot, receivers, senders, weights / count[receivers])
+
+
+@dataclass(frozen=True)
+class Degree:
+    """a[V, V] = the sum of the weights of the edges into V, or their number."""
+
+    weighted: bool = False
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The row sums of Sum, on the diagonal."""
+        receivers, _, weights = edges_of(snapshot, self.weighted, self.flow)
+        return diagonal(snapshot, np.bincount(receivers, weights=weights, minlength=snapshot.num_nodes))
+
+
+@dataclass(frozen=True)
+class SymmetricNorm:
+    """a[V, U] = w[V, U] / sqrt(d[V] d[U]), d the sum of incoming weights: GCN's normalisation."""
+
+    weighted: bool = False
+    self_loops: float | None = 1.0  # weight of the loop given to nodes that have none; None for no loops
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+    reach: ClassVar[int] = 1
+    heeds_unseen: ClassVar[bool] = True
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Loops added where wanted, then both ends divided by the root of their degree."""
+        receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
+        if self.self_loops is not None:
+            # As in PyG, a node that already has a loop keeps its weight (the last one listed, if several).
+            loop_weights = np.where(snapshot.present, self.self_loops, 0.0)
+            is_loop = receivers == senders
+            loop_weights[receivers[is_loop]] = weights[is_loop]
+            receivers, senders, weights = renew_loops(snapshot, receivers, senders, weights, loop_weights)
+        degree = np.bincount(receivers, weights=weights, minlength=snapshot.num_nodes)
+        if snapshot.unseen is not None:
+            degree = degree + snapshot.unseen[int(self.weighted and snapshot.edge_weight is not None)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = degree**-0.5
+        scale[np.isinf(scale)] = 0.0
+        return assemble(snapshot, receivers, senders, scale[senders] * weights * scale[receivers])
+
+
+@dataclass(frozen=True)
+class TargetNorm:
+    """a[V, U] = 1/d, plus diag_lambda/d where V = U, d the number of edges into the edge's target, loops included.
+
+    ClusterGCN's normalisation; the edge's target is V, or U where messages flow against the edges.
+    """
+
+    diag_lambda: float = 0.0
+    single: bool = False  # rounded to float32, as PyG does whatever the model's dtype
+    flow: str = SOURCE_TO_TARGET
+    local: ClassVar[bool] = False
+    reads_inputs: ClassVar[bool] = False
+
+    @property
+    def reach(self) -> int | None:
+        """Against the edges, all that a sender sends counts: that lies anywhere."""
+        return 0 if self.flow == SOURCE_TO_TARGET else None
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Every node gets one loop in place of its own."""
+        receivers, senders, ones = edges_of(snapshot, False, self.flow)
+        receivers, senders, _ = renew_loops(snapshot, receivers, senders, ones, np.ones(snapshot.num_nodes))
+        targets = receivers if self.flow == SOURCE_TO_TARGET else senders
+        dtype = np.float32 if self.single else np.float64
+        inverse = np.reciprocal(np.maximum(np.bincount(targets, minlength=snapshot.num_nodes), 1).astype(dtype))
+        weights = inverse[targets]
+        weights[receivers == senders] += dtype(self.diag_lambda) * inverse[snapshot.present]
+        return assemble(snapshot, receivers, senders, weights.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """a[V, V] = 1 / sqrt(number of nodes)."""
+
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = False
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Nodes of this snapshot alone are counted."""
+        return diagonal(snapshot, np.full(snapshot.num_nodes, float(snapshot.present.sum()) ** -0.5))
+
+
+def reach_of(rule: Coefficients) -> int | None:
+    """0 or 1 as the rule says; None for the whole graph."""
+    reach: int | None = getattr(rule, "reach", None)
+    return reach
+
+
+def heeds_unseen(rule: Coefficients) -> bool:
+    """Whether the rule counts what was left out of a snapshot."""
+    return bool(getattr(rule, "heeds_unseen", False))
+
+
+def reads_edges(rule: Coefficients) -> bool:
+    """Whether the rule looks at edges; one that does not say is taken to."""
+    return bool(getattr(rule, "reads_edges", True))
+
+
+def edges_of(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:
+    """Receivers, senders and weights (or ones) of all edges; parallel edges keep their order."""
+    senders, receivers = snapshot.edge_index if flow == SOURCE_TO_TARGET else snapshot.edge_index[::-1]
+    if not weighted or snapshot.edge_weight is None:
+        return receivers, senders, np.ones(len(senders))
+    # In one order whatever the user's: a sum of weights must not differ by rounding from one snapshot to the other.
+    order = np.lexsort((senders, receivers))
+    return receivers[order], senders[order], snapshot.edge_weight[order]
+
+
+def renew_loops(
+    snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray, loops: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """The edges with every self-loop taken away, then one with weight loops[V] given to each node that is present."""
+    others = receivers != senders
+    nodes = np.flatnonzero(snapshot.present)
+    return (
+        np.concatenate([receivers[others], nodes]),
+        np.concatenate([senders[others], nodes]),
+        np.concatenate([weights[others], loops[nodes]]),
+    )
+
+
+def diagonal(snapshot: Snapshot, values: FloatArray | IntArray) -> sparse.csr_array:
+    """A local rule's matrix: values [num_nodes] of the nodes that are present."""
+    nodes = np.flatnonzero(snapshot.present)
+    return assemble(snapshot, nodes, nodes, values[nodes].astype(np.float64))
+
+
+def assemble(snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray) -> sparse.csr_array:
+    """CSR [num_nodes, num_nodes] of single coefficients; those of parallel edges add up, and one of 0 stays."""
+    shape = (snapshot.num_nodes, snapshot.num_nodes)
+    matrix = sparse.coo_array((weights, (receivers, senders)), shape=shape).tocsr()
+    matrix.sum_duplicates()
+    return matrix

@@ -1,0 +1,158 @@
+"""The normal form of a GNN: Channel, Layer, Network; Network + Snapshot -> ForwardPass.
+
+Layer t = 1..T maps h^(t-1) to z^t and h^t:
+
+    z^t[V] = sum over channels k:  sum over U  a_k^t[V, U] * h^(t-1)[U] @ W_k^t     + b^t
+    h^t    = phi_t(z^t)
+
+A channel reads a range of the columns of h^(t-1) and adds to a range of the columns of z^t, so that skip
+connections and concatenations cost no arithmetic. Coefficients a belong to a snapshot; everything else is the model's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import FloatArray
+from ..graphs.snapshot import Features, Snapshot
+from .activations import Activation
+from .coefficients import Coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """One aggregation: coefficients and the linear map that follows it (None for the identity)."""
+
+    coefficients: Coefficients
+    weight: FloatArray | None  # [inputs, outputs]
+    inputs: slice
+    outputs: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A range of a layer's columns that share an activation (None for the identity) and a name in the user's model."""
+
+    outputs: slice
+    activation: Activation | None
+    name: str
+    recorded: int | None = None  # which recorded value of the user's model these columns equal
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Channels, bias and activations of one layer."""
+
+    channels: tuple[Channel, ...]
+    bias: FloatArray | None  # [width]
+    blocks: tuple[Block, ...]
+    width: int
+
+    @property
+    def rules(self) -> tuple[Coefficients, ...]:
+        """The different coefficient rules of the channels, in order of appearance."""
+        return tuple(dict.fromkeys(channel.coefficients for channel in self.channels))
+
+    @property
+    def local(self) -> bool:
+        """Whether a path stays at its node in this layer."""
+        return all(rule.local for rule in self.rules)
+
+    def activate(self, z: FloatArray) -> FloatArray:
+        """h = phi(z), [num_nodes, width]."""
+        if all(block.activation is None for block in self.blocks):
+            return z
+        h = z.copy()
+        for block in self.blocks:
+            if block.activation is not None:
+                h[:, block.outputs] = block.activation.value(z[:, block.outputs])
+        return h
+
+    def derivatives(self, z: FloatArray) -> FloatArray:
+        """phi'(z), [rows, width]."""
+        slopes = np.ones_like(z)
+        for block in self.blocks:
+            if block.activation is not None:
+                slopes[:, block.outputs] = block.activation.derivative(z[:, block.outputs])
+        return slopes
+
+    def rates(self, before: FloatArray, after: FloatArray) -> FloatArray | None:
+        """Slopes of the secants of phi between two arrays of z, [rows, width]; None where phi is the identity."""
+        if all(block.activation is None for block in self.blocks):
+            return None
+        rates = np.ones_like(after)
+        for block in self.blocks:
+            if block.activation is not None:
+                columns = block.outputs
+                rates[:, columns] = block.activation.rate(before[:, columns], after[:, columns])
+        return rates
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A GNN that every later step understands."""
+
+    layers: tuple[Layer, ...]
+    num_features: int
+
+    @property
+    def num_classes(self) -> int:
+        """Width of the logits."""
+        return self.layers[-1].width
+
+    @property
+    def num_hops(self) -> int:
+        """Number of layers that pass messages."""
+        return sum(not layer.local for layer in self.layers)
+
+
+@dataclass(frozen=True, eq=False)
+class ForwardPass:
+    """What a network computed on one snapshot."""
+
+    coefficients: tuple[tuple[sparse.csr_array, ...], ...]  # one matrix a layer and rule
+    inputs: tuple[Features, ...]  # h^(t-1), what layer t received
+    z: tuple[FloatArray, ...]  # [num_nodes, width] a layer
+
+    @property
+    def logits(self) -> FloatArray:
+        """z of the last layer, [num_nodes, num_classes]."""
+        return self.z[-1]
+
+
+def run_network(network: Network, snapshot: Snapshot) -> ForwardPass:
+    """The forward pass, in float64."""
+    fixed: dict[Coefficients, sparse.csr_array] = {}
+    coefficients, inputs, preactivations = [], [], []
+    h: Features = snapshot.x
+    for layer in network.layers:
+        matrices = {}
+        for rule in layer.rules:
+            if rule.reads_inputs:
+                matrices[rule] = rule.matrix(snapshot, h)
+            else:
+                if rule not in fixed:
+                    fixed[rule] = rule.matrix(snapshot, h)
+                matrices[rule] = fixed[rule]
+            matrices[rule].sort_indices()
+        z = np.zeros((snapshot.num_nodes, layer.width))
+        for channel in layer.channels:
+            z[:, channel.outputs] += matrices[channel.coefficients] @ project(h, channel)
+        if layer.bias is not None:
+            z += layer.bias
+        coefficients.append(tuple(matrices[rule] for rule in layer.rules))
+        inputs.append(h)
+        preactivations.append(z)
+        h = layer.activate(z)
+    return ForwardPass(tuple(coefficients), tuple(inputs), tuple(preactivations))
+
+
+def project(h: Features, channel: Channel) -> FloatArray:
+    """h @ W of one channel, dense, [num_nodes, outputs]; sparse features are never made dense themselves."""
+    columns = h if channel.inputs == slice(0, h.shape[1]) else h[:, channel.inputs]
+    if channel.weight is None:
+        return np.asarray(columns if isinstance(columns, np.ndarray) else columns.toarray())
+    return np.asarray(columns @ channel.weight)

@@ -1,0 +1,339 @@
+"""PathSet -> Shares: every altered path's share of every logit's change, its kind, and what caused the change.
+
+The contribution of a path is a product along it. Going down from the root, each partial path carries one multiplier
+M [num_classes, width] for each of its states, starting from the identity:
+
+    Q = M * rate of V at layer t                 rate: slope of phi in that state, see `Change.rates`
+    P = Q @ W'                                   for each channel
+    M of (.., U, V, ..) in delta   =  kept   * P[delta]
+                        in after   =  gained * P[delta] + a_after  * P[after]
+                        in before  = -lost   * P[delta] + a_before * P[before]
+
+`after` is two states, and so is `before`: delta was left over an entry that the other snapshot does not have, or over
+one that both have (see `states`). So every term of the sum has one cause, and terms add up by cause. A path that
+only one snapshot has is *gained* or *lost*; the kind of any other is the larger of its causes *reweighted* and
+*feature*, by the sum over classes of |share|.
+
+A source g at the end of the path (a leaf's message, or a bias) contributes M @ (rate * g). Only P is stored: M and Q
+of a partial path live in a scratch buffer, and those of the lowest hop, by far the most, are never formed. There the
+sum is taken the other way round, P @ (coefficient * rate * g), which costs one small vector a path. Most paths have one
+cause, which needs no more than to know it; those with several are summed cause by cause, never held cause by cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, STATES
+from ..graphs.labels import class_columns, label_nodes
+from ..threads import run_in_pieces
+from .share_loops import mark_mixed, multiply_rows, sum_causes, take_mixed, take_sources
+from .walk import Level, PathSet, count_suffixes, count_ways, highest_hop
+
+UNCHANGED = np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)  # marks of a coefficient that stays the same
+SUM_WORK = 2  # operations to add one contribution to a sum, roughly
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What the paths of a PathSet contribute, row by row; and by target, what they do together."""
+
+    contributions: FloatArray  # [num_paths, num_classes]
+    kinds: NDArray[np.int8]  # [num_paths]: index into KINDS
+    causes: FloatArray  # [num_targets, len(KINDS), num_classes]: the change of each logit, by cause
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What all altered paths of one target say together."""
+
+    num_paths: int
+    causes: dict[str, FloatArray]  # kind -> [num_classes]
+    completeness: float  # largest difference, over classes, between the sum of the causes and the change of the logit
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """Why the logits of one target changed: all altered paths and their shares."""
+
+    target: int
+    paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
+    contributions: FloatArray  # [num_paths, num_classes]
+    kinds: NDArray[np.int8]  # [num_paths]: index into axiompath.KINDS
+    causes: dict[str, FloatArray]  # kind -> [num_classes]: the whole change by cause; the parts sum to delta_logits
+    logits_before: FloatArray  # [num_classes]
+    logits_after: FloatArray  # [num_classes]
+    node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def delta_logits(self) -> FloatArray:
+        """What is explained, [num_classes]."""
+        return self.logits_after - self.logits_before
+
+    @property
+    def residual(self) -> float:
+        """Largest difference, over classes, between the sum of the contributions and the change of the logit."""
+        return float(np.abs(self.contributions.sum(axis=0) - self.delta_logits).max())
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a path: the target, the path's nodes (leaf first), kind, and contribution to each class.
+
+        Where nodes or classes have names, these stand beside the numbers.
+        """
+        frame = pd.DataFrame({"target": np.full(len(self.paths), self.target)})
+        if self.node_names:
+            frame["name"] = label_nodes(frame.target.to_numpy(), self.node_names)
+        for i, nodes in enumerate(self.paths.T):
+            frame[f"hop_{i}"] = nodes
+            if self.node_names:
+                frame[f"hop_{i}_name"] = label_nodes(nodes, self.node_names)
+        frame["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
+        columns = class_columns(self.contributions.shape[1], self.class_names)
+        return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
+
+
+def attribute_paths(change: Change, found: PathSet) -> Shares:
+    """Contribution of every path of the set to every logit of its target, its kind, and the causes of each target."""
+    num_classes = change.network.num_classes
+    contributions = np.zeros((len(found.paths), num_classes))
+    kinds = KIND_OF_SET[found.held]
+    causes = np.zeros((len(found.targets), len(KINDS), num_classes))
+    top = max(found.levels)
+    above = _above_the_root(len(found.levels[top].node), num_classes)
+    for t in range(top, change.lowest_hop - 1, -1):
+        if t in found.bias_rows:
+            _take_biases(change, found, t, above, contributions, causes)
+        if t == change.lowest_hop:
+            _take_leaves(change, found, above, contributions, kinds, causes)
+        else:
+            above = _multiply(change, t, found.levels[t], above, shared=t == top)
+    run_in_pieces(
+        sum_causes, len(found.targets), contributions.size * SUM_WORK, found.indptr, found.held, contributions, kinds,
+        causes,
+    )  # fmt: skip
+    return Shares(contributions, kinds, causes)
+
+
+def sum_up(change: Change, row: int, num_paths: int, causes: FloatArray) -> Whole:
+    """`causes` [len(KINDS), num_classes] of one target, named and held against the change of its logits."""
+    change_of_logits = change.after_pass.logits[row] - change.before_pass.logits[row]
+    missed = float(np.abs(causes.sum(axis=0) - change_of_logits).max())
+    return Whole(num_paths, dict(zip(KINDS, causes.copy(), strict=True)), missed)
+
+
+def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[Attribution]:
+    """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
+    ids = change.before.node_ids
+    renamed = not np.array_equal(ids, np.arange(len(ids)))
+    for i, target in enumerate(found.targets):
+        rows = slice(found.indptr[i], found.indptr[i + 1])
+        paths = found.paths[rows]
+        yield Attribution(
+            int(ids[target]),
+            np.where(paths >= 0, ids[paths], -1) if renamed else paths.copy(),
+            shares.contributions[rows].copy(),
+            shares.kinds[rows].copy(),
+            dict(zip(KINDS, shares.causes[i].copy(), strict=True)),
+            change.before_pass.logits[target],
+            change.after_pass.logits[target],
+        )
+
+
+def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
+    """Upper bound on the memory that walking, attributing and choosing takes for each node, [num_nodes]."""
+    return _sum_bytes(change, num_paths, lambda t: count_suffixes(change, t), len(change.layers) - 1)
+
+
+def estimate_step_bytes(change: Change, steps: Level) -> FloatArray:
+    """The same for the paths by each of a target's first steps, [num_steps]."""
+    stop = highest_hop(change)
+
+    def count(lowest: int, weigh: bool = False) -> FloatArray:
+        return np.asarray(count_ways(change, lowest, stop, weigh_states=weigh)[steps.node, steps.sets])
+
+    return _sum_bytes(change, count(change.lowest_hop), lambda t: (count(t + 1), count(t + 1, True)), stop - 1)
+
+
+def _sum_bytes(
+    change: Change, num_paths: NDArray[Any], count: Callable[[int], tuple[FloatArray, FloatArray]], top: int
+) -> FloatArray:
+    """`count` says how many partial paths there are at the output of a layer, and their numbers of states."""
+    num_classes, num_hops, lowest = change.network.num_classes, change.network.num_hops, change.lowest_hop
+    layers = change.network.layers
+    # Contributions, paths and kinds, twice because each target gets its own; states and entries; what choosing weighs
+    # a path with.
+    total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 1 + 8 + 40)
+    # Sums by cause, of those suffixes that have a path of several.
+    mixes = can_mix(change)
+    product_above, peak = np.zeros(len(total)), np.zeros(len(total))
+    for t in range(top, lowest - 1, -1):
+        suffixes, states = count(t)
+        # A Level, its states, its trail, first rows, numbers and rows of children, and the sources at a bias.
+        total += suffixes * (23 + 4 * (num_hops + 1) + 56 + 16 * num_classes)
+        if mixes and (t == lowest or layers[t].bias is not None):
+            total += suffixes * (16 + 8 * len(KINDS) * num_classes)
+        columns = sum(channel.inputs.stop - channel.inputs.start for channel in layers[t].channels)
+        product = states * (8.0 * num_classes * columns if t > lowest else 0.0)
+        peak = np.maximum(peak, product_above + product)
+        product_above = product
+    return np.asarray(total + peak, dtype=np.float64)
+
+
+class Above(NamedTuple):
+    """The products P of the level above, and the coefficients over which a suffix hangs below them."""
+
+    product: FloatArray  # [rows, num_classes, columns]: a row for each suffix and state, channels side by side
+    first: IntArray  # [num_suffixes]: first row of each suffix; states in the order of their bits
+    held: NDArray[np.uint8]  # [num_suffixes]: the suffix's states
+    channels: IntArray  # [num_channels, 4]: first column of P, first column of h, width, rule
+    kept: FloatArray  # [num_entries, num_rules]
+    after: FloatArray  # [num_entries, num_rules]
+    before: FloatArray  # [num_entries, num_rules]
+    marks: NDArray[np.uint16]  # [num_entries, num_rules]
+
+
+def _above_the_root(num_roots: int, num_classes: int) -> Above:
+    """Every root hangs in delta below one identity, which all share."""
+    one = np.ones((1, 1))
+    return Above(
+        np.eye(num_classes)[None],
+        np.zeros(num_roots, dtype=np.int64),
+        np.full(num_roots, DELTA, dtype=np.uint8),
+        np.array([[0, 0, num_classes, 0]]),
+        one, one, one, UNCHANGED,
+    )  # fmt: skip
+
+
+def _rates(change: Change, t: int) -> tuple[bool, FloatArray, IntArray]:
+    rates = change.rates[t]
+    if rates is None:
+        return False, np.zeros((0, 0)), np.zeros((3, 0), dtype=np.int64)
+    return True, *rates
+
+
+def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) -> Above:
+    """P of the level above -> P of this one. At the root (`shared`) nothing depends on the target yet."""
+    layer, entries = change.network.layers[t], change.layers[t]
+    num_suffixes = min(1, len(level.node)) if shared else len(level.node)
+    held = change.steps.sets[t].held[level.sets]
+    ends = np.cumsum(COUNT_STATES[held[:num_suffixes]], dtype=np.int64)
+    num_rows = int(ends[-1]) if num_suffixes else 0
+    first = np.zeros(len(level.node), dtype=np.int64)
+    if not shared:
+        first[1:] = ends[:-1]
+    widths = [channel.inputs.stop - channel.inputs.start for channel in layer.channels]
+    columns = np.concatenate([[0], np.cumsum(widths)])
+    weights = [np.zeros(0) if c.weight is None else c.weight.ravel() for c in layer.channels]
+    places = np.concatenate([[0], np.cumsum([len(weight) for weight in weights])])
+    maps = np.array(
+        [
+            [
+                columns[k],
+                widths[k],
+                c.outputs.start,
+                c.outputs.stop - c.outputs.start,
+                places[k],
+                c.weight is not None,
+            ]
+            for k, c in enumerate(layer.channels)
+        ]
+    )
+    product = np.empty((num_rows, change.network.num_classes, int(columns[-1])))
+    run_in_pieces(
+        multiply_rows, num_suffixes, product.size * layer.width, *above,
+        level.node, level.parent, level.entry, held, first, layer.width,
+        *_rates(change, t), np.concatenate(weights), maps, product,
+    )  # fmt: skip
+    channels = np.array(
+        [
+            [columns[k], channel.inputs.start, widths[k], layer.rules.index(channel.coefficients)]
+            for k, channel in enumerate(layer.channels)
+        ]
+    )
+    return Above(product, first, held, channels, entries.kept, entries.after, entries.before, entries.marks)
+
+
+def _take_leaves(
+    change: Change, found: PathSet, above: Above, contributions: FloatArray, kinds: NDArray[np.int8], causes: FloatArray
+) -> None:
+    """Add to each row what its leaf contributes."""
+    t = change.lowest_hop
+    layer, entries, level = change.network.layers[t], change.layers[t], found.levels[t]
+    widths = [c.outputs.stop - c.outputs.start for c in layer.channels]
+    columns = np.concatenate([[0], np.cumsum(widths)])
+    channels = np.array(
+        [
+            [columns[k], channel.outputs.start, widths[k], layer.rules.index(channel.coefficients)]
+            for k, channel in enumerate(layer.channels)
+        ]
+    )
+    arguments = (
+        *above, level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width,
+        *_rates(change, t), found.leaf_rows, found.num_leaves, found.entry, found.held, entries.indices, entries.kept,
+        entries.after, entries.before, entries.marks, change.differs[t], channels, *change.messages,
+    )  # fmt: skip
+    _run_sources(change, level, found.leaf_rows, found.num_leaves, found.held, arguments, contributions, kinds, causes)
+
+
+def _take_biases(
+    change: Change, found: PathSet, t: int, above: Above, contributions: FloatArray, causes: FloatArray
+) -> None:
+    """Add to each row what the bias of layer t contributes.
+
+    A bias is a leaf that both snapshots have, with the same message; in delta it cancels.
+    """
+    layer, level, rows = change.network.layers[t], found.levels[t], found.bias_rows[t]
+    assert layer.bias is not None
+    own = rows >= 0
+    sources = np.zeros((len(rows), contributions.shape[1]))
+    held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(len(rows), np.uint8)
+    here, number = np.arange(len(rows)), own.astype(np.int64)
+    one, message, first = np.ones((1, 1)), layer.bias[None], np.zeros(len(rows), dtype=np.int64)
+    arguments = (
+        *above, level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width,
+        *_rates(change, t), here, number, first, held, np.zeros(1, dtype=np.int32), one, one, one, UNCHANGED,
+        np.zeros(1, dtype=np.bool_), np.array([[0, 0, layer.width, 0]]), message, message,
+    )  # fmt: skip
+    # A bias does not change, so that its path is what it is by what the snapshots have.
+    _run_sources(change, level, here, number, held, arguments, sources, np.zeros(len(rows), np.int8), causes)
+    contributions[rows[own]] += sources[own]
+
+
+def _run_sources(
+    change: Change, level: Level, rows: IntArray, number: IntArray, held: NDArray[np.uint8],
+    arguments: tuple[Any, ...], totals: FloatArray, kinds: NDArray[np.int8], causes: FloatArray,
+) -> None:  # fmt: skip
+    """Sources of one cause, then those of several; `arguments` are what both loops need."""
+    work, mixes = float(totals.size) * arguments[0].shape[2], can_mix(change)
+    run_in_pieces(take_sources, len(level.node), work, *arguments, mixes, totals)
+    if not mixes:
+        return
+    several = np.zeros(len(level.node), dtype=np.int64)
+    run_in_pieces(mark_mixed, len(several), float(number.sum()), rows, number, held, several)
+    slot = np.where(several > 0, np.cumsum(several) - 1, -1)
+    mixed = np.zeros((int(several.sum()), len(KINDS), totals.shape[1]))
+    run_in_pieces(take_mixed, len(level.node), work, *arguments, slot, totals, kinds, mixed)
+    np.add.at(causes, level.target[slot >= 0], mixed)
+
+
+def can_mix(change: Change) -> bool:
+    """Whether a path of this change can have several causes: at its leaf, at a bias, or at several biases of a node."""
+    found = [change.steps.sets[change.lowest_hop - 1].held]
+    together = 0  # causes of the biases of one node so far, from the highest layer down
+    for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
+        sources = change.steps.sets[t].sources
+        found.append(sources)
+        here = int(np.bitwise_or.reduce(CAUSES[sources]))
+        if together and here and (together | here).bit_count() > 1:
+            return True
+        together = together | here if change.layers[t].local else 0
+    return any(bool((np.bitwise_count(CAUSES[held]) > 1).any()) for held in found)

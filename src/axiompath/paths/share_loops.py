@@ -1,0 +1,356 @@
+"""The compiled loops of attribution: multipliers carried down, shares summed up."""
+
+import numba
+import numpy as np
+
+from ..change.states import (
+    CAUSE_OF_STATE,
+    CAUSES,
+    COUNT_STATES,
+    DELTA,
+    FEATURE,
+    IN_AFTER,
+    IN_BEFORE,
+    LEAVE,
+    NUM_STATES,
+    OF_AFTER,
+    OF_BEFORE,
+    ONE_CAUSE,
+    REWEIGHTED,
+)
+
+# Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
+FAST = {"reassoc", "contract", "nsz"}
+
+
+NUM_CAUSES = 4
+
+
+@numba.njit(cache=True, nogil=True)
+def mark_mixed(start, stop, source_rows, num_sources, held, mixed):
+    """Which suffixes have a source of more than one cause."""
+    for i in range(start, stop):
+        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
+            if ONE_CAUSE[held[row]] < 0:
+                mixed[i] = 1
+                break
+
+
+@numba.njit(cache=True, nogil=True)
+def sum_causes(start, stop, indptr, held, contributions, kinds, causes):
+    """Add the contributions of paths that have one cause to the sums of their targets; `feature` names its paths."""
+    for i in range(start, stop):
+        for row in range(indptr[i], indptr[i + 1]):
+            cause = ONE_CAUSE[held[row]]
+            if cause < 0:
+                continue
+            for j in range(contributions.shape[1]):
+                causes[i, cause, j] += contributions[row, j]
+                # Delta alone goes over entries that both snapshots have.
+                if cause == FEATURE and contributions[row, j] != 0.0:
+                    kinds[row] = FEATURE
+
+
+@numba.njit(cache=True, nogil=True)
+def _factor(above, state, kept, after, before, mark):
+    """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients and marks."""
+    if above != 0:
+        return after if state <= 2 else before
+    if state == 0:
+        return kept
+    if not mark >> LEAVE >> state & 1:
+        return 0.0
+    return after - kept if state <= 2 else kept - before
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
+def multiply_rows(
+    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
+    first, width, has_rates, slopes, slope_rows, weights, maps, below,
+):  # fmt: skip
+    num_classes = product.shape[1]
+    q = np.empty((num_classes, width))
+    for m in range(len(maps)):
+        below_column, inputs, below_low = np.uintp(maps[m, 0]), maps[m, 1], np.uintp(maps[m, 2])
+        outputs, place, has_weight = maps[m, 3], maps[m, 4], maps[m, 5]
+        weight = weights[place : place + has_weight * inputs * outputs].reshape(has_weight * inputs, outputs)
+        for i in range(start, stop):
+            p, e, w = parent[i], entry[i], node[i]
+            row = first[i]
+            for state in range(NUM_STATES):
+                if not held[i] >> state & 1:
+                    continue
+                q[:] = 0.0
+                # A state is reached from delta or from itself.
+                for from_delta in range(2 if state else 1):
+                    above = 0 if from_delta == 0 else state
+                    if not above_held[p] >> above & 1:
+                        continue
+                    above_row = above_first[p] + COUNT_STATES[above_held[p] & ((1 << above) - 1)]
+                    for k in range(len(channels)):
+                        column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
+                        rule = channels[k, 3]
+                        factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule], marks[e, rule])
+                        if factor != 0.0:
+                            for j in range(num_classes):
+                                for n in range(size):
+                                    d = np.uintp(n)
+                                    q[j, low + d] += factor * product[above_row, j, column + d]
+                if has_rates:
+                    slope = slope_rows[(state + 1) // 2, w]
+                    for j in range(num_classes):
+                        for d in range(width):
+                            q[j, d] *= slopes[slope, d]
+                if not has_weight:
+                    for j in range(num_classes):
+                        for n in range(inputs):
+                            d = np.uintp(n)
+                            below[row, j, below_column + d] = q[j, below_low + d]
+                for j in range(num_classes if has_weight else 0):
+                    # Four rows of W at a time, so that q is loaded once for all four.
+                    for n in range(0, inputs - 3, 4):
+                        s0 = s1 = s2 = s3 = 0.0
+                        for k in range(outputs):
+                            o = np.uintp(k)
+                            s0 += weight[n, o] * q[j, below_low + o]
+                            s1 += weight[n + 1, o] * q[j, below_low + o]
+                            s2 += weight[n + 2, o] * q[j, below_low + o]
+                            s3 += weight[n + 3, o] * q[j, below_low + o]
+                        d = below_column + np.uintp(n)
+                        below[row, j, d] = s0
+                        below[row, j, d + np.uintp(1)] = s1
+                        below[row, j, d + np.uintp(2)] = s2
+                        below[row, j, d + np.uintp(3)] = s3
+                    for n in range(inputs - inputs % 4, inputs):
+                        s0 = 0.0
+                        for k in range(outputs):
+                            o = np.uintp(k)
+                            s0 += weight[n, o] * q[j, below_low + o]
+                        below[row, j, below_column + np.uintp(n)] = s0
+                row += 1
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
+def take_sources(
+    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
+    width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
+    source_after, source_before, source_marks, differs, source_channels, y_before, y_after, some_mixed, totals,
+):  # fmt: skip
+    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g).
+
+    Sources of several causes are left to `take_mixed`.
+    """
+    num_classes = product.shape[1]
+    # Rows 0 to 2: rate * message in delta, after, before. Row 3: their sum, weighted by factors, where several meet.
+    g = np.zeros((4, width))
+    direct = len(source_channels) == 1 and has_rates
+    # By row of P above the suffix and channel: the factors that lead to delta, after and before.
+    factors = np.zeros((NUM_STATES, len(channels), 3))
+    for i in range(start, stop):
+        if num_sources[i] == 0:
+            continue
+        p, e_above, w = parent[i], entry[i], node[i]
+        num_above = 0
+        for state in range(NUM_STATES):
+            if not above_held[p] >> state & 1:
+                continue
+            for k in range(len(channels)):
+                rule = channels[k, 3]
+                both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                in_after = new - both if state == 0 else new if state <= 2 else 0.0
+                in_before = both - old if state == 0 else old if state > 2 else 0.0
+                factors[num_above, k, 0] = both if state == 0 and held[i] & DELTA else 0.0
+                factors[num_above, k, 1] = in_after if held[i] & IN_AFTER else 0.0
+                factors[num_above, k, 2] = in_before if held[i] & IN_BEFORE else 0.0
+            num_above += 1
+        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
+            if some_mixed and ONE_CAUSE[source_held[row]] < 0:
+                continue
+            e = source_entry[row]
+            u = indices[e]
+            for which in range(3):
+                if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
+                    continue
+                slope = slope_rows[which, w] if has_rates else 0
+                if not direct:
+                    for d in range(width):
+                        g[which, d] = 0.0
+                for k in range(len(source_channels)):
+                    column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
+                    size = source_channels[k, 2]
+                    a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
+                    from_after = a_after if which != 2 else 0.0
+                    from_before = a_before if which == 2 else 0.0 if which == 1 else -a_before
+                    if not differs[u]:
+                        # One message in both snapshots: read it once.
+                        from_after += from_before
+                        from_before = 0.0
+                    if direct:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[which, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
+                        if from_before != 0.0:
+                            for n in range(size):
+                                d = np.uintp(n)
+                                g[which, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
+                        continue
+                    if from_after != 0.0:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[which, low + d] += from_after * y_after[u, column + d]
+                    if from_before != 0.0:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[which, low + d] += from_before * y_before[u, column + d]
+                if has_rates and not direct:
+                    for d in range(width):
+                        g[which, d] *= slopes[slope, d]
+            above_row = above_first[p]
+            for r in range(num_above):
+                for k in range(len(channels)):
+                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
+                    used, scale, num_used = 3, 0.0, 0
+                    for which in range(3):
+                        if factors[r, k, which] != 0.0:
+                            used, scale, num_used = which, factors[r, k, which], num_used + 1
+                    if num_used == 0:
+                        continue
+                    if num_used > 1:
+                        for n in range(size):
+                            g[3, low + np.uintp(n)] = 0.0
+                        for which in range(3):
+                            factor = factors[r, k, which]
+                            if factor != 0.0:
+                                for n in range(size):
+                                    d = low + np.uintp(n)
+                                    g[3, d] += factor * g[which, d]
+                        used, scale = 3, 1.0
+                    # Four classes at a time, so that g is loaded once for all four; the last four may overlap.
+                    done = 0
+                    while done + 4 <= num_classes or (done < num_classes and num_classes >= 4):
+                        j = min(done, num_classes - 4)
+                        s0 = s1 = s2 = s3 = 0.0
+                        for n in range(size):
+                            d, h = column + np.uintp(n), low + np.uintp(n)
+                            s0 += product[above_row, j, d] * g[used, h]
+                            s1 += product[above_row, j + 1, d] * g[used, h]
+                            s2 += product[above_row, j + 2, d] * g[used, h]
+                            s3 += product[above_row, j + 3, d] * g[used, h]
+                        if j >= done:
+                            totals[row, j] += scale * s0
+                        if j + 1 >= done:
+                            totals[row, j + 1] += scale * s1
+                        if j + 2 >= done:
+                            totals[row, j + 2] += scale * s2
+                        totals[row, j + 3] += scale * s3
+                        done = j + 4
+                    for j in range(done, num_classes):
+                        s0 = 0.0
+                        for n in range(size):
+                            s0 += product[above_row, j, column + np.uintp(n)] * g[used, low + np.uintp(n)]
+                        totals[row, j] += scale * s0
+                above_row += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _part_of_delta(cause, kept, after, before, mark):
+    """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
+    if cause == FEATURE:
+        return kept, -kept
+    from_after = from_before = 0.0
+    leaves = mark >> LEAVE
+    for state in range(1, NUM_STATES):
+        if leaves >> state & 1 and CAUSE_OF_STATE[state] == cause:
+            if state <= 2:
+                from_after = after - kept
+            else:
+                from_before = kept - before
+    return from_after, from_before
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST)
+def take_mixed(
+    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
+    width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
+    source_after, source_before, source_marks, differs, source_channels, y_before, y_after, slot, totals, kinds, mixed,
+):  # fmt: skip
+    """The same for sources of several causes, cause by cause: added to the source's row, and to its suffix's sums.
+
+    The kind of a path that both snapshots have is the larger of its shares by reweighting and by features.
+    """
+    num_classes = product.shape[1]
+    g = np.zeros((3, width))  # rate * message in delta, after, before
+    share = np.zeros(num_classes)
+    for i in range(start, stop):
+        if slot[i] < 0:
+            continue
+        p, e_above, w = parent[i], entry[i], node[i]
+        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
+            known = source_held[row]
+            if ONE_CAUSE[known] >= 0:
+                continue
+            e = source_entry[row]
+            u = indices[e]
+            feature_size = reweighted_size = 0.0
+            for cause in range(NUM_CAUSES):
+                if not CAUSES[known] >> cause & 1:
+                    continue
+                for which in range(3):
+                    g[which, :] = 0.0
+                    for k in range(len(source_channels)):
+                        column, low, size = source_channels[k, 0], source_channels[k, 1], source_channels[k, 2]
+                        rule = source_channels[k, 3]
+                        a_before, a_after = source_before[e, rule], source_after[e, rule]
+                        from_after, from_before = (a_after, 0.0) if which == 1 else (0.0, a_before)
+                        if which == 0:
+                            from_after, from_before = _part_of_delta(
+                                cause, source_kept[e, rule], a_after, a_before, source_marks[e, rule]
+                            )
+                        if not differs[u]:
+                            # One message in both snapshots, of which `before`'s may not be held.
+                            from_after += from_before
+                            from_before = 0.0
+                        for d in range(size):
+                            g[which, low + d] += (
+                                from_after * y_after[u, column + d] + from_before * y_before[u, column + d]
+                            )
+                    if has_rates:
+                        for d in range(width):
+                            g[which, d] *= slopes[slope_rows[which, w], d]
+                share[:] = 0.0
+                above_row = above_first[p]
+                for above in range(NUM_STATES):
+                    if not above_held[p] >> above & 1:
+                        continue
+                    for state in range(NUM_STATES):
+                        # From delta to delta the cause is still open: it is that of the source.
+                        if not held[i] >> state & 1 or (state != 0 and CAUSE_OF_STATE[state] != cause):
+                            continue
+                        if above != 0 and above != state:
+                            continue
+                        for k in range(len(channels)):
+                            column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
+                            rule = channels[k, 3]
+                            factor = _factor(
+                                above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule],
+                                marks[e_above, rule],
+                            )  # fmt: skip
+                            if factor == 0.0:
+                                continue
+                            for j in range(num_classes):
+                                total = 0.0
+                                for d in range(size):
+                                    total += product[above_row, j, column + d] * g[(state + 1) // 2, low + d]
+                                share[j] += factor * total
+                    above_row += 1
+                size_of_share = 0.0
+                for j in range(num_classes):
+                    totals[row, j] += share[j]
+                    mixed[slot[i], cause, j] += share[j]
+                    size_of_share += abs(share[j])
+                if cause == FEATURE:
+                    feature_size = size_of_share
+                elif cause == REWEIGHTED:
+                    reweighted_size = size_of_share
+            if known & OF_AFTER and known & OF_BEFORE and feature_size > reweighted_size:
+                kinds[row] = FEATURE

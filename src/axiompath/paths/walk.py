@@ -1,0 +1,281 @@
+"""Change + targets -> PathSet: the altered paths, counted and walked, level by level for a whole batch of targets.
+
+A walk starts at the root in state `delta` and goes down layer by layer. Over an entry (V, U) of the layer it may
+
+    stay in delta          where part of the coefficient is kept and U's value can differ,
+    go from delta to after where part of it is gained,   from delta to before where part of it is lost,
+    stay in after (before) where `after` (`before`) has a coefficient that is not 0,
+
+and goes on where a channel of that rule carries columns on (see `links`). One node sequence can be walked in several
+states at once, so a partial path carries a *set* of states (by number, see `sets`), and each node sequence appears
+once. A layer's bias is a source in all states but delta: a path may start there, and its earlier positions hold -1.
+Local layers add no position, and the layers below the first hop belong to the leaf.
+
+A walk knows which states a path ends in and which snapshots have it. What kind of path it is depends on its shares:
+see `attribution`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..change.sets import Steps
+from ..change.states import COUNT_STATES
+from ..threads import run_in_pieces
+from . import walk_loops
+
+WALK_WORK = 30  # operations to write one partial path down, roughly
+COUNT_WORK = 20  # operations to count over one entry, roughly
+EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The partial paths of all targets after a step over one layer, ordered by target."""
+
+    node: NDArray[np.int32]  # [num_suffixes]: where each one has arrived
+    target: NDArray[np.int32]  # [num_suffixes]: position in the batch's list of targets
+    parent: NDArray[np.int32]  # [num_suffixes]: the suffix of the level above that it extends
+    entry: IntArray  # [num_suffixes]: over which entry of the layer
+    sets: NDArray[np.uint16]  # [num_suffixes]: number of its set of states, see `Change.steps`
+
+
+@dataclass(frozen=True, eq=False)
+class PathSet:
+    """All altered paths of a batch of targets; the rows of one target lie together."""
+
+    targets: IntArray  # [num_targets]
+    indptr: IntArray  # [num_targets + 1]: rows of each target
+    paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
+    held: NDArray[np.uint8]  # [num_paths]: the states it ends in, and which snapshots have it
+    entry: IntArray  # [num_paths]: the entry of the lowest hop that leads to the leaf; -1 for a bias source
+    levels: dict[int, Level]  # layer -> the suffixes at that layer's output
+    bias_rows: dict[int, IntArray]  # layer with a bias -> row of each suffix's bias path, -1 where it has none
+    leaf_rows: IntArray  # [suffixes above the lowest hop]: first row of each one's leaves
+    num_leaves: IntArray  # [suffixes above the lowest hop]
+
+
+def count_paths(change: Change) -> IntArray | NDArray[np.object_]:
+    """Number of altered paths of every node, [num_nodes]; Python integers where 64 bits would not do."""
+    counts = _count(change, change.merged_steps, change.lowest_hop, np.float64, weigh_states=False)
+    if counts.max(initial=0.0) < EXACT_FLOAT:
+        return counts.astype(np.int64)
+    return _count(change, change.merged_steps, change.lowest_hop, object, weigh_states=False)
+
+
+def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
+    """Partial paths of every node at the output of `layer`, and the sum of their numbers of states."""
+    plain, weighed = (_count(change, change.steps, layer + 1, np.float64, weigh) for weigh in (False, True))
+    return plain, weighed
+
+
+def count_ways(change: Change, lowest: int, stop: int, *, weigh_states: bool = False) -> FloatArray:
+    """Ways down from each node through the layers stop-1 .. lowest, [num_nodes, num_sets]: one number a set of states.
+
+    Whole paths where `lowest` is the lowest hop; else partial ones, or with `weigh_states` their numbers of states.
+    """
+    return _ways(change, change.steps, lowest, stop, np.float64, weigh_states)
+
+
+def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
+    below: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[lowest - 1].held)), dtype=dtype)
+    below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
+    for t in range(lowest, stop):
+        layer = change.layers[t]
+        above: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[t].held)), dtype=dtype)
+        _run_counting(
+            walk_loops.count_layer,
+            layer.indptr,
+            layer.indices,
+            change.descents[t].marks,
+            steps.following[t],
+            below,
+            above,
+        )
+        # Only whole paths start at a bias; partial ones that end there are not carried further down.
+        if lowest == change.lowest_hop and not weigh_states:
+            above[:, steps.sets[t].starts] += 1
+        below = above
+    return below
+
+
+def _count(change: Change, steps: Steps, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
+    """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
+    top = len(change.layers) - 1
+    # The root starts in delta, and only where it can differ; there its biases cancel.
+    if lowest > top:
+        return np.where(change.differs[-1], 1.0, 0.0)
+    below = _ways(change, steps, lowest, top, dtype, weigh_states)
+    counts: NDArray[Any] = np.zeros(change.num_nodes, dtype=dtype)
+    descents = change.descents[top]
+    _run_counting(
+        walk_loops.count_roots, descents.indptr, descents.entries, change.layers[top].indices, descents.marks,
+        steps.following[top], below, counts,
+    )  # fmt: skip
+    return counts
+
+
+def _run_counting(kernel: Any, indptr: IntArray, *args: Any) -> None:
+    """Compiled where the counts are numbers of the machine; else as written, for counts of any size."""
+    num_rows = len(indptr) - 1
+    if args[-1].dtype == object:
+        kernel.py_func(0, num_rows, indptr, *args)
+    else:
+        run_in_pieces(kernel, num_rows, int(indptr[-1]) * COUNT_WORK, indptr, *args)
+
+
+def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None = None) -> PathSet:
+    """All altered paths of these nodes. Check with `count_paths` first that they fit into memory.
+
+    With `steps` (first, last), only those that reach the one target by these of its `first_steps`; the path that starts
+    at its own bias goes with the first.
+    """
+    highest, lowest, sets = highest_hop(change), change.lowest_hop, change.steps.sets
+    position = change.network.num_hops  # of the root in a stored path; counts down to the leaf's, 0
+    level, trail = _start(change, targets)
+    levels: dict[int, Level] = {}
+    events: list[tuple[int, IntArray, NDArray[np.int32]]] = []  # layer, paths that start at each suffix, trails
+    for t in range(len(change.layers) - 1, lowest - 1, -1):
+        levels[t] = level
+        if change.network.layers[t].bias is not None:
+            begins = sets[t].starts[level.sets]
+            if steps is not None and t >= highest and steps[0] > 0:
+                begins[:] = False
+            events.append((t, begins.astype(np.int64), trail))
+        num_children = _count_children(change, t, level)
+        if not change.layers[t].local:
+            position -= 1
+        if t > lowest:
+            level, trail = _descend(change, t, level, trail, num_children, position)
+            if steps is not None and t == highest:
+                level, trail = _slice(level, slice(*steps)), trail[slice(*steps)]
+
+    starts, indptr = _place_rows(
+        [(levels[t].target, n) for t, n, _ in events] + [(level.target, num_children)], targets
+    )
+    num_paths = int(indptr[-1])
+    paths = np.empty((num_paths, trail.shape[1]), dtype=np.int64)
+    held = np.zeros(num_paths, dtype=np.uint8)
+    entry = np.full(num_paths, -1, dtype=np.int64)
+    begun = {}
+    for (t, num_begun, trail_there), start in zip(events, starts[:-1], strict=True):
+        suffixes = np.flatnonzero(num_begun)
+        paths[start[suffixes]] = trail_there[suffixes]
+        begun[t] = np.where(num_begun > 0, start, -1)
+    bias_rows = _find_bias_rows(change, levels, begun)
+    for t, rows in bias_rows.items():
+        own = rows >= 0
+        held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
+    run_in_pieces(
+        walk_loops.fill_leaves, len(level.node), num_paths * WALK_WORK, *_entries(change, lowest),
+        change.layers[lowest].indices, sets[lowest - 1].held, level.node, level.sets, trail, starts[-1], paths, held,
+        entry,
+    )  # fmt: skip
+    return PathSet(targets, indptr, paths, held, entry, levels, bias_rows, starts[-1], num_children)
+
+
+def _find_bias_rows(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
+    """Layer with a bias -> row of each suffix's bias path; one that began at a local layer goes on at its node."""
+    found = {}
+    above: IntArray | None = None  # rows of the suffixes at the layer above, if that is local
+    for t in sorted(levels, reverse=True):
+        rows = np.full(len(levels[t].node), -1) if above is None else above[levels[t].parent]
+        if t in begun:
+            rows = np.where(begun[t] >= 0, begun[t], rows)
+            found[t] = rows
+        above = rows if change.layers[t].local else None
+    return found
+
+
+def highest_hop(change: Change) -> int:
+    """Index of the last layer that passes messages: a path's last step."""
+    return max(t for t, layer in enumerate(change.layers) if not layer.local)
+
+
+def first_steps(change: Change, targets: IntArray) -> Level:
+    """The ways to leave each root: partial paths of one step, ordered by target. Local layers above it add none."""
+    level, trail = _start(change, targets)
+    for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
+        level, trail = _descend(change, t, level, trail, _count_children(change, t, level), change.network.num_hops - 1)
+    return level
+
+
+def _slice(level: Level, rows: slice) -> Level:
+    return Level(level.node[rows], level.target[rows], level.parent[rows], level.entry[rows], level.sets[rows])
+
+
+def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
+    """Row of each wanted path, -1 where it is not there."""
+    place = np.full(len(wanted), -1)
+    candidates = np.flatnonzero(np.isin(paths[:, 0], wanted[:, 0]))
+    known = {tuple(path): row for path, row in zip(paths[candidates].tolist(), candidates.tolist(), strict=True)}
+    for i, path in enumerate(wanted.tolist()):
+        place[i] = known.get(tuple(path), -1)
+    return place
+
+
+def _start(change: Change, targets: IntArray) -> tuple[Level, NDArray[np.int32]]:
+    """The roots that can differ, each a partial path of its own, in delta."""
+    batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
+    node = targets[batch].astype(np.int32)
+    trail = np.full((len(batch), change.network.num_hops + 1), -1, dtype=np.int32)
+    trail[:, -1] = node
+    parent, entry = np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int64)
+    return Level(node, batch, parent, entry, np.ones(len(batch), dtype=np.uint16)), trail
+
+
+def _entries(change: Change, t: int) -> tuple[Any, ...]:
+    """What the kernels below need to go over the entries of layer t."""
+    descents, steps = change.descents[t], change.steps
+    following, delta_alone = steps.following[t], steps.sets[t].delta_alone
+    return change.layers[t].indptr, descents.indptr, descents.entries, descents.marks, following, delta_alone
+
+
+def _count_children(change: Change, t: int, level: Level) -> IntArray:
+    num_children = np.zeros(len(level.node), dtype=np.int64)
+    run_in_pieces(
+        walk_loops.count_children, len(level.node), len(level.node) * WALK_WORK, *_entries(change, t),
+        level.node, level.sets, num_children,
+    )  # fmt: skip
+    return num_children
+
+
+def _descend(
+    change: Change, t: int, level: Level, trail: NDArray[np.int32], num_children: IntArray, position: int
+) -> tuple[Level, NDArray[np.int32]]:
+    starts = np.concatenate([[0], np.cumsum(num_children)])
+    total = int(starts[-1])
+    child = Level(
+        np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32),
+        np.empty(total, np.int64), np.empty(total, np.uint16),
+    )  # fmt: skip
+    child_trail = np.empty((total, trail.shape[1]), dtype=np.int32)
+    run_in_pieces(
+        walk_loops.fill_children, len(level.node), total * WALK_WORK, *_entries(change, t), change.layers[t].indices,
+        level.node, level.target, level.sets, trail, starts, position,
+        child.node, child.target, child.parent, child.entry, child.sets, child_trail,
+    )  # fmt: skip
+    return child, child_trail
+
+
+def _place_rows(events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray) -> tuple[list[IntArray], IntArray]:
+    """First row of each suffix's paths, an event at a time, so that the rows of one target lie together."""
+    num_targets = len(targets)
+    ends = []  # for each event and target: paths of all targets up to and including it
+    for target, count in events:
+        running = np.concatenate([[0], np.cumsum(count)])
+        ends.append((running, running[np.searchsorted(target, np.arange(num_targets), side="right")]))
+    indptr = np.concatenate([[0], sum(end for _, end in ends)])
+    free = indptr[:-1].copy()
+    starts = []
+    for (target, _), (running, end) in zip(events, ends, strict=True):
+        first = np.concatenate([[0], end[:-1]])
+        starts.append((free - first)[target] + running[:-1])
+        free += end - first
+    return starts, indptr

@@ -1,0 +1,199 @@
+"""model + Data -> Arguments: how the user would call the model on this graph.
+
+Arguments of forward are fields of Data by their exact name, those with a default too; a model that takes one object is
+given the whole Data. `call=lambda model, data: ...` says it otherwise.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from scipy import sparse
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import Sequential
+
+from ..errors import InputError
+from ..graphs.snapshot import EDGE, GRAPH, NODE, level_of, to_torch_csr
+from .tape import EDGE_INDEX, EDGE_WEIGHT, Ref, UnreadableModel, X, quoted
+
+ModelCall: TypeAlias = Callable[[Any, Any], Any]
+
+PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
+NAMED = (inspect.Parameter.POSITIONAL_ONLY, PLAIN, inspect.Parameter.KEYWORD_ONLY)
+REQUIRED = inspect.Parameter.empty
+DATA_TYPES = (Data, Batch, "Data", "Batch", "torch_geometric.data.Data")
+BY_POSITION = ("x", "edge_index")  # what the first two arguments are, whatever their names
+INPUTS = {"x": X, "edge_index": EDGE_INDEX, "edge_weight": EDGE_WEIGHT}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How a model is called on one graph."""
+
+    positional: tuple[str, ...]  # fields of Data
+    keywords: tuple[str, ...]  # fields of Data, and arguments of the same name
+    defaults: tuple[str, ...]  # optional arguments that are no field of the graph
+    whole: bool  # whether the first argument is the Data object itself
+    call: ModelCall | None  # the user's own way
+
+    def run(self, model: nn.Module, data: Data) -> Any:
+        """The model's answer."""
+        if self.call is not None:
+            return self.call(model, data)
+        first = (data,) if self.whole else ()
+        return model(*first, *(data[name] for name in self.positional), **{name: data[name] for name in self.keywords})
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Fields that are passed by name or position."""
+        return frozenset((*self.positional, *self.keywords))
+
+    def __str__(self) -> str:
+        """As one would write it."""
+        if self.call is not None:
+            return "call(model, data)"
+        named = [f"{name}={name}" for name in self.keywords]
+        return f"model({', '.join([*(['data'] if self.whole else []), *self.positional, *named])})"
+
+
+def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | None = None) -> Arguments:
+    """Match the arguments of forward with the fields of a graph; `name` is that of the graph, for messages."""
+    if call is not None:
+        if not callable(call):
+            raise InputError(
+                "Expected `call` to be a function of the model and a Data object "
+                f"(got {type(call).__name__}), such as lambda model, data: model(data.x, data.edge_index)."
+            )
+        return Arguments((), (), (), False, call)
+    parameters = _parameters(model)
+    named = [parameter for parameter in parameters if parameter.kind in NAMED]
+    fields = set(data.keys())
+    first = named[:1]
+    whole = bool(first) and (
+        first[0].name == "data" or first[0].annotation in DATA_TYPES or [p.kind for p in parameters] == [PLAIN]
+    )
+    positional: list[str] = []
+    keywords: list[str] = []
+    if not whole:
+        takes_more = any(parameter.kind == inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+        known = {parameter.name for parameter in named}
+        for field in BY_POSITION:
+            if len(named) > len(positional) and named[len(positional)].kind != inspect.Parameter.KEYWORD_ONLY:
+                own = named[len(positional)].name
+                positional.append(own if own in fields or field in known else field)
+            elif len(parameters) > len(named) and field not in known:
+                (positional if takes_more else keywords).append(field)  # into *args or **kwargs
+    rest = named[1:] if whole else named[len(positional) :]
+    defaults = []
+    for parameter in rest:
+        if parameter.name in fields:
+            keywords.append(parameter.name)
+        elif parameter.default is REQUIRED:
+            raise _lacking(parameter.name, data, name)
+        else:
+            defaults.append(parameter.name)
+    for field in set(positional) - fields:
+        raise _lacking(field, data, name)
+    arguments = Arguments(tuple(positional), tuple(keywords), tuple(defaults), whole, None)
+    if len(parameters) > len(named) and not whole:
+        _check_open_ended(arguments, data, name)
+    return arguments
+
+
+def compare_arguments(before: Arguments, after: Arguments) -> None:
+    """Both graphs must be able to give the model the same."""
+    for name in sorted(before.given ^ after.given):
+        has, lacks = ("before", "after") if name in before.given else ("after", "before")
+        raise InputError(
+            f"Expected `{name}`, an argument of the model's forward, as a field of both graphs or of neither "
+            f"(`{has}` has it, `{lacks}` has not); add it to `{lacks}`, or say with `call` how the model is called."
+        )
+
+
+def copy_data(data: Data, dtype: torch.dtype, *, as_is: bool = True) -> Data:
+    """The user's graph for the model: on the CPU, floating-point fields in the model's dtype.
+
+    Every tensor is a copy, since an in-place function in the model would write into the user's. With as_is, sparse
+    features stay sparse and whole numbers whole.
+    """
+    copied = copy.copy(data)
+    for key in data.keys():  # noqa: SIM118 (iterating over a Data object gives pairs)
+        value = data[key]
+        if key == "x":
+            copied[key] = _features_for_model(value, dtype, as_is)
+        elif key == "edge_index":
+            copied[key] = torch.as_tensor(value).detach().cpu().to(torch.long, copy=True)
+        elif key == "edge_weight":
+            copied[key] = torch.as_tensor(value).detach().cpu().to(dtype, copy=True)
+        elif isinstance(value, torch.Tensor):
+            kind = dtype if value.is_floating_point() else value.dtype
+            copied[key] = value.detach().cpu().to(kind, copy=True)
+    return copied
+
+
+def watched_fields(data: Data, constants: Collection[str] = ()) -> dict[Ref, str]:
+    """The fields whose way through the model is followed: all tensors but those that are the same for every graph."""
+    given = [key for key in INPUTS if key in data]
+    tensors = [key for key in sorted(data.keys()) if isinstance(data[key], torch.Tensor)]
+    others = [key for key in tensors if key not in INPUTS and key not in constants]
+    return {INPUTS[key]: key for key in given} | {Ref(-1 - i): key for i, key in enumerate(others)}
+
+
+def is_feature(data: Data, key: str) -> bool:
+    """Whether a field holds numbers of each node, so that it can be read as further columns of x."""
+    value = data[key]
+    return level_of(data, key) == NODE and value.dim() == 2 and value.is_floating_point()
+
+
+def constant_fields(before: Data, after: Data) -> frozenset[str]:
+    """Tensors of whole graphs that are the same in both: to a model they are constants."""
+    shared = set(before.keys()) & set(after.keys())
+    return frozenset(
+        key
+        for key in shared
+        if all(isinstance(data[key], torch.Tensor) and level_of(data, key) == GRAPH for data in (before, after))
+        and key != "x"
+        and before[key].layout == after[key].layout == torch.strided
+        and torch.equal(before[key].cpu(), after[key].cpu())
+    )
+
+
+def _parameters(model: nn.Module) -> list[inspect.Parameter]:
+    if isinstance(model, Sequential) and hasattr(model, "signature"):
+        # Its forward takes anything; what it wants was said when it was made.
+        wanted = model.signature.param_dict.values()
+        return [inspect.Parameter(parameter.name, PLAIN, default=parameter.default) for parameter in wanted]
+    return list(inspect.signature(model.forward).parameters.values())
+
+
+def _lacking(argument: str, data: Data, name: str) -> UnreadableModel:
+    return UnreadableModel(
+        f"forward: the model asks for `{argument}`, which `{name}` does not have (its fields are "
+        f"{quoted(data.keys())}); add it to both graphs under that name, give the argument a default, or say with "
+        "`call=lambda model, data: ...` how the model is called."
+    )
+
+
+def _check_open_ended(arguments: Arguments, data: Data, name: str) -> None:
+    """*args and **kwargs may take a field or not, and edges without their weights are another graph."""
+    loose = [key for key in sorted(data.keys()) if key not in arguments.given and level_of(data, key) == EDGE]
+    if loose:
+        raise UnreadableModel(
+            f"forward: takes any arguments (*args or **kwargs), so it is not known whether it is given {quoted(loose)} "
+            f"of `{name}`; say it with `call=lambda model, data: ...`, or leave the field out."
+        )
+
+
+def _features_for_model(x: Any, dtype: torch.dtype, as_is: bool) -> torch.Tensor:
+    if sparse.issparse(x):
+        value = to_torch_csr(x, dtype)
+    else:
+        value = torch.as_tensor(x).detach().cpu()
+        value = value.to(dtype if value.is_floating_point() or not as_is else value.dtype, copy=True)
+    return value if as_is or value.layout == torch.strided else value.to_dense()

@@ -1,0 +1,169 @@
+"""model + before + after -> Network, checked against the model on both snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+from ..arrays import IntArray
+from ..errors import InputError
+from ..graphs.sample import WHOLE_EDGES, sample_snapshots
+from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, read_snapshot, rows_of
+from ..network.layers import ForwardPass, Network, run_network
+from ..network.update import run_pair
+from .arguments import ModelCall, compare_arguments, constant_fields, find_arguments
+from .assembly import assemble_network, leaves
+from .tape import Recording, UnreadableModel, quoted
+from .trial import copy_model, record_model
+
+# Largest difference between the Network and the model, relative to the largest value of the layer.
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
+NAMES = ("before", "after")
+FOLLOWED = ("x", "edge_index", "edge_weight", "n_id")  # whatever kind of array they are
+HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
+
+
+@dataclass(frozen=True, eq=False)
+class ReadModel:
+    """A model in the normal form, and its passes over two aligned snapshots of what it takes."""
+
+    network: Network
+    fields: Fields
+    before: Snapshot
+    after: Snapshot
+    before_pass: ForwardPass
+    after_pass: ForwardPass
+
+
+def read_network(
+    model: nn.Module,
+    before: Snapshot,
+    after: Snapshot,
+    before_data: Data,
+    after_data: Data,
+    call: ModelCall | None = None,
+) -> ReadModel:
+    """Read the model, run the Network on both snapshots, and refuse if it does not compute what the model computes.
+
+    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run as `call`
+    says, else by the names of forward's arguments. Where they are large, it is run on samples of them instead.
+    """
+
+    def align(fields: Fields) -> tuple[Snapshot, Snapshot]:
+        if fields == PLAIN_FIELDS:
+            return before, after
+        return align_snapshots(read_snapshot(before_data, "before", fields), read_snapshot(after_data, "after", fields))
+
+    if max(before.edge_index.shape[1], after.edge_index.shape[1]) > WHOLE_EDGES:
+        samples = sample_snapshots((before, before_data), (after, after_data))
+        network, fields = read_samples(model, *samples, call)
+        sides = align(fields)
+        return ReadModel(network, fields, *sides, *run_pair(network, *sides))
+    return _read_and_check(model, (before_data, after_data), align, run_pair, call)
+
+
+def read_samples(model: nn.Module, before: Data, after: Data, call: ModelCall | None = None) -> tuple[Network, Fields]:
+    """Read the model on parts of the two graphs, each checked by itself."""
+
+    def read(fields: Fields) -> tuple[Snapshot, Snapshot]:
+        return read_snapshot(before, "before", fields), read_snapshot(after, "after", fields)
+
+    def run(network: Network, *sides: Snapshot) -> tuple[ForwardPass, ForwardPass]:
+        return run_network(network, sides[0]), run_network(network, sides[1])
+
+    found = _read_and_check(model, (before, after), read, run, call)
+    return found.network, found.fields
+
+
+def _read_and_check(
+    model: nn.Module,
+    graphs: tuple[Data, Data],
+    snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    run: Callable[[Network, Snapshot, Snapshot], tuple[ForwardPass, ForwardPass]],
+    call: ModelCall | None,
+) -> ReadModel:
+    """Record the model on `before`, then compare it with the Network on `before` and on `after`."""
+    duplicate = copy_model(model)
+    arguments = [find_arguments(duplicate, data, name, call) for data, name in zip(graphs, NAMES, strict=True)]
+    compare_arguments(*arguments)
+    constants = constant_fields(*graphs)
+
+    def record(side: int) -> Recording:
+        others = frozenset(graphs[1 - side].keys())
+        recording = record_model(
+            duplicate, graphs[side], leaves(), arguments[side], NAMES[side], constants, of_other=others
+        )
+        _check_shared(recording, *graphs)
+        return recording
+
+    recording = record(0)
+    reading = assemble_network(recording, graphs[0].x.shape[1])
+    sides = snapshots_of(reading.fields)
+    passes = run(reading.network, *sides)
+    for name, data, snapshot, computed in zip(NAMES, graphs, sides, passes, strict=True):
+        if name == "after":
+            recording = record(1)
+        try:
+            check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
+        except UnreadableModel as refusal:
+            differing = _differing_settings(*graphs)
+            if not differing:
+                raise
+            raise UnreadableModel(f"{refusal} The two graphs differ in {quoted(differing)}, too.") from refusal
+    return ReadModel(reading.network, reading.fields, *sides, *passes)
+
+
+def _check_shared(recording: Recording, before: Data, after: Data) -> None:
+    """What the model reads on one snapshot, the other must have."""
+    for field in sorted(recording.used - (set(before.keys()) & set(after.keys()))):
+        lacks = "after" if field in before else "before"
+        raise InputError(
+            f"Expected `{field}`, which the model reads, as a field of both graphs (`{lacks}` has none); add it there."
+        )
+
+
+def _differing_settings(before: Data, after: Data) -> list[str]:
+    """Fields that are no tensors and differ: what a model does with them cannot be followed."""
+    shared = [key for key in sorted(before.keys()) if key in after and not isinstance(before[key], torch.Tensor)]
+    return [key for key in shared if key not in FOLLOWED and not np.array_equal(before[key], after[key])]
+
+
+def check_values(
+    network: Network, computed: ForwardPass, recording: Recording, rows: IntArray | slice, name: str
+) -> None:
+    """Compare every value that both the Network and the recording hold; `name` says on which snapshot."""
+    tolerance = TOLERANCES.get(recording.dtype, HALF_TOLERANCE)
+    for t, layer in enumerate(network.layers):
+        h = layer.activate(computed.z[t])
+        for block in layer.blocks:
+            if block.recorded is None:
+                continue
+            theirs = recording.values.get(block.recorded)
+            if theirs is None:
+                raise UnreadableModel(
+                    f"{block.name}: the model took other steps on `{name}` than on `before`; "
+                    "its forward pass must not depend on the graph's content."
+                )
+            expected = theirs.double().numpy()
+            ours = h[rows][:, block.outputs]
+            if block.activation is not None:
+                ours = ours + block.activation.constant
+            if expected.shape != ours.shape:
+                raise UnreadableModel(
+                    f"{block.name}: expected output of shape {ours.shape} on `{name}` (got {expected.shape}); "
+                    "the model must return one row of logits for every node."
+                )
+            scale = float(np.abs(expected).max(initial=0.0)) or 1.0
+            error = float(np.abs(ours - expected).max(initial=0.0)) / scale
+            if not error <= tolerance:
+                raise UnreadableModel(
+                    f"{block.name} is the first layer that was read wrongly: on `{name}` its output differs from the "
+                    f"model's own by {error:.1e} relative (allowed {tolerance:.0e}), so no explanation would be true; "
+                    "a model that keeps a cache of its own or looks at the graph's size does that, and so does a wrong "
+                    "reader; if it is neither, please report the layer and its settings."
+                )

@@ -1,0 +1,221 @@
+"""model + Data -> Recording: a copy of the model, run once on one graph while a Recorder watches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+
+from .arguments import Arguments, ModelCall, copy_data, find_arguments, is_feature, watched_fields
+from .tape import Recorder, Recording, Ref, Step, UnreadableModel, X, quoted, refs_in
+
+
+def copy_model(model: Any) -> nn.Module:
+    """A copy on the CPU in eval mode; the user's model keeps its device, flags, hooks and gradients."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"Expected `model` to be a torch.nn.Module (got {type(model).__name__}).")
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnreadableModel(
+            "The model is a TorchScript module, whose steps cannot be watched; pass the original nn.Module."
+        )
+    lazy = [name for name, value in model.named_parameters() if nn.parameter.is_lazy(value)]
+    if lazy:
+        raise UnreadableModel(
+            f"Parameter {lazy[0]} has no shape yet; run the model once on your data, then pass it here."
+        )
+    for name, value in model.named_parameters():
+        if value.is_meta:
+            raise UnreadableModel(f"Parameter {name} has no data (device meta); load the trained weights first.")
+        if not torch.isfinite(value).all():
+            raise UnreadableModel(f"Parameter {name} holds NaN or infinite values; the training run may have diverged.")
+    duplicate: nn.Module = copy.deepcopy(model).cpu().eval()
+    for module in duplicate.modules():
+        # A cached normalisation belongs to the graph that the model saw first, not to these snapshots.
+        for cache in ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h"):
+            if getattr(module, cache, None) is not None:
+                setattr(module, cache, None)
+        if getattr(module, "cached", False) is True:
+            setattr(module, "cached", False)  # noqa: B010 (a plain attribute, which the type of a module hides)
+    return duplicate
+
+
+def record_model(
+    duplicate: nn.Module,
+    data: Data,
+    leaves: tuple[type, ...],
+    arguments: Arguments,
+    name: str = "data",
+    constants: Collection[str] = (),
+    *,
+    of_other: Collection[str] | None = None,
+) -> Recording:
+    """Run a copy of the model (as `copy_model` makes it) on one graph and write down its steps.
+
+    Modules whose exact type is in `leaves`, and every MessagePassing module, become one step each. The fields that are
+    `constants` are taken as the model's own; `name` is that of the graph, and `of_other` are the fields that the other
+    snapshot has, where there is one.
+    """
+    fields = watched_fields(data, constants)
+    shared = set(data.keys()) if of_other is None else set(of_other)
+    elsewhere = shared - set(data.keys())
+    features = {key for key in fields.values() if key == "x" or (key in shared and is_feature(data, key))}
+    outside = {ref: frozenset([key]) for ref, key in fields.items() if key not in features}
+
+    def run(copied: Data) -> tuple[Any, Recorder]:
+        recorder = Recorder({ref: copied[key] for ref, key in fields.items()}, outside)
+        return _run(duplicate, lambda: arguments.run(duplicate, copied), recorder, leaves, ""), recorder
+
+    dtype = _dtype_of(duplicate)
+    try:
+        result, recorder = _try_as_is_first(run, data, dtype)
+    except (UnreadableModel, MemoryError):
+        raise
+    except Exception as error:
+        raise UnreadableModel(
+            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}"
+            + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
+        ) from error
+    if not isinstance(result, torch.Tensor):
+        raise UnreadableModel(
+            "Expected the model to return one tensor of logits [num_nodes, num_classes] "
+            f"(got {type(result).__name__}); wrap it in a module that returns the logits alone."
+        )
+    untraced = (
+        "The model's output could not be traced back to its node features; a model that makes its own, such as one "
+        "with an embedding of every node, must be given them as `x`."
+    )
+    recording = _finish(recorder, result, data.x.shape[0], dtype, fields, untraced)
+    _check_finite(recording, result, name)
+    return recording
+
+
+def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:
+    """The output of a copy of the model (as `copy_model` makes it) on one graph."""
+    arguments = find_arguments(duplicate, data, "data", call)
+    with torch.no_grad():
+        result: torch.Tensor = _try_as_is_first(
+            lambda copied: arguments.run(duplicate, copied), data, _dtype_of(duplicate)
+        )
+    return result
+
+
+def _dtype_of(duplicate: nn.Module) -> torch.dtype:
+    parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
+    return torch.get_default_dtype() if parameter is None else parameter.dtype
+
+
+def _try_as_is_first(run: Callable[[Data], Any], data: Data, dtype: torch.dtype) -> Any:
+    """Run on features that are sparse or whole numbers if the user's are, since some models want that; else dense."""
+    copied = copy_data(data, dtype)
+    try:
+        return run(copied)
+    except (UnreadableModel, MemoryError):
+        raise
+    except Exception:
+        if data.x is None or (copied.x.layout == torch.strided and copied.x.is_floating_point()):
+            raise
+        return run(copy_data(data, dtype, as_is=False))
+
+
+def _check_finite(recording: Recording, result: torch.Tensor, name: str) -> None:
+    """Logits that are no numbers are the model's own doing, and have to be said to be."""
+    if bool(torch.isfinite(result).all()):
+        return
+    wrong = ~torch.isfinite(result.reshape(len(result), -1)).all(dim=1) if result.dim() else torch.ones(1)
+    culprit = next(
+        (s.name for s in recording.steps for out in s.outputs if not torch.isfinite(recording.values[out.index]).all()),
+        "forward",
+    )
+    raise UnreadableModel(
+        f"{culprit}: the model itself gives NaN or infinite values on `{name}`, first in this step, and so for "
+        f"{int(wrong.sum())} of {len(wrong)} rows of its output; nothing is to be explained until it answers in "
+        "numbers. Look at the weights of edges (degrees of 0 or less) and at the model's parameters."
+    )
+
+
+def record_inner(inner: Any, width: int, dtype: torch.dtype, leaves: tuple[type, ...], name: str) -> Recording:
+    """The steps of a network inside a convolution, of which X are the features; the values are of no meaning."""
+    x = torch.linspace(-1, 1, 5 * width, dtype=torch.float64).reshape(5, width).to(dtype)
+    recorder = Recorder({X: x}, {})
+    result = _run(inner, lambda: inner(x), recorder, leaves, name)
+    return _finish(recorder, result, len(x), dtype, {}, f"{name}: its output could not be traced back to its input.")
+
+
+def _run(watched: Any, call: Callable[[], Any], recorder: Recorder, leaves: tuple[type, ...], name: str) -> Any:
+    """Call with every module of `watched` watched."""
+
+    def leave(*_: Any) -> None:
+        recorder.places.pop()
+
+    handles, wrapped = [], []
+    for where, module in watched.named_modules(prefix=name) if isinstance(watched, nn.Module) else ():
+        handles.append(module.register_forward_pre_hook(lambda *_, where=where: recorder.places.append(where)))
+        handles.append(module.register_forward_hook(leave, always_call=True))
+        if type(module) in leaves or isinstance(module, MessagePassing):
+            module.forward = _as_leaf(module, recorder)
+            wrapped.append(module)
+    try:
+        with torch.no_grad(), recorder:
+            return call()
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module in wrapped:
+            del module.forward
+
+
+def _finish(
+    recorder: Recorder, result: Any, num_nodes: int, dtype: torch.dtype, fields: dict[Ref, str], untraced: str
+) -> Recording:
+    """Leave out what the result does not depend on, such as numbers kept for a log."""
+    output = recorder.refs.get(id(result))
+    if output is None:
+        raise UnreadableModel(untraced)
+    steps = _needed(_with_silu(_needed(recorder.steps, output)), output)
+    return Recording(tuple(steps), recorder.values, output, num_nodes, dtype, fields, recorder.outside)
+
+
+def _needed(steps: Sequence[Step], output: Ref) -> list[Step]:
+    """The steps that a value depends on."""
+    needed, kept = {output}, []
+    for step in reversed(steps):
+        # A step without a value of its own wrote into another one.
+        if not step.outputs or needed & set(step.outputs):
+            kept.append(step)
+            needed |= refs_in((step.args, step.kwargs))
+    return kept[::-1]
+
+
+def _with_silu(steps: Sequence[Step]) -> list[Step]:
+    """x * sigmoid(x), as PyG's swish is written, is one activation rather than a product of two values."""
+    gates: dict[Ref, Ref] = {}
+    found = []
+    for step in steps:
+        refs = [part for part in step.args if isinstance(part, Ref)]
+        if step.operation in ("sigmoid", "sigmoid_") and len(refs) == 1:
+            gates[step.outputs[0]] = refs[0]
+        elif step.operation in ("mul", "mul_", "multiply") and len(refs) == len(step.args) == 2:
+            for gate, x in (refs, refs[::-1]):
+                if gates.get(gate) == x:
+                    step = replace(step, operation="silu", args=(x,), kwargs={})
+                    break
+        found.append(step)
+    return found
+
+
+def _as_leaf(module: nn.Module, recorder: Recorder) -> Callable[..., Any]:
+    forward = module.forward
+
+    def leaf(*args: Any, **kwargs: Any) -> Any:
+        if recorder.paused:  # a part of a module that is itself read as a whole
+            return forward(*args, **kwargs)
+        return recorder.record(forward, type(module).__name__, module, args, kwargs)
+
+    return leaf

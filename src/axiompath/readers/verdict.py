@@ -1,0 +1,171 @@
+"""model + Data -> ModelCheck: how each module was read, or why it could not be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import nn
+from torch_geometric.data import Data
+
+from ..graphs.snapshot import read_snapshot
+from ..network.layers import Network, run_network
+from .arguments import Arguments, ModelCall, constant_fields, find_arguments
+from .assembly import Note, assemble_network, leaves
+from .reader import check_values
+from .tape import Recording, UnreadableModel
+from .trial import copy_model, record_model
+
+
+@dataclass(frozen=True)
+class Row:
+    """One module, or one function that the model calls by itself."""
+
+    module: str  # dotted name
+    type: str
+    num_hops: int
+    num_parameters: int
+    reading: str  # how it was read, or why it could not be
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """What AxiomPath makes of a model."""
+
+    rows: tuple[Row, ...]
+    num_hops: int | None  # of the whole model; None where it cannot be read
+    num_layers: int | None  # of the normal form, local ones included
+    num_parameters: int
+    replay_error: float | None  # largest difference to the model's own logits, over their largest magnitude
+    problem: str | None  # why the model cannot be read
+    call: str | None = None  # how the model was called
+    unused: tuple[str, ...] = ()  # fields of the graph that its answer does not depend on
+    defaults: tuple[str, ...] = ()  # arguments of forward that no field of the graph is named like
+
+    @property
+    def readable(self) -> bool:
+        """Whether the model can be explained."""
+        return self.problem is None
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a module: module, type, hops, parameters, reading."""
+        values = [(r.module, r.type, r.num_hops, r.num_parameters, r.reading) for r in self.rows]
+        return pd.DataFrame(values, columns=["module", "type", "hops", "parameters", "reading"])
+
+    def __str__(self) -> str:
+        """The table, then the verdict."""
+        lines = [("module", "type", "hops", "parameters", "reading")]
+        lines += [(r.module, r.type, str(r.num_hops or ""), f"{r.num_parameters or ''}", r.reading) for r in self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(4)]
+        table = [
+            f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}  {reading}"
+            for a, b, c, d, reading in lines
+        ]
+        return "\n".join([*table, "", self.verdict, *self.remarks])
+
+    def _repr_html_(self) -> str:
+        sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in (self.verdict, *self.remarks))
+        return self.to_frame().to_html(index=False) + sentences
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How the model was called, what it was not given, and what it did not use; a line each."""
+        lines = [] if self.call is None else [f"Called as {self.call}."]
+        if self.unused:
+            lines.append(f"Fields of the data that the answer does not depend on: {', '.join(self.unused)}.")
+        if self.defaults:
+            lines.append(f"Arguments that kept their default, for want of a field: {', '.join(self.defaults)}.")
+        return tuple(lines)
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        if self.problem is not None:
+            return f"Cannot be read. {self.problem}"
+        return (
+            f"Read exactly: {self.num_hops} hops in {self.num_layers} layers, {self.num_parameters:,} parameters, "
+            f"replay error {self.replay_error:.1e}."
+        )
+
+
+def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCheck:
+    """Read a model on one graph and report module by module; an unreadable model is reported, not raised.
+
+    `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
+    are fields of the data by name.
+    """
+    num_features = read_snapshot(data, "data").x.shape[1]
+    notes: list[Note] = []
+    network: Network | None = None
+    error, problem, where = None, None, None
+    arguments: Arguments | None = None
+    unused: tuple[str, ...] = ()
+    try:
+        duplicate = copy_model(model)
+        arguments = find_arguments(duplicate, data, "data", call)
+        recording = record_model(duplicate, data, leaves(), arguments, constants=constant_fields(data, data))
+        unused = _unused(recording, arguments, data)
+        reading = assemble_network(recording, num_features, notes)
+        network = reading.network
+        snapshot = read_snapshot(data, "data", reading.fields)
+        computed = run_network(network, snapshot)
+        check_values(network, computed, recording, slice(0, snapshot.num_nodes), "data")
+        theirs = recording.values[reading.logits.index].double().numpy()
+        scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
+        error = float(np.abs(computed.logits - theirs).max(initial=0.0)) / scale
+    except UnreadableModel as refusal:
+        problem, where = str(refusal), refusal.where
+    return ModelCheck(
+        _rows(model, notes, where, problem),
+        network.num_hops if network and problem is None else None,
+        len(network.layers) if network and problem is None else None,
+        sum(p.numel() for p in model.parameters() if not nn.parameter.is_lazy(p)),
+        error,
+        problem,
+        None if arguments is None else str(arguments),
+        unused,
+        () if arguments is None else arguments.defaults,
+    )
+
+
+def _unused(recording: Recording, arguments: Arguments, data: Data) -> tuple[str, ...]:
+    """Fields that the output does not depend on, as far as is known: tensors, and all that was not even passed."""
+    followed = set(recording.fields.values())
+    sees_all = arguments.whole or arguments.call is not None
+    loose = followed if sees_all else followed | (set(data.keys()) - arguments.given)
+    return tuple(sorted(loose - recording.used - {"n_id"}))
+
+
+def _rows(model: nn.Module, notes: list[Note], where: str | None, problem: str | None) -> tuple[Row, ...]:
+    """Modules read as a whole or by the functions they call, in the model's order; others if they have parameters."""
+    modules = dict(model.named_modules())
+    found: dict[str, list[Note]] = {name: [note for note in notes if note.where == name] for name in modules}
+    if problem is not None and where in found:
+        # The problem's own words: without the name that opens them.
+        reason = problem.split("): ", 1)[-1]
+        found[where].append(Note(where, type(modules[where]).__name__, f"cannot be read: {reason}"))
+    for name, module in modules.items():
+        holds = any(True for _ in module.parameters(recurse=False)) or isinstance(module, leaves())
+        inside = any(found[other] for other in found if other.startswith(f"{name}."))
+        covered = any(name.startswith(f"{other}.") and type(modules[other]) in leaves() for other in found)
+        if not found[name] and name and holds and not inside and not covered:
+            found[name] = [Note(name, "", "not reached" if problem is not None else "not used")]
+    sizes = {name: 0 for name, noted in found.items() if noted}
+    for name, parameter in model.named_parameters():
+        # A parameter counts for the innermost module that has a row.
+        owners = [owner for owner in sizes if not owner or name.startswith(f"{owner}.")]
+        if owners and not nn.parameter.is_lazy(parameter):
+            sizes[max(owners, key=len)] += parameter.numel()
+    rows = []
+    for name, noted in found.items():
+        single = not list(modules[name].children()) or isinstance(modules[name], leaves())
+        for note, times in Counter(noted).items():
+            kind = type(modules[name]).__name__ if single else note.operation
+            how = note.how + (f" of {note.num_hops} hop{'s' * (note.num_hops != 1)}" if note.num_hops else "")
+            how += f" ({times} times)" if times > 1 else ""
+            rows.append(Row(name or "forward", kind, times * note.num_hops, sizes.pop(name, 0), how))
+    return tuple(rows)

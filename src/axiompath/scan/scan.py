@@ -1,0 +1,208 @@
+"""Change + question -> Scan: every moved node explained, in a folder; a scan that was stopped goes on there."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray
+from ..change.comparison import Change
+from ..errors import InputError
+from ..explain.answer import Question
+from ..explain.explanation import Caption, Explanation
+from ..graphs.labels import label_nodes
+from ..memory import BATCH_BYTES
+from ..origin import Origin
+from ..writing import file_digest
+from .cluster import run_ray
+from .engines import order_parts, run_local
+from .folder import MOVED, PARTS, TOO_LARGE, begin, finish, opened, part_file, read_manifest
+from .parts import Failure, read_columns, read_part
+from .plan import Thresholds, make_plan
+from .work import PROCESS_BYTES, Workload, share_change
+
+ENGINES = ("local", "ray")
+MIN_MEMORY = 2 * PROCESS_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """A finished scan: iterate for its Explanations, largest KL first, read from the folder as you go."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        """Number of Explanations."""
+        return int(self.manifest["num_explained"])
+
+    def __iter__(self) -> Iterator[Explanation]:
+        """Every target that was explained."""
+        return (found for found in self._read() if isinstance(found, Explanation))
+
+    @property
+    def summary(self) -> str:
+        """What was found, in a sentence or two."""
+        held = self.manifest
+        text = (
+            f"{held['num_moved']:,} predictions moved, {held['num_flipped']:,} of them to another class. "
+            f"Explained: {held['num_explained']:,}"
+        )
+        if held["num_failed"]:
+            text += f"; failed: {held['num_failed']:,}"
+        if held["num_too_large"]:
+            text += f"; too many paths for the memory budget: {held['num_too_large']:,}"
+        return text + "."
+
+    @property
+    def origin(self) -> Origin | None:
+        """What it is of: the release, the model and both graphs, by their digests; None where 0.1 wrote it."""
+        held = self.manifest.get("origin")
+        return None if held is None else Origin.from_dict(held)
+
+    def moved(self) -> pd.DataFrame:
+        """Every node that an altered path reaches, explained or not: the columns of `Explainer.moved`."""
+        return _read_table(self.folder / MOVED)
+
+    def too_large(self) -> pd.DataFrame:
+        """Nodes left out because the memory budget cannot hold their paths: target, name, num_paths, bytes."""
+        return _read_table(self.folder / TOO_LARGE)
+
+    def failures(self) -> pd.DataFrame:
+        """Nodes that could not be explained: target, name, problem."""
+        failed = [(f.target, f.name, f.problem) for f in self._read() if isinstance(f, Failure)]
+        return pd.DataFrame(failed, columns=["target", "name", "problem"])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row an explained node: its numbers, without paths."""
+        names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
+        names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
+        tables = [read_columns(path, [*names, "problem"]) for path in self._files()]
+        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=[*names, "problem"])
+        frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
+        return frame.drop(columns=unnamed)
+
+    def _files(self) -> Iterator[Path]:
+        """Parts in order, each checked against the manifest."""
+        for part in self.manifest["parts"]:
+            path = self.folder / part["file"]
+            if not path.is_file() or file_digest(path) != part["sha256"]:
+                raise InputError(
+                    f"Expected the part {path} as the scan wrote it (it is missing or was changed); "
+                    "remove it and run the same scan again."
+                )
+            yield path
+
+    def _read(self) -> Iterator[Explanation | Failure]:
+        for path in self._files():
+            yield from read_part(path)
+
+
+def run_scan(
+    change: Change,
+    num_paths: NDArray[Any],
+    num_bytes: FloatArray,
+    question: Question,
+    thresholds: Thresholds,
+    out: str | Path,
+    *,
+    memory: float,
+    workers: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    caption: Caption,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Scan:
+    """Plan, run what is missing, write the manifest.
+
+    `num_paths` and `num_bytes` are those of every node; `report` is told how many targets are done, of how many.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"Expected an engine among {', '.join(ENGINES)} (got {engine!r}).")
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise ValueError(f"Expected 1 worker or more (got {workers!r}).")
+    if memory < MIN_MEMORY:
+        raise ValueError(
+            f"Expected a memory budget of at least {MIN_MEMORY / 1e6:.0f}MB for a scan (got {memory / 1e6:.0f}MB): "
+            f"a worker takes {PROCESS_BYTES / 1e6:.0f}MB before it has explained anything."
+        )
+    room = memory - PROCESS_BYTES
+    folder = Path(out)
+    with opened(folder):
+        plan = make_plan(change, num_paths, num_bytes, question, thresholds, room, caption)
+        missing = begin(folder, plan)
+        total = len(plan.targets)
+        done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
+        report(done, total)
+        load = Workload(
+            share_change(change) if missing else change,
+            question,
+            plan.targets,
+            plan.sizes,
+            plan.indptr,
+            plan.pieces,
+            plan.digest,
+            (folder / PARTS).resolve(),
+            min(room, BATCH_BYTES),
+            caption,
+        )
+        ordered = order_parts(missing, plan.cost_of)
+        if engine == "ray":
+            finished = run_ray(load, ordered, memory, workers, ray_address)
+        else:
+            finished = run_local(load, ordered, memory, workers)
+        with closing(finished):
+            for part in finished:
+                done += plan.part(part).stop - plan.part(part).start
+                report(done, total)
+        failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
+        finish(folder, plan, failed)
+    return read_scan(folder)
+
+
+def run_aside(run: Callable[[Path], Scan]) -> Scan:
+    """A scan into a temporary folder that goes when the Scan does."""
+    folder = Path(tempfile.mkdtemp(prefix="axiompath-scan-"))
+    try:
+        scan = run(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(scan, shutil.rmtree, folder, ignore_errors=True)
+    return scan
+
+
+def read_scan(folder: str | Path) -> Scan:
+    """A finished scan."""
+    manifest = read_manifest(Path(folder))
+    if not manifest.get("complete"):
+        raise InputError(
+            f"Expected a finished scan in {folder} (it was stopped, or is still running); "
+            "run the same scan again and it goes on where it stopped."
+        )
+    return Scan(Path(folder), manifest)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    """A table of targets; 0.1 called them nodes, and wrote no names."""
+    frame = pd.read_parquet(path).rename(columns={"node": "target"})
+    if "name" not in frame:
+        frame.insert(1, "name", label_nodes(frame.target.to_numpy(), {}))
+    return frame
+
+
+def _num_failed(path: Path) -> int:
+    column = pq.read_table(path, columns=["problem"]).column("problem")
+    return len(column) - int(column.null_count)

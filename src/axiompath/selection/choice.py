@@ -1,0 +1,256 @@
+"""Contributions + logits + budget -> Selection: the few paths that best carry `before` to `after`.
+
+Public entry points: `select` for one problem, `select_budgets` for one problem at several budgets,
+`select_many` for many problems in one compiled call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import FloatArray, IntArray
+from ..origin import RELEASE, Origin, digest_of
+from ..threads import num_cores
+from .batch import (
+    INACCURATE,
+    METHODS,
+    PROVED,
+    RANKED,
+    ROUNDED,
+    SEARCHED,
+    SOLVED,
+    UNKNOWN,
+    UNRESOLVED,
+    ranking_range,
+    solver_range,
+)
+from .problem import checked_budget, checked_problem, checked_problems
+
+OBJECTIVES = ("sufficiency", "necessity")
+DEFAULT_METHOD = "exact"  # of everything that chooses paths; `convex` is the paper's
+
+STATUS = {
+    SOLVED: "optimal: the relaxation is solved to 1e-10 of the whole change, and its n heaviest paths are taken; "
+    "method='exact' searches for a better choice.",
+    ROUNDED: "rounded: the relaxation is solved as far as rounding lets it, and no choice can be better by more than "
+    "`gap`; the paths' contributions are so large beside the change that their rounding counts.",
+    INACCURATE: "inaccurate: the relaxation stopped early, so the bound is loose, but it holds; logits or "
+    "contributions span too many orders of magnitude, and dividing very large ones by a common temperature may help.",
+    PROVED: "optimal: no choice of this size leaves less, to 1e-10 of the whole change.",
+    SEARCHED: "searched: no better choice was found, and none can be better by more than `gap`.",
+    RANKED: "ranked: nothing was optimised; method='exact' looks for the best choice.",
+    UNRESOLVED: "unresolved: the prediction moved by less than rounding the logits can move it, so no choice of paths "
+    "means anything; the numbers are those of the logits as given.",
+    UNKNOWN: "unknown: a number left the range of floats, so nothing is certified; "
+    "divide logits and contributions by a common temperature and try again.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The paths chosen for one target, and how good the choice is.
+
+    Divergences are in nats: KL(P_after || P_before with the chosen paths added) for sufficiency,
+    KL(P_before || P_after with the chosen paths taken away) for necessity.
+    """
+
+    method: str
+    objective: str
+    budget: int
+    """The number of paths asked for. If there are fewer, all are chosen."""
+    chosen: IntArray
+    """[n] indices into the contributions, most important first."""
+    weights: FloatArray
+    """[m] x of the relaxation (convex, exact), or 1 for the chosen and 0 for the others."""
+    kl_residual: float
+    """The divergence that remains with the chosen paths."""
+    kl_bound: float
+    """No choice of this size (with at_most: of at most this size) leaves less. Certified, never negative."""
+    gap: float
+    """kl_residual - kl_bound: no choice of this size is better by more."""
+    status: str
+    """A word, then a sentence that says what to try."""
+    iterations: int
+    """Newton steps of the relaxation; 0 for the ranking methods."""
+    origin: Origin | None = None
+    """What it is of, where `select` was asked: the release, and digests of the contributions and both logits."""
+
+
+def select(
+    contributions: npt.ArrayLike,
+    logits_before: npt.ArrayLike,
+    logits_after: npt.ArrayLike,
+    budget: int,
+    method: str = DEFAULT_METHOD,
+    objective: str = "sufficiency",
+    at_most: bool = False,
+) -> Selection:
+    """Choose `budget` of the m paths with the given contributions [m, c].
+
+    Exactly `budget` paths are chosen (all m if there are fewer), as in the paper; with `at_most`, which the
+    methods `convex` and `exact` offer, the best of what the method chooses for 0, 1, ..., `budget` paths, the fewest
+    among equals.
+    """
+    rows, before, after = checked_problem(contributions, logits_before, logits_after)
+    n = checked_budget(budget)
+    found = _solve(
+        rows,
+        [0],
+        [len(rows)],
+        before[None],
+        after[None],
+        [n],
+        method,
+        objective,
+        at_most,
+        warm=False,
+        workers=1,
+    )[0]
+    given = {"contributions": rows, "logits_before": before, "logits_after": after}
+    return replace(found, origin=Origin(RELEASE, {name: digest_of(array) for name, array in given.items()}))
+
+
+def select_budgets(
+    contributions: npt.ArrayLike,
+    logits_before: npt.ArrayLike,
+    logits_after: npt.ArrayLike,
+    budgets: Sequence[int],
+    method: str = DEFAULT_METHOD,
+    objective: str = "sufficiency",
+    at_most: bool = False,
+) -> list[Selection]:
+    """One Selection for each budget, in the order given, each solve starting from the one before it."""
+    rows, before, after = checked_problem(contributions, logits_before, logits_after)
+    sizes = [checked_budget(budget) for budget in budgets]
+    t = len(sizes)
+    before, after = np.tile(before, (t, 1)), np.tile(after, (t, 1))
+    starts, stops = [0] * t, [len(rows)] * t
+    return _solve(rows, starts, stops, before, after, sizes, method, objective, at_most, warm=True, workers=1)
+
+
+def select_many(
+    contributions: Any,
+    logits_before: npt.ArrayLike,
+    logits_after: npt.ArrayLike,
+    budgets: Sequence[int] | int,
+    method: str = DEFAULT_METHOD,
+    objective: str = "sufficiency",
+    at_most: bool = False,
+    offsets: npt.ArrayLike | None = None,
+    workers: int | None = None,
+) -> list[Selection]:
+    """Solve t problems in one compiled call: the same answers as `select` one by one, bit for bit.
+
+    Args:
+        contributions: a list of t arrays [m_i, c]; or, with `offsets` [t + 1], one array [M, c] of which
+            problem i owns the rows offsets[i] to offsets[i + 1].
+        logits_before: [t, c].
+        logits_after: [t, c].
+        budgets: one for each problem, or one for all.
+        method: as in `select`, like the two that follow it.
+        objective: see `select`.
+        at_most: see `select`.
+        offsets: see `contributions`.
+        workers: threads to use, by default one for each processor. The answers do not depend on it.
+    """
+    packed, starts, stops, before, after, sizes = checked_problems(
+        contributions, logits_before, logits_after, budgets, offsets
+    )
+    workers = workers if workers is not None else num_cores()
+    if workers < 1:
+        raise ValueError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
+    return _solve(
+        packed,
+        starts,
+        stops,
+        before,
+        after,
+        sizes,
+        method,
+        objective,
+        at_most,
+        warm=False,
+        workers=workers,
+    )
+
+
+def _solve(
+    rows: FloatArray,
+    row_starts: Sequence[int] | IntArray,
+    row_stops: Sequence[int] | IntArray,
+    before: FloatArray,
+    after: FloatArray,
+    budgets: Sequence[int],
+    method: str,
+    objective: str,
+    at_most: bool,
+    warm: bool,
+    workers: int,
+) -> list[Selection]:
+    """Check the names, lay out the answers, run the kernel (in threads over ranges of problems), unpack."""
+    if method not in METHODS:
+        raise ValueError(f"expected a method among {', '.join(METHODS)}, got {method!r}; choose one of these")
+    if objective not in OBJECTIVES:
+        raise ValueError(f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these")
+    if at_most and method not in ("convex", "exact"):
+        raise ValueError(
+            f"expected at_most=False with method {method!r}, got at_most=True; a ranking takes exactly n "
+            "paths, use method='convex' or 'exact'"
+        )
+    starts = np.asarray(row_starts, dtype=np.int64)
+    stops = np.asarray(row_stops, dtype=np.int64)
+    sizes = np.asarray(budgets, dtype=np.int64)
+    lengths = stops - starts
+    t = len(sizes)
+    weight_ends = np.concatenate(([0], np.cumsum(lengths)))
+    chosen_ends = np.concatenate(([0], np.cumsum(np.minimum(sizes, lengths))))
+    weights, prices = np.empty((2, weight_ends[-1]))
+    chosen = np.full(chosen_ends[-1], -1)
+    numbers = np.empty((t, 4))
+    necessity = objective == "necessity"
+
+    # fmt: off
+    def run(first: int, last: int) -> None:
+        problem = (rows, starts, stops, before, after, sizes)
+        choice = (chosen, chosen_ends, numbers)
+        if method not in ("convex", "exact"):
+            code = METHODS.index(method)
+            ranking_range(*problem, code, necessity, weights, weight_ends, *choice, first, last)
+            return
+        search = method == "exact"
+        rule = (necessity, bool(at_most), search)
+        solver_range(*problem, *rule, weights, prices, weight_ends, *choice, warm, first, last)
+    # fmt: on
+
+    if workers == 1 or t < 2:
+        run(0, t)
+    else:
+        # More ranges than threads, so that one heavy range does not leave the other threads idle.
+        cuts = np.unique(np.linspace(0, t, min(t, 8 * workers) + 1).astype(np.int64))
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(run, cuts[:-1].tolist(), cuts[1:].tolist()))
+
+    answers = []
+    for i, (residual, bound, iterations, outcome) in enumerate(numbers.tolist()):
+        members = chosen[chosen_ends[i] : chosen_ends[i + 1]]
+        answers.append(
+            Selection(
+                method=method,
+                objective=objective,
+                budget=int(sizes[i]),
+                chosen=members[members >= 0] if at_most else members,
+                weights=weights[weight_ends[i] : weight_ends[i + 1]],
+                kl_residual=residual,
+                kl_bound=bound,
+                gap=residual - bound,
+                status=STATUS[int(outcome)],
+                iterations=int(iterations),
+            )
+        )
+    return answers

@@ -1,0 +1,281 @@
+"""model + snapshots + targets -> Stories: what happened to these nodes over the whole sequence, and why.
+
+Steps are taken one after the other: an Explainer is opened once a step, for all targets, and let go before the next.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.progress import Progress
+
+from ..arrays import FloatArray, IntArray
+from ..errors import MatchedByRow
+from ..explain.answer import Question
+from ..explain.explanation import Explanation
+from ..explainer import Explainer
+from ..graphs.changes import count_changes
+from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.snapshot import Snapshot, read_snapshot
+from ..metrics import kl_divergence
+from ..network.layers import run_network
+from ..origin import RELEASE, Origin
+from ..readers import ModelCall
+from ..selection import DEFAULT_METHOD
+from .story import Story
+
+NUM_STORIES = 20
+
+# A node that nothing reached may still move by rounding, where rows are summed in another order.
+MOVED = 1e-12
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened to the graph, and to the predictions of all its nodes, from one snapshot to the next."""
+
+    before: str
+    after: str
+    num_nodes: int  # that both have
+    nodes_added: int
+    nodes_removed: int
+    features_changed: int
+    edges_added: int  # both directions are one where the graphs are symmetric; those of nodes that come or go count
+    edges_removed: int
+    edges_reweighted: int
+    reached: int  # nodes that an altered path reaches
+    flipped: int  # those of them that changed their class
+    num_paths: int  # altered paths of all nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Stories(Sequence[Story]):
+    """A story for each target, in order, and the steps that they share."""
+
+    steps: tuple[Step, ...]
+    stories: tuple[Story, ...]
+
+    def __len__(self) -> int:
+        """Number of targets."""
+        return len(self.stories)
+
+    def __getitem__(self, place: Any) -> Any:
+        """The story of the target in that place."""
+        return self.stories[place]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a step: what changed in the graph, and how many predictions moved and flipped."""
+        return pd.DataFrame([vars(step) for step in self.steps])
+
+
+def tell_stories(
+    model: Any,
+    snapshots: Sequence[Any],
+    targets: Iterable[int] | None = None,
+    budget: int = 10,
+    method: str = DEFAULT_METHOD,
+    objective: str = "sufficiency",
+    *,
+    top: int = NUM_STORIES,
+    memory: str | float = "2GB",
+    node_names: Names | None = None,
+    class_names: Collection[str] | None = None,
+    snapshot_names: Sequence[str] | None = None,
+    progress: Console | None = None,
+    call: ModelCall | None = None,
+) -> Stories:
+    """Explain every step of a sequence of snapshots, oldest first, for each target.
+
+    Without targets, the `top` nodes that changed their class most often, and among those the ones that moved the most.
+    A node need not exist in every snapshot, but in two consecutive ones. A step whose paths do not fit into `memory`
+    has a note instead of an explanation. Give a rich Console as `progress` to see a bar there. `call` says how the
+    model is called, as in Explainer.
+    """
+    Question(budget, method, objective)  # checked before any work
+    names, ids = _check_snapshots(snapshots, snapshot_names)
+    wanted = None if targets is None else _check_targets(targets, ids, names)
+    called, classes = read_names(node_names, ids), read_class_names(class_names)
+
+    def open_step(s: int) -> Explainer:
+        before, after = snapshots[s], snapshots[s + 1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
+            return Explainer(model, before, after, memory=memory, node_names=called, class_names=classes, call=call)
+
+    explainer = open_step(0)
+    if wanted is None:
+        wanted = _rank(explainer, snapshots, ids, top)
+    steps: list[Step] = []
+    answers: list[dict[int, Explanation | str]] = []
+    digests = {"model": explainer.origin.digests["model"], "snapshot 0": explainer.origin.digests["before"]}
+    logits = np.full((len(wanted), len(snapshots), explainer.change.network.num_classes), np.nan)
+    with Progress(console=progress or Console(quiet=True), transient=True) as bar:
+        task = bar.add_task("Explaining", total=len(wanted) * (len(snapshots) - 1))
+        for s in range(len(snapshots) - 1):
+            explainer = explainer if s == 0 else open_step(s)
+            steps.append(_count_step(explainer, names[s], names[s + 1]))
+            digests[f"snapshot {s + 1}"] = explainer.origin.digests["after"]
+            _read_logits(explainer, wanted, logits[:, s : s + 2])
+            here = [t for t, known in zip(wanted, ~np.isnan(logits[:, s : s + 2, 0]).any(axis=1), strict=True) if known]
+            answers.append({})
+            for target, answer in _explain_step(explainer, here, budget, method, objective):
+                answers[-1][target] = answer
+                bar.advance(task)
+            bar.update(task, completed=len(wanted) * (s + 1))
+    stories = []
+    for target, rows in zip(wanted, logits, strict=True):
+        told = [answers[s].get(target) or _absence(target, rows, names, s) for s in range(len(steps))]
+        stories.append(
+            Story(
+                target,
+                called.get(target, str(target)),
+                names,
+                classes,
+                rows,
+                tuple(answer if isinstance(answer, Explanation) else None for answer in told),
+                tuple(answer if isinstance(answer, str) else "" for answer in told),
+                method,
+                Origin(RELEASE, digests),
+            )
+        )
+    return Stories(tuple(steps), tuple(stories))
+
+
+def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> tuple[tuple[str, ...], list[IntArray]]:
+    """Names of the snapshots and the nodes of each; all are looked at before anything is computed on the first."""
+    if not isinstance(snapshots, Sequence) or len(snapshots) < 2:
+        got = f"{len(snapshots)}" if isinstance(snapshots, Sequence) else f"a {type(snapshots).__name__}"
+        raise ValueError(
+            f"Expected a list of at least two snapshots, oldest first (got {got}); "
+            "a change needs a graph before and one after it."
+        )
+    names = tuple(str(name) for name in given) if given else tuple(f"snapshot {i}" for i in range(len(snapshots)))
+    if len(names) != len(snapshots):
+        raise ValueError(
+            f"Expected a name for each of the {len(snapshots)} snapshots (got {len(names)} names); "
+            "leave `snapshot_names` out to have them numbered."
+        )
+    ids, widths = [], []
+    for i, data in enumerate(snapshots):
+        snapshot = read_snapshot(data, f"snapshots[{i}]")
+        ids.append(snapshot.node_ids)
+        widths.append(snapshot.x.shape[1])
+    numbered = [data.get("n_id") is not None for data in snapshots]
+    if any(numbered) and not all(numbered):
+        raise ValueError(
+            f"Expected `n_id` in all snapshots or in none (got it in {sum(numbered)} of {len(numbered)}); "
+            "give it to all where nodes come and go."
+        )
+    sizes = [len(nodes) for nodes in ids]
+    if not any(numbered) and len(set(sizes)) > 1:
+        warnings.warn(
+            f"The snapshots have {', '.join(map(str, sizes))} nodes, and nothing but their row says which is which: "
+            "row i of one is taken for row i of every other; if that is not so, give all of them `n_id`.",
+            MatchedByRow,
+            stacklevel=3,
+        )
+    if len(set(widths)) > 1:
+        raise ValueError(
+            f"Expected node features of the same width in all snapshots (got {', '.join(map(str, widths))}); "
+            "pad or select the columns that the model was trained on."
+        )
+    return names, ids
+
+
+def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[str]) -> list[int]:
+    wanted = np.asarray(list(targets))
+    if wanted.size == 0:
+        raise ValueError("Expected at least one target (got none); leave `targets` out for those that moved the most.")
+    if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
+        raise TypeError(
+            f"Expected targets to be node numbers, integers (got {wanted.dtype}); "
+            "names go into `node_names`, by number."
+        )
+    chosen = list(dict.fromkeys(wanted.tolist()))
+    here = np.stack([np.isin(chosen, nodes) for nodes in ids])
+    for i in np.flatnonzero(~(here[:-1] & here[1:]).any(axis=0))[:1]:
+        having = ", ".join(name for name, has in zip(names, here[:, i], strict=True) if has)
+        raise ValueError(
+            f"Expected targets that exist in two consecutive snapshots (got {chosen[i]}, which "
+            f"{f'is in {having} alone' if having else 'none has'}); "
+            "a prediction that was never made again cannot have changed."
+        )
+    return chosen
+
+
+def _rank(explainer: Explainer, snapshots: Sequence[Any], ids: list[IntArray], top: int) -> list[int]:
+    """Nodes that changed their class most often, and among those the ones with the largest sum of KL over the steps."""
+    union = np.unique(np.concatenate(ids))
+    flips, moved = np.zeros(len(union), dtype=np.int64), np.zeros(len(union))
+    before: tuple[IntArray, FloatArray] | None = None
+    for data, nodes in zip(snapshots, ids, strict=True):
+        # The network alone: opening an Explainer on every step, only to rank, would double the work.
+        snapshot = read_snapshot(data, "snapshot", explainer.fields)
+        logits = run_network(explainer.change.network, snapshot).logits
+        if before is not None:
+            _, old, new = np.intersect1d(before[0], nodes, assume_unique=True, return_indices=True)
+            rows = np.searchsorted(union, nodes[new])
+            flips[rows] += before[1][old].argmax(axis=1) != logits[new].argmax(axis=1)
+            moved[rows] += kl_divergence(logits[new], before[1][old])
+        before = nodes, logits
+    order = np.lexsort((union, -moved, -flips))
+    return [int(node) for node in union[order[(moved > MOVED)[order]]][:top]]
+
+
+def _count_step(explainer: Explainer, before: str, after: str) -> Step:
+    moved, snapshots = explainer.moved(), (explainer.change.before, explainer.change.after)
+    return Step(
+        before=before,
+        after=after,
+        num_nodes=int((snapshots[0].present & snapshots[1].present).sum()),
+        **count_changes(explainer.changes(open_nodes=True)),
+        reached=len(moved),
+        flipped=int((moved.class_before != moved.class_after).sum()),
+        num_paths=int(moved.num_paths.sum()),
+    )
+
+
+def _read_logits(explainer: Explainer, targets: Sequence[int], into: FloatArray) -> None:
+    """Logits [num_targets, 2, num_classes] on both snapshots of a step, where they have the target."""
+    change = explainer.change
+    place = {int(node): row for row, node in enumerate(change.before.node_ids)}
+    sides: tuple[tuple[Snapshot, FloatArray], ...] = (
+        (change.before, change.before_pass.logits),
+        (change.after, change.after_pass.logits),
+    )
+    for i, target in enumerate(targets):
+        row = place.get(target)
+        for side, (snapshot, logits) in enumerate(sides):
+            if row is not None and snapshot.present[row]:
+                into[i, side] = logits[row]
+
+
+def _explain_step(
+    explainer: Explainer, targets: list[int], budget: int, method: str, objective: str
+) -> Iterator[tuple[int, Explanation | str]]:
+    """An Explanation for each target, or the sentence that says why its paths were not walked."""
+    question = (budget, method, objective)
+    refused = {target: note for target in targets if (note := _refusal(explainer, target))}
+    yield from refused.items()
+    fitting = [target for target in targets if target not in refused]
+    yield from zip(fitting, explainer.explain_many(fitting, *question, progress=False), strict=True)
+
+
+def _refusal(explainer: Explainer, target: int) -> str:
+    """Why the paths of a target do not fit into the memory budget; empty where they do."""
+    try:
+        explainer.attribute_many([target])  # lazy: it checks the budget, no more
+    except MemoryError as error:
+        return str(error)
+    return ""
+
+
+def _absence(target: int, logits: FloatArray, names: Sequence[str], step: int) -> str:
+    gone = [names[i] for i in (step, step + 1) if np.isnan(logits[i]).any()]
+    return f"Node {target} is absent from {' and '.join(gone)}."

@@ -1,0 +1,317 @@
+"""Explanations of consecutive steps -> Story: what happened to one node over a sequence of snapshots, and why.
+
+Contributions of a step sum to the change of the logits over that step, so those of consecutive steps sum to the change
+from the first snapshot to the last:
+
+    sum over steps s, over altered paths p of step s:  C_s[p]   =   z_last - z_first
+
+A snapshot that does not have the node, or a step that was too large to explain, breaks the sequence: the sum is then
+exact over each unbroken part. `residual` is what it misses, a number and not a belief.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from ..arrays import BoolArray, FloatArray
+from ..change.states import KINDS
+from ..explain.explanation import Explanation, read_json, write_json
+from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
+from ..metrics import kl_divergence
+from ..origin import Origin
+from .words import signed, tell_classes, tell_shares
+
+FORMAT = "axiompath.stories.story"
+VERSION = 2  # 1, which 0.1 wrote, is read too: it lacks the last two fields
+FIELDS = ("target", "name", "snapshot_names", "class_names", "logits", "explanations", "notes", "method", "origin")
+NUM_FIELDS = {1: 7, 2: 9}
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """One node over S snapshots: what was predicted at each, and why it changed at each of the S - 1 steps."""
+
+    target: int
+    name: str  # the user's, else the number
+    snapshot_names: tuple[str, ...]  # [S]
+    class_names: tuple[str, ...]  # [num_classes], or empty
+    logits: FloatArray  # [S, num_classes]; nan where the snapshot does not have the node
+    explanations: tuple[Explanation | None, ...]  # [S - 1]; None where a note says why not
+    notes: tuple[str, ...]  # [S - 1]; empty where there is an explanation
+    method: str | None = None
+    origin: Origin | None = None  # digests of the model and of "snapshot 0", ...; None where 0.1 wrote it
+
+    @property
+    def num_steps(self) -> int:
+        """From a snapshot to the next."""
+        return len(self.explanations)
+
+    @cached_property
+    def present(self) -> BoolArray:
+        """Which snapshots have the node, [S]."""
+        return np.asarray(~np.isnan(self.logits).any(axis=1))
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """[S, num_classes]; nan where the snapshot does not have the node."""
+        return np.asarray(special.softmax(self.logits, axis=1))
+
+    @cached_property
+    def classes(self) -> tuple[int | None, ...]:
+        """The predicted class at each snapshot; None where it does not have the node."""
+        here = self.present
+        return tuple(int(row.argmax()) if here[i] else None for i, row in enumerate(self.logits))
+
+    @cached_property
+    def kl(self) -> FloatArray:
+        """KL(P_after || P_before) of each step, [S - 1]; nan where one end does not have the node."""
+        both = self.present[:-1] & self.present[1:]
+        values = np.full(self.num_steps, np.nan)
+        values[both] = kl_divergence(self.logits[1:][both], self.logits[:-1][both])
+        return values
+
+    @property
+    def turning_point(self) -> int | None:
+        """The step with the largest KL; None where the prediction never moved."""
+        kl = np.nan_to_num(self.kl)
+        return int(kl.argmax()) if kl.max(initial=0.0) > 0 else None
+
+    @property
+    def flips(self) -> tuple[int, ...]:
+        """Steps at which the class changed."""
+        pairs = zip(self.classes, self.classes[1:], strict=False)
+        return tuple(s for s, (old, new) in enumerate(pairs) if old is not None and new is not None and old != new)
+
+    @property
+    def causes(self) -> tuple[dict[str, FloatArray] | None, ...]:
+        """Each step's change by cause, kind -> [num_classes]; None where the step has no explanation."""
+        return tuple(None if e is None else e.causes for e in self.explanations)
+
+    @property
+    def unbroken(self) -> bool:
+        """Whether every step is explained, so that the sum runs from the first snapshot to the last."""
+        return all(e is not None for e in self.explanations)
+
+    @property
+    def residual(self) -> float:
+        """Largest difference, over classes and unbroken parts, between all contributions of the part's steps and the
+        change of the logits from its first snapshot to its last; nan where no step is explained."""
+        misses = [np.abs(sum(self._totals(steps)) - change).max() for steps, change in self._parts()]
+        return float(max(misses, default=np.nan))
+
+    @property
+    def view(self) -> tuple[str, FloatArray]:
+        """The logit that the story is about, in words and as weights of the classes [num_classes].
+
+        The last class against the first where they differ, else the new class against the old at the largest flip, else
+        the class that it stayed in.
+        """
+        seen = [label for label in self.classes if label is not None]
+        old, new = seen[0], seen[-1]
+        if old == new and self.flips:
+            step = max(self.flips, key=lambda s: self.kl[s])
+            old, new = self.classes[step], self.classes[step + 1]  # type: ignore[assignment]
+        return self.toward(old, new)
+
+    def toward(self, old: int, new: int) -> tuple[str, FloatArray]:
+        """The new class's logit against the old one's, or alone where they are the same."""
+        weights = np.zeros(self.logits.shape[1])
+        weights[new] = 1.0
+        if old == new:
+            return self.class_name(new), weights
+        weights[old] = -1.0
+        return f"{self.class_name(new)} against {self.class_name(old)}", weights
+
+    def class_name(self, label: int) -> str:
+        """The user's name of a class, else its number."""
+        return label_class(label, self.class_names)
+
+    def step_name(self, step: int) -> str:
+        """The two snapshots of a step."""
+        return f"{self.snapshot_names[step]} to {self.snapshot_names[step + 1]}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a step: snapshots, classes, KL, paths, and what each cause did to the logit that `view` names.
+
+        Where classes have names, these stand beside the numbers.
+        """
+        _, weights = self.view
+        rows = []
+        for s, (e, note) in enumerate(zip(self.explanations, self.notes, strict=True)):
+            shares = {kind: np.nan if e is None else float(e.causes[kind] @ weights) for kind in KINDS}
+            rows.append(
+                {
+                    "target": self.target,
+                    "name": self.name,
+                    "before": self.snapshot_names[s],
+                    "after": self.snapshot_names[s + 1],
+                    "class_before": self.classes[s],
+                    "class_after": self.classes[s + 1],
+                    "kl": self.kl[s],
+                    "num_paths": None if e is None else e.num_paths,
+                    "chosen": None if e is None else len(e.paths),
+                    "explained": np.nan if e is None else e.explained,
+                    **shares,
+                    "note": note,
+                }
+            )
+        frame = pd.DataFrame(rows)
+        whole = ["class_before", "class_after", "num_paths", "chosen"]
+        return with_class_names(frame.astype(dict.fromkeys(whole, "Int64")), self.class_names)
+
+    def shares(self) -> pd.DataFrame:
+        """One row a path that any step chose, with its contributions summed over the steps that chose it; those that
+        moved the logit of `view` the most first. What a step did not choose is in `causes`, not here."""
+        sums: dict[tuple[int, ...], FloatArray] = {}
+        steps: dict[tuple[int, ...], list[int]] = {}
+        chosen = [(s, i, e) for s, e in enumerate(self.explanations) if e is not None for i in range(len(e.paths))]
+        for s, i, e in chosen:
+            path = tuple(e.paths[i].tolist())
+            sums[path] = sums.get(path, 0.0) + e.contributions[i]
+            steps.setdefault(path, []).append(s)
+        _, weights = self.view
+        ranked = sorted(sums, key=lambda path: -abs(float(sums[path] @ weights)))
+        names = {node: name for _, _, e in chosen for node, name in e.node_names.items()}
+        columns = class_columns(len(weights), self.class_names)
+        rows = [
+            {
+                "target": self.target,
+                "name": self.name,
+                "path": path,
+                "path_names": tuple(label_nodes(np.array(path), names)),
+                "steps": tuple(steps[path]),
+                **dict(zip(columns, sums[path].tolist(), strict=True)),
+            }
+            for path in ranked
+        ]
+        return pd.DataFrame(rows, columns=["target", "name", "path", "path_names", "steps", *columns])
+
+    @property
+    def headline(self) -> str:
+        """The classes it went through, without a full stop."""
+        names = [self.class_name(label) for label in range(self.logits.shape[1])]
+        return f"Node {self.name} {tell_classes(self.classes, self.probabilities, names, self.snapshot_names)}"
+
+    def summary(self) -> str:
+        """A few sentences: the classes it went through, its turning point and why, and what the causes sum to."""
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """The summary, one by one."""
+        told = [f"{self.headline}."]
+        if (s := self.turning_point) is None:
+            told.append("Its prediction never moved.")
+        else:
+            told.append(f"It moved the most from {self.step_name(s)} (KL {self.kl[s]:.3g}){self._why(s)}.")
+        if self.unbroken and self.turning_point is not None:
+            label, weights = self.view
+            total = sum(self._totals(range(self.num_steps)))
+            told.append(
+                f"From first to last the logit of {label} changed by {signed(float(total @ weights))}: "
+                f"{self._split(range(self.num_steps), weights)}; the steps sum to it to within {self.residual:.0e}."
+            )
+        told += [
+            f"{self.step_name(s).capitalize()} is not explained: {note}"
+            for s, note in enumerate(self.notes)
+            if note and not np.isnan(self.kl[s])
+        ]
+        return told
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, with the format's name and version."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "target": self.target,
+            "name": self.name,
+            "snapshot_names": list(self.snapshot_names),
+            "class_names": list(self.class_names),
+            "logits": [row.tolist() if here else None for row, here in zip(self.logits, self.present, strict=True)],
+            "explanations": [None if e is None else e.to_dict() for e in self.explanations],
+            "notes": list(self.notes),
+            "method": self.method,
+            "origin": None if self.origin is None else self.origin.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Story:
+        """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise ValueError(f"Expected a saved story (format {FORMAT!r}); got something else.")
+        version = values.get("version")
+        if version not in NUM_FIELDS:
+            raise ValueError(
+                f"Expected version 1 to {VERSION} of the format (got {version!r}); "
+                "use the release of axiompath that wrote it, or save it again."
+            )
+        fields = FIELDS[: NUM_FIELDS[version]]
+        if set(values) != {"format", "version", *fields}:
+            raise ValueError(f"Expected the fields {', '.join(fields)} of a story (got {', '.join(values)}).")
+        try:
+            return _rebuild(cls, values)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"Expected a whole story; one of its fields has another form: {error}.") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON; a file that is there is replaced only once the new one is whole."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Story:
+        """Read what `save` wrote."""
+        return cls.from_dict(read_json(path))
+
+    def _parts(self) -> Iterator[tuple[range, FloatArray]]:
+        """Unbroken parts: their steps, and the change of the logits over them."""
+        for told, group in groupby(range(self.num_steps), lambda s: self.explanations[s] is not None):
+            steps = list(group)
+            if told:
+                yield range(steps[0], steps[-1] + 1), self.logits[steps[-1] + 1] - self.logits[steps[0]]
+
+    def _totals(self, steps: range) -> list[FloatArray]:
+        return [part for s in steps for part in (self.causes[s] or {}).values()]
+
+    def _why(self, step: int) -> str:
+        old, new = self.classes[step], self.classes[step + 1]
+        if self.explanations[step] is None or old is None or new is None:
+            return ""
+        label, weights = self.toward(old, new)
+        change = float((self.logits[step + 1] - self.logits[step]) @ weights)
+        return f": {signed(change)} on the logit of {label}, {self._split(range(step, step + 1), weights)}"
+
+    def _split(self, steps: range, weights: FloatArray) -> str:
+        known = [causes for s in steps if (causes := self.causes[s]) is not None]
+        return tell_shares({kind: sum(float(causes[kind] @ weights) for causes in known) for kind in KINDS})
+
+
+def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
+    width = next(len(row) for row in values["logits"] if row is not None)
+    logits = np.array([[np.nan] * width if row is None else row for row in values["logits"]], dtype=np.float64)
+    steps = len(values["logits"]) - 1
+    for name, expected in (("snapshot_names", steps + 1), ("explanations", steps), ("notes", steps)):
+        if len(values[name]) != expected:
+            raise ValueError(f"Expected {expected} entries in `{name}` (got {len(values[name])}).")
+    return cls(
+        target=int(values["target"]),
+        name=str(values["name"]),
+        snapshot_names=tuple(str(name) for name in values["snapshot_names"]),
+        class_names=tuple(str(name) for name in values["class_names"]),
+        logits=logits,
+        explanations=tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"]),
+        notes=tuple(str(note) for note in values["notes"]),
+        method=values.get("method"),
+        origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
+    )
