@@ -34,7 +34,7 @@ from .activations import FloatArray, IntArray
 from .change import Change
 from .kernels import mark_mixed, multiply_rows, sum_causes, take_mixed, take_sources
 from .paths import Level, PathSet, count_suffixes, count_ways, highest_hop
-from .states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, STATES
+from .states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
 from .threads import run_in_pieces
 
 UNCHANGED = np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)  # marks of a coefficient that stays the same
@@ -324,4 +324,4 @@ def can_mix(change: Change) -> bool:
         if together and here and (together | here).bit_count() > 1:
             return True
         together = together | here if change.layers[t].local else 0
-    return any(bool((np.bitwise_count(CAUSES[held]) > 1).any()) for held in found)
+    return any(bool(((ONE_CAUSE[held] < 0) & (CAUSES[held] > 0)).any()) for held in found)
