@@ -66,7 +66,7 @@ def test_paths_contributions_kinds_and_causes_equal_the_literal_twin(network, gr
         for path, value, kind in zip(paths, shares.contributions[rows], shares.kinds[rows], strict=True):
             np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
             name, margin = literal_kind(reference, path)
-            if margin > 1e-10 * scale or margin == 0.0:
+            if margin > 1e-10 * scale:  # which of two equal shares is larger is a matter of rounding
                 assert KINDS[kind] == name
         change_of_logits = change.after_pass.logits[target] - change.before_pass.logits[target]
         tolerance = 1e-9 * scale * max(1, counts[i])
@@ -242,6 +242,20 @@ def test_attention_that_follows_new_features_leaves_them_their_share():
         assert not found.causes["gained"].any()
         assert not found.causes["lost"].any()
         assert set(found.kinds.tolist()) <= {KINDS.index("reweighted"), KINDS.index("feature")}
+
+
+def test_a_path_that_both_have_and_that_carries_nothing_is_called_reweighted():
+    """New features behind a ReLU that is closed before and after: a share of 0, whatever the cause."""
+    x = torch.ones(2, 1, dtype=torch.float64)
+    edge = torch.tensor([[1, 0], [0, 0]])
+    model = SumGNN(1, 1, 2).double()
+    with torch.no_grad():
+        model.convs[0].lin.weight.fill_(-1.0)
+    moved = torch.tensor([[1.0], [3.0]], dtype=torch.float64)
+    found = axiompath.Explainer(model, Data(x=x, edge_index=edge), Data(x=moved, edge_index=edge)).attribute(0)
+    assert found.paths.tolist() == [[1, 0, 0]]
+    assert (found.contributions == 0).all()
+    assert [KINDS[kind] for kind in found.kinds] == ["reweighted"]
 
 
 def test_an_edge_of_weight_0_is_an_edge():

@@ -140,8 +140,9 @@ class Change:
         if len(nodes) == 0:
             return after, after
         before = after.copy()
-        held = self.before_pass.inputs[t][nodes]
-        before[nodes] = np.hstack([project(held, channel) for channel in channels])
+        # Both sides by products of one shape, which round alike: what does not differ is the same to the last bit.
+        for side, inputs in ((before, self.before_pass.inputs[t]), (after, self.after_pass.inputs[t])):
+            side[nodes] = np.hstack([project(inputs[nodes], channel) for channel in channels])
         return before, after
 
     @cached_property

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, STATES
+from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
 from ..graphs.labels import class_columns, label_nodes
 from ..threads import run_in_pieces
 from .share_loops import mark_mixed, multiply_rows, sum_causes, take_mixed, take_sources
@@ -336,4 +336,4 @@ def can_mix(change: Change) -> bool:
         if together and here and (together | here).bit_count() > 1:
             return True
         together = together | here if change.layers[t].local else 0
-    return any(bool((np.bitwise_count(CAUSES[held]) > 1).any()) for held in found)
+    return any(bool(((ONE_CAUSE[held] < 0) & (CAUSES[held] > 0)).any()) for held in found)

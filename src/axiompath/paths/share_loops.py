@@ -185,7 +185,15 @@ def take_sources(
                         # One message in both snapshots: read it once.
                         from_after += from_before
                         from_before = 0.0
+                    # Kept as it is, a coefficient carries the difference: taken first, it is 0 where nothing differs.
+                    difference = from_before != 0.0 and from_before == -from_after
                     if direct:
+                        if difference:
+                            for n in range(size):
+                                d = np.uintp(n)
+                                moved = y_after[u, column + d] - y_before[u, column + d]
+                                g[which, low + d] = from_after * moved * slopes[slope, low + d]
+                            continue
                         for n in range(size):
                             d = np.uintp(n)
                             g[which, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
@@ -193,6 +201,11 @@ def take_sources(
                             for n in range(size):
                                 d = np.uintp(n)
                                 g[which, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
+                        continue
+                    if difference:
+                        for n in range(size):
+                            d = np.uintp(n)
+                            g[which, low + d] += from_after * (y_after[u, column + d] - y_before[u, column + d])
                         continue
                     if from_after != 0.0:
                         for n in range(size):
@@ -310,10 +323,13 @@ def take_mixed(
                             # One message in both snapshots, of which `before`'s may not be held.
                             from_after += from_before
                             from_before = 0.0
+                        if which == 0 and cause == FEATURE:
+                            for d in range(size):
+                                g[which, low + d] += from_after * (y_after[u, column + d] - y_before[u, column + d])
+                            continue
                         for d in range(size):
-                            g[which, low + d] += (
-                                from_after * y_after[u, column + d] + from_before * y_before[u, column + d]
-                            )
+                            g[which, low + d] += from_after * y_after[u, column + d]
+                            g[which, low + d] += from_before * y_before[u, column + d]
                     if has_rates:
                         for d in range(width):
                             g[which, d] *= slopes[slope_rows[which, w], d]
