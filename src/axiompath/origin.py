@@ -1,7 +1,7 @@
 """What a record is of: the release that wrote it, and digests of the model and the graphs (or arrays) it was made from.
 
-A digest is BLAKE2b over the arrays as they are, with their types and shapes: equal digests mean equal numbers. That of
-a graph does not depend on the order in which its nodes are listed, nor on the graph that it is compared with.
+A digest is BLAKE2b over the arrays, with their types and shapes: equal digests mean equal numbers. That of a graph does
+not depend on the order in which its nodes and edges are listed, nor on the graph that it is compared with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .activations import Activation
+from .activations import Activation, FloatArray, IntArray
 from .network import Network
 from .snapshot import Features, Snapshot
 from .stored import CHUNK, StoredGraph, release
@@ -80,9 +80,25 @@ def digest_graph(graph: Snapshot | StoredGraph) -> str:
     ids, x = graph.node_ids, graph.x
     order = np.flatnonzero(graph.present)
     order = order[np.argsort(ids[order], kind="stable")]
+    rank = np.zeros(len(ids), dtype=np.int64)
+    rank[order] = np.arange(len(order))
     if not np.array_equal(order, np.arange(len(ids))):
         x = x[order]
-    return digest_of("graph", ids[order], x, ids[graph.edge_index], graph.edge_weight)
+    keys = rank[graph.edge_index[0]] * len(order) + rank[graph.edge_index[1]]
+    return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight))
+
+
+def _sorted_edges(keys: IntArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray | None]:
+    """Edges in ascending order; parallel ones, of which there are few, by their weights."""
+    if weights is None:
+        return np.sort(keys), None
+    order = np.argsort(keys, kind="stable")
+    keys, weights = keys[order], weights[order]
+    tied = np.zeros(len(keys), dtype=np.bool_)
+    tied[1:] = keys[1:] == keys[:-1]
+    tied[:-1] |= tied[1:]
+    weights[tied] = weights[tied][np.lexsort((weights[tied], keys[tied]))]
+    return keys, weights
 
 
 def _update(found: Any, value: Any) -> None:
