@@ -99,7 +99,14 @@ def test_a_graph_s_digest_is_of_its_numbers_alone():
     assert digest_graph(graph(x, [[0, 1], [1, 2], [2, 1]])) != plain
     assert digest_graph(graph(x, edges, [1.0, 1.0, 1.0])) != plain
     assert digest_graph(graph(x, edges, n_id=[0, 1, 5])) != plain
-    # Neither the order of the nodes nor what it is compared with matters.
+    # Neither the order of the nodes, nor that of the edges, nor what it is compared with matters.
+    assert digest_graph(graph(x, [[2, 2], [0, 1], [1, 2]])) == plain
+    parallel = [[0, 1], [0, 1], [1, 2], [0, 1]], [[1, 2], [0, 1], [0, 1], [0, 1]]
+    one, two = (
+        digest_graph(graph(x, edges, w)) for edges, w in zip(parallel, ([1.0, 3, 9, 2], [9.0, 3, 1, 2]), strict=True)
+    )
+    assert one == two
+    assert digest_graph(graph(x, parallel[0], [1.0, 3, 2, 9])) != one
     turned = graph(x[::-1].copy(), [[2, 1], [1, 0], [0, 0]], n_id=[2, 1, 0])
     assert digest_graph(turned) == plain
     other = graph(np.ones((2, 2)), [[0, 1]], n_id=[7, 1])
@@ -156,7 +163,7 @@ def test_digests_of_a_large_graph_take_seconds():
     snapshot = read_snapshot(Data(x=torch.from_numpy(x), edge_index=torch.from_numpy(edges)), "graph")
     start = time.process_time()
     digest_graph(snapshot)
-    assert time.process_time() - start < 2  # 42 MB; about 0.05 s when nothing else runs
+    assert time.process_time() - start < 4  # about 0.2 s when nothing else runs
 
 
 def test_an_origin_is_read_as_it_was_written():

@@ -397,7 +397,8 @@ def test_targets_too_large_even_in_pieces_are_listed_with_their_counts(crowded, 
     missing = {e.target for e in large} - {e.target for e in small}
     assert set(left_out.target) == missing == {0, 1}
     assert len(large.too_large()) == 0
-    for node, num_paths, size in left_out.itertuples(index=False):
+    for node, name, num_paths, size in left_out.itertuples(index=False):
+        assert name == str(node)
         assert num_paths == counts[node]
         assert size > 64e6
 

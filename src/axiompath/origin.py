@@ -1,7 +1,7 @@
 """What a record is of: the release that wrote it, and digests of the model and the graphs (or arrays) it was made from.
 
-A digest is BLAKE2b over the arrays as they are, with their types and shapes: equal digests mean equal numbers. That of
-a graph does not depend on the order in which its nodes are listed, nor on the graph that it is compared with.
+A digest is BLAKE2b over the arrays, with their types and shapes: equal digests mean equal numbers. That of a graph does
+not depend on the order in which its nodes and edges are listed, nor on the graph that it is compared with.
 """
 
 from __future__ import annotations

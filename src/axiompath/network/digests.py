@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Snapshot
 from ..graphs.stored import StoredGraph
 from ..origin import digest_of
@@ -37,9 +38,25 @@ def digest_graph(graph: Snapshot | StoredGraph) -> str:
     ids, x = graph.node_ids, graph.x
     order = np.flatnonzero(graph.present)
     order = order[np.argsort(ids[order], kind="stable")]
+    rank = np.zeros(len(ids), dtype=np.int64)
+    rank[order] = np.arange(len(order))
     if not np.array_equal(order, np.arange(len(ids))):
         x = x[order]
-    return digest_of("graph", ids[order], x, ids[graph.edge_index], graph.edge_weight)
+    keys = rank[graph.edge_index[0]] * len(order) + rank[graph.edge_index[1]]
+    return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight))
+
+
+def _sorted_edges(keys: IntArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray | None]:
+    """Edges in ascending order; parallel ones, of which there are few, by their weights."""
+    if weights is None:
+        return np.sort(keys), None
+    order = np.argsort(keys, kind="stable")
+    keys, weights = keys[order], weights[order]
+    tied = np.zeros(len(keys), dtype=np.bool_)
+    tied[1:] = keys[1:] == keys[:-1]
+    tied[:-1] |= tied[1:]
+    weights[tied] = weights[tied][np.lexsort((weights[tied], keys[tied]))]
+    return keys, weights
 
 
 def _probe(activation: Activation | None) -> Any:
