@@ -18,8 +18,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
 import axiompath
-from axiompath.explain.answer import RIVALS
 from axiompath.files import convert_graph, save_graph
+from axiompath.rivals import RIVALS
 from axiompath.selection import METHODS, select, select_budgets, select_many
 
 SELECTION = (

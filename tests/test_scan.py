@@ -17,7 +17,9 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.errors import InputError
+from axiompath.explain import answer, walks
 from axiompath.explain.explanation import Caption
+from axiompath.explain.question import Question
 from axiompath.origin import Origin
 from axiompath.scan import engines, plan, work
 from axiompath.scan.engines import Queue
@@ -195,7 +197,7 @@ def test_parts_that_are_there_are_not_computed_again(explainer, tmp_path, undist
 
 def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_path, undisturbed, monkeypatch):
     mark = tmp_path / "mark"
-    walk = work.walk_paths
+    walk = walks.walk_paths
 
     def die_once(change, targets):
         if explainer.moved().target[120] in change.before.node_ids[targets] and not mark.exists():
@@ -203,7 +205,7 @@ def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_p
             os.kill(os.getpid(), signal.SIGKILL)
         return walk(change, targets)
 
-    monkeypatch.setattr(work, "walk_paths", die_once)
+    monkeypatch.setattr(walks, "walk_paths", die_once)
     scan(explainer, tmp_path / "out")
     assert mark.exists()
     assert content(tmp_path / "out") == undisturbed
@@ -211,35 +213,35 @@ def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_p
 
 def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, monkeypatch):
     victim = int(explainer.moved().target[70])
-    walk = work.walk_paths
+    walk = walks.walk_paths
 
     def die(change, targets):
         if victim in change.before.node_ids[targets]:
             os.kill(os.getpid(), signal.SIGKILL)
         return walk(change, targets)
 
-    monkeypatch.setattr(work, "walk_paths", die)
+    monkeypatch.setattr(walks, "walk_paths", die)
     found = scan(explainer, tmp_path / "out", min_kl=1e-4)
     failed = found.failures()
     assert failed.target.tolist() == [victim]
     assert "died" in failed.problem[0]
     assert len(found) == found.manifest["num_targets"] - 1
     assert victim not in [e.target for e in found]
-    monkeypatch.setattr(work, "walk_paths", walk)
+    monkeypatch.setattr(walks, "walk_paths", walk)
     assert len(scan(explainer, tmp_path / "other", min_kl=1e-4)) == len(found) + 1
 
 
 def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, monkeypatch):
     victims = {int(node) for node in explainer.moved().target[[3, 60, 61]]}
-    choose = work.choose_batch
+    choose = answer.answer
 
-    def fail(change, found, contributions, question):
-        hit = victims & set(change.before.node_ids[found.targets].tolist())
+    def fail(change, sources, questions, caption):
+        hit = victims & {int(change.before.node_ids[source.row]) for source in sources}
         if hit:
             raise ArithmeticError(f"no luck with {len(hit)}")
-        return choose(change, found, contributions, question)
+        return choose(change, sources, questions, caption)
 
-    monkeypatch.setattr(work, "choose_batch", fail)
+    monkeypatch.setattr(answer, "answer", fail)
     found = scan(explainer, tmp_path)
     failed = found.failures()
     assert set(failed.target) == victims
@@ -389,7 +391,7 @@ def crowded():
 
 
 def test_targets_too_large_even_in_pieces_are_listed_with_their_counts(crowded, tmp_path, monkeypatch):
-    monkeypatch.setattr("axiompath.explain.pieces.PIECE_BYTES", 1e12)
+    monkeypatch.setattr(walks, "estimate_step_bytes", lambda change, steps: np.full(len(steps.node), 1e12))
     counts = crowded.num_paths
     assert counts[0] > 360_000
     small, large = (scan(crowded, tmp_path / name, memory=name) for name in ("128MB", "4GB"))
@@ -431,13 +433,12 @@ def _status(key):
 @pytest.mark.parametrize("method", ["convex", "exact", "topk", "gnnlrp", "grad"])
 def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path, method, monkeypatch):
     monkeypatch.setattr(plan, "PART_TARGETS", 1)  # each hub is a part, and each small target
-    question = axiompath.explain.answer.Question(10, method)
-    counted = crowded.num_paths, crowded.num_bytes
-    made = plan.make_plan(crowded.change, *counted, question, plan.Thresholds(0.0), 1e10, NO_NAMES)
+    question = Question(10, method)
+    counts = plan.Counts(crowded.num_paths, crowded.num_bytes)
+    made = plan.make_plan(crowded.change, counts, question, plan.Thresholds(0.0), 1e10, NO_NAMES)
     load = work.Workload(
-        work.share_change(crowded.change), question, made.targets, made.sizes, made.indptr, made.pieces, made.digest,
-        tmp_path, 64e6, NO_NAMES,
-    )  # fmt: skip
+        work.share_change(crowded.change), question, made.walks, made.indptr, made.digest, tmp_path, NO_NAMES
+    )
     largest = int(np.argmax([load.need_of(part) for part in range(made.num_parts)]))
     smallest = int(np.argmin([load.need_of(part) for part in range(made.num_parts)]))
     for part in (largest, smallest):
@@ -477,13 +478,10 @@ def test_the_queue_hands_out_the_most_expensive_part_that_fits():
     assert [queue.take(Load(), room) for room in (6.0, 6.0, 6.0, 9.0, 9.0)] == [1, 0, None, 2, None]
 
 
-def test_a_streamed_target_is_a_batch_by_itself(explainer, tmp_path):
+def test_a_streamed_target_is_a_batch_by_itself():
     sizes = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 2.0])
-    load = work.Workload(
-        explainer.change, axiompath.explain.answer.Question(1), np.arange(8), sizes, np.array([0, 8]),
-        {2: np.array([0]), 3: np.array([0])}, "", tmp_path, 10.0, NO_NAMES,
-    )  # fmt: skip
-    assert [batch.tolist() for batch in work._batches(load, np.arange(8))] == [[0, 1], [2], [3], [4], [5, 6, 7]]
+    planned = walks.Walks(np.arange(8), sizes, {2: np.array([0]), 3: np.array([0])}, 10.0)
+    assert [batch.tolist() for batch in planned.batches()] == [[0, 1], [2], [3], [4], [5, 6, 7]]
 
 
 def test_parts_hold_a_bounded_cost():

@@ -13,8 +13,9 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.change.comparison import find_change
-from axiompath.explain import pieces as streaming
-from axiompath.explain.answer import Question, choose_batch
+from axiompath.explain import answer, walks
+from axiompath.explain.candidates import Stream
+from axiompath.explain.question import Question
 from axiompath.network.layers import run_network
 from axiompath.paths.attribution import attribute_paths, estimate_step_bytes
 from axiompath.paths.walk import count_paths, first_steps, highest_hop, walk_paths
@@ -39,7 +40,7 @@ def test_pieces_hold_every_path_once(network, graphs, width):
         kinds = dict(zip(map(tuple, found.paths.tolist()), shares.kinds, strict=True))
         num_steps = len(first_steps(change, np.array([target])).node)
         bounds = np.unique([*range(0, num_steps, width), num_steps])
-        stream = streaming.Stream(change, target, bounds)
+        stream = Stream(change, target, bounds)
         seen = []
         for piece in stream.pieces():
             paths = map(tuple, piece.paths.tolist())
@@ -62,17 +63,17 @@ def explainer():
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(streaming, "PIECE_BYTES", 20e3)
-    monkeypatch.setattr(streaming, "POOL_PATHS", 30)
+    monkeypatch.setattr(walks, "PIECE_BYTES", 20e3)
+    monkeypatch.setattr(answer, "POOL_PATHS", 30)
 
 
 def both_ways(explainer, target, question):
     change = explainer.change
-    found = walk_paths(change, np.array([target]))
-    (whole,) = choose_batch(change, found, attribute_paths(change, found), question)
-    ((bounds, _),) = streaming.cut_pieces(change, np.array([target]))
+    ((bounds, _),) = walks.cut_pieces(change, np.array([target]))
     assert len(bounds) > 3
-    return whole, streaming.choose_streaming(change, target, bounds, question)
+    batches = walks.Batch(np.array([target])), walks.Batch(np.array([target]), bounds)
+    sources = (answer.open_batch(change, batch) for batch in batches)
+    return [answer.answer(change, source, [question], NO_NAMES)[0] for source in sources]
 
 
 def largest(explainer, number):
@@ -91,7 +92,7 @@ def test_rankings_choose_what_they_choose_of_the_whole(explainer, method, object
         assert streamed.num_paths == whole.num_paths
         for kind, value in whole.causes.items():
             np.testing.assert_allclose(streamed.causes[kind], value, atol=1e-12)
-        np.testing.assert_allclose(streamed.logits_undone, whole.logits_undone, atol=1e-12)
+        assert streamed.fidelity_minus == pytest.approx(whole.fidelity_minus, abs=1e-9)
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -127,23 +128,23 @@ def hub():
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("method", ["convex", "exact", "linear"])
 def test_streaming_stays_within_its_memory(hub, tmp_path, method, monkeypatch):
-    monkeypatch.setattr(streaming, "PIECE_BYTES", 5e6)
+    monkeypatch.setattr(walks, "PIECE_BYTES", 5e6)
     question = Question(10, method)
-    made = plan.make_plan(hub.change, hub.num_paths, hub.num_bytes, question, plan.Thresholds(0.0), 40e6, NO_NAMES)
-    (place,) = made.pieces
+    counts = plan.Counts(hub.num_paths, hub.num_bytes)
+    made = plan.make_plan(hub.change, counts, question, plan.Thresholds(0.0), 40e6, NO_NAMES)
+    (place,) = made.walks.pieces
     load = work.Workload(
-        work.share_change(hub.change), question, made.targets, made.sizes, made.indptr, made.pieces, made.digest,
-        tmp_path, 40e6, NO_NAMES,
-    )  # fmt: skip
+        work.share_change(hub.change), question, made.walks, made.indptr, made.digest, tmp_path, NO_NAMES
+    )
     (part,) = [p for p in range(made.num_parts) if place in load.places_of(p)]
-    assert made.sizes[place] < hub.num_bytes[0] / 3
+    assert made.walks.sizes[place] < hub.num_bytes[0] / 3
     assert peak_of(load, part) <= load.need_of(part)
 
 
 def test_a_scan_streams_what_does_not_fit_and_says_so(hub, tmp_path, monkeypatch):
     explainer = hub
     assert explainer.num_bytes[0] > 64e6
-    monkeypatch.setattr(streaming, "PIECE_BYTES", 5e6)
+    monkeypatch.setattr(walks, "PIECE_BYTES", 5e6)
     options = {"min_kl": 0.0, "progress": False, "budget": 5}
     large = explainer.scan(tmp_path / "large", memory="1GB", **options)
     small = explainer.scan(tmp_path / "small", memory="128MB", **options)
@@ -157,21 +158,21 @@ def test_a_scan_streams_what_does_not_fit_and_says_so(hub, tmp_path, monkeypatch
     assert streamed.kl_bound == pytest.approx(whole.kl_bound, abs=1e-8)
     assert streamed.completeness < 1e-9
     # Pieces that do not fit either: listed, and left out.
-    monkeypatch.setattr(streaming, "PIECE_BYTES", 1e12)
+    monkeypatch.setattr(walks, "estimate_step_bytes", lambda change, steps: np.full(len(steps.node), 1e12))
     assert explainer.scan(tmp_path / "none", memory="128MB", **options).too_large().target.tolist() == [0]
 
 
 def test_a_network_of_one_hop_is_not_cut():
     torch.manual_seed(0)
     explainer = axiompath.Explainer(GCN(8, 16, 1, 4).eval(), *evolving_graph(50, 10))
-    assert streaming.cut_pieces(explainer.change, np.array([0]))[0][1] == np.inf
+    assert walks.cut_pieces(explainer.change, np.array([0]))[0][1] == np.inf
 
 
 def test_many_targets_are_cut_as_each_by_itself(explainer, small_pieces):
     targets = np.array(largest(explainer, 12))
-    together = streaming.cut_pieces(explainer.change, targets)
+    together = walks.cut_pieces(explainer.change, targets)
     for target, (bounds, size) in zip(targets, together, strict=True):
-        ((alone, largest_piece),) = streaming.cut_pieces(explainer.change, np.array([target]))
+        ((alone, largest_piece),) = walks.cut_pieces(explainer.change, np.array([target]))
         assert bounds.tolist() == alone.tolist()
         assert size == pytest.approx(largest_piece)
         steps = estimate_step_bytes(explainer.change, first_steps(explainer.change, np.array([target])))

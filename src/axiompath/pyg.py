@@ -23,7 +23,7 @@ from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode, ModelTaskLevel
 
-from .explain.answer import Question
+from .explain.question import Question
 from .explainer import Explainer
 from .readers import ModelCall
 from .selection import DEFAULT_METHOD

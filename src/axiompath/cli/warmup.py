@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 
 from ..experiments.sum_gnn import random_sum_gnn
 from ..experiments.training import Training, prepare, train
-from ..explain.answer import RIVALS
 from ..explainer import Explainer
 from ..files import convert_graph, save_graph
+from ..rivals import RIVALS
 from ..selection import METHODS
 
 

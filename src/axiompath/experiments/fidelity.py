@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,11 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from .. import datasets
-from ..arrays import FloatArray, IntArray
-from ..change.comparison import Change
-from ..explain.answer import RIVALS
-from ..explain.replay import replay_paths
+from ..explain.answer import Ranking, answer, open_batch
+from ..explain.case import Case
+from ..explain.question import Question
+from ..explain.walks import Batch
 from ..explainer import Explainer
-from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
-from ..paths.attribution import attribute_paths
-from ..paths.walk import PathSet, find_rows, walk_paths
-from ..selection import select_budgets
 from .gnnexplainer import best_by_gnnexplainer
 from .sum_gnn import SumGNN
 from .training import SEED, prepare, settings_for, train
@@ -100,7 +96,7 @@ def compare_methods(
     if max_targets is not None and len(sampled) > max_targets:
         sampled = np.sort(np.random.default_rng(SEED).choice(sampled, max_targets, replace=False))
     rows = [
-        row for target in sampled.tolist() for row in _compare_target(explainer.change, model, after, target, methods)
+        row for target in sampled.tolist() for row in _compare_target(explainer.case, model, after, target, methods)
     ]
     frame = pd.DataFrame(rows)
     frame.attrs = {
@@ -114,67 +110,35 @@ def compare_methods(
 
 
 def _compare_target(
-    change: Change, model: SumGNN, graph: Data, target: int, methods: Sequence[tuple[str, str]]
+    case: Case, model: SumGNN, graph: Data, target: int, methods: Sequence[tuple[str, str]]
 ) -> Iterator[dict[str, Any]]:
-    """All methods' choices of one target are replayed together."""
+    """Walked once for all methods; the seconds of a method are those of choosing and replaying, by level."""
     start = time.perf_counter()
-    found = walk_paths(change, np.array([target]))
-    contributions = attribute_paths(change, found).contributions
+    sources = open_batch(case.change, Batch(case.rows_of([target])))
     walking = time.perf_counter() - start
-    budgets = budgets_for(len(found.paths))
-    before, after = change.before_pass.logits[target], change.after_pass.logits[target]
-    chosen: list[IntArray] = []
-    known: list[dict[str, Any]] = []
+    budgets = budgets_for(sources[0].num_paths)
     for method, objective in methods:
         start = time.perf_counter()
-        if method in RIVALS or method == "gnnexplainer":
-            ranked = _rank(change, model, graph, target, method, budgets[-1])
-            answers = _judge_ranking(found, contributions, ranked, budgets, before, after)
+        if method == "gnnexplainer":
+            questions = [Question(budget, objective=objective) for budget in budgets]
+            rank: Ranking | None = partial(best_by_gnnexplainer, model, graph)
         else:
-            selections = select_budgets(contributions, before, after, budgets, method=method, objective=objective)
-            answers = [(found.paths[s.chosen], s.kl_residual, s.kl_bound) for s in selections]
+            questions, rank = [Question(budget, method, objective) for budget in budgets], None
+        found = answer(case.change, sources, questions, case.caption, rank)
         seconds = (time.perf_counter() - start) / len(budgets)
-        for level, (budget, (paths, residual, bound)) in enumerate(zip(budgets, answers, strict=True), start=1):
-            chosen.append(paths)
-            known.append(
-                {"level": level, "budget": budget, "method": method, "objective": objective, "kl_residual": residual,
-                 "kl_bound": bound, "seconds": seconds}
-            )  # fmt: skip
-    jobs = np.repeat(np.arange(len(chosen)), [len(paths) for paths in chosen])
-    roots, paths = np.full(len(chosen), target), np.concatenate(chosen)
-    minus = fidelity_minus(replay_paths(change, roots, jobs, paths), before, after)
-    plus = fidelity_plus(replay_paths(change, roots, jobs, paths, add=True), before, after)
-    for row, low, high in zip(known, minus, plus, strict=True):
-        yield {
-            "target": int(target),
-            "num_paths": len(found.paths),
-            **{key: row[key] for key in ("level", "budget", "method", "objective")},
-            "fidelity_minus": float(low),
-            "fidelity_plus": float(high),
-            **{key: row[key] for key in ("kl_residual", "kl_bound", "seconds")},
-            "walking_seconds": walking,
-        }
-
-
-def _rank(change: Change, model: SumGNN, graph: Data, target: int, method: str, most: int) -> IntArray:
-    """The `most` best paths of `after` in the eyes of an explainer of static predictions."""
-    if method == "gnnexplainer":
-        return best_by_gnnexplainer(change, model, graph, target, most)
-    label = int(change.after_pass.logits[target].argmax())
-    return RIVALS[method](change, target, most, label)[0]
-
-
-def _judge_ranking(
-    found: PathSet, contributions: FloatArray, ranked: IntArray, budgets: Sequence[int], before: FloatArray,
-    after: FloatArray,
-) -> list[tuple[IntArray, float, float]]:  # fmt: skip
-    """Paths, KL(P_after || P_n) and a trivial bound at each budget; a path that is not altered contributes nothing."""
-    place = find_rows(found.paths, ranked)
-    shares = np.where((place >= 0)[:, None], contributions[place], 0.0)
-    reached = before + np.concatenate([np.zeros((1, len(before))), np.cumsum(shares, axis=0)])
-    sizes = [min(budget, len(ranked)) for budget in budgets]
-    residuals = kl_divergence(after, reached[sizes])
-    return [(ranked[:n], float(residual), 0.0) for n, residual in zip(sizes, residuals, strict=True)]
+        for level, explanation in enumerate(found, start=1):
+            yield {
+                "target": int(target),
+                "num_paths": explanation.num_paths,
+                "level": level,
+                "budget": explanation.budget,
+                "method": method,
+                "objective": objective,
+                **{key: getattr(explanation, key) for key in ("fidelity_minus", "fidelity_plus", "kl_residual")},
+                "kl_bound": explanation.kl_bound,
+                "seconds": seconds,
+                "walking_seconds": walking,
+            }
 
 
 def mean_by_level(rows: pd.DataFrame, value: str = "fidelity_minus") -> pd.DataFrame:

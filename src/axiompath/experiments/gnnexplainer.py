@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.utils import k_hop_subgraph
 
-from ..arrays import IntArray
+from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..graphs.snapshot import to_torch_csr
 from ..rivals import best_by_edges
@@ -21,8 +21,13 @@ from .sum_gnn import SumGNN
 EPOCHS = 100
 
 
-def best_by_gnnexplainer(change: Change, model: SumGNN, after: Data, target: int, num_paths: int) -> IntArray:
-    """The n paths [n, num_hops + 1] of `after` with the largest sums of edge masks; the same for the same target."""
+def best_by_gnnexplainer(
+    model: SumGNN, after: Data, change: Change, target: int, num_paths: int, label: int
+) -> tuple[IntArray, FloatArray]:
+    """The n paths [n, num_hops + 1] of `after` with the largest sums of edge masks, and these sums.
+
+    The same for the same target. `label` is the class that the model predicts, which the mask is learnt to keep.
+    """
     num_nodes = change.num_nodes
     nodes, edges, (place,), _ = k_hop_subgraph(
         target, len(model.convs), after.edge_index, relabel_nodes=True, num_nodes=num_nodes
@@ -41,4 +46,4 @@ def best_by_gnnexplainer(change: Change, model: SumGNN, after: Data, target: int
     senders, receivers = nodes[edges].numpy()
     keys = receivers * num_nodes + senders
     order = np.argsort(keys)
-    return best_by_edges(change, target, num_paths, keys[order], mask[order].astype(np.float64))[0]
+    return best_by_edges(change, target, num_paths, keys[order], mask[order].astype(np.float64))

@@ -18,10 +18,9 @@ from scipy import special
 
 from .. import datasets
 from ..arrays import FloatArray
+from ..explain.walks import Batch
 from ..explainer import Explainer
 from ..metrics import kl_divergence
-from ..paths.attribution import attribute_paths
-from ..paths.walk import walk_paths
 from ..selection import select
 from .fidelity import EVOLUTIONS, FEWEST_PATHS, budgets_for
 from .training import prepare, settings_for, train
@@ -73,8 +72,8 @@ def _time_target(explainer: Explainer, target: int, with_scs: bool) -> dict[str,
     change = explainer.change
 
     def attribute() -> tuple[int, FloatArray]:
-        found = walk_paths(change, np.array([target]))
-        return len(found.paths), attribute_paths(change, found).contributions
+        ((found, shares),) = Batch(explainer.case.rows_of([target])).walk(change)
+        return len(found.paths), shares.contributions
 
     walking, (num_paths, contributions) = _timed(attribute)
     before, after = change.before_pass.logits[target], change.after_pass.logits[target]

@@ -1,86 +1,238 @@
-"""PathSet + Shares + Question -> Choice: the paths of each target that a method picks, and what they achieve.
+"""Change + targets + question -> Explanations: the one road, under everything that explains.
 
-Methods that rank altered paths (convex, exact, linear, topk, deeplift) see the contributions alone; the rivals gnnlrp
-and grad rank all paths of `after`, and what they pick may not be altered at all.
+Paths that memory holds are chosen from as they are. Where it does not, those that rank paths (linear, topk, deeplift)
+hold the best n so far, which loses nothing, and the relaxation is solved on a pool of candidates: with y = C'x its
+solution there and r the gradient of the divergence D at y, every choice x* of n among all paths satisfies, D being
+convex,
+
+    D(C'x*)  >=  D(y) - r.y + the n smallest of C r        (computed as in selection/objective.py)
+
+and the right-hand side needs the best by one more set of prices. Where it meets D(y), the pool's solution is the
+solution; until then the paths with the smallest prices C r join the pool. The bound is true whenever we stop.
+
+A rival ranks all paths of `after` by its own lights, altered or not, and what it picks is judged here like any choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy import special
-from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
 from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
-from ..paths.attribution import Shares, sum_up
-from ..paths.walk import PathSet, find_rows
-from ..rivals import best_by_gradient, best_by_relevance
-from ..selection import DEFAULT_METHOD, METHODS, Selection, select_budgets, select_many
-from .explanation import Explanation
+from ..rivals import RIVALS
+from ..selection import Selection, select, select_budgets, select_many
+from ..selection.batch import INACCURATE, PROVED, SEARCHED
+from ..selection.choice import STATUS
+from ..selection.convex import TOLERANCE as PROOF
+from ..selection.objective import fixed_part, normal_form, remainder, rounding_of, tilt
+from .candidates import Candidates, Held, Pool, Stream
+from .explanation import Caption, Explanation, with_caption
 from .hops import hops_of
+from .question import RELAXED, Question
 from .replay import replay_paths
+from .walks import Batch, Walks
 
-RIVALS = {"gnnlrp": best_by_relevance, "grad": best_by_gradient}
-OBJECTIVES = ("sufficiency", "necessity")
+POOL_PATHS = 2000  # candidates, or twenty times the budget
+MAX_PASSES = 40
+TOLERANCE = 5e-10  # of the whole change, or of what is left where that is more
+JUDGED = "ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change."
 
-
-@dataclass(frozen=True)
-class Question:
-    """How many paths, chosen how, to what end."""
-
-    budget: int
-    method: str = DEFAULT_METHOD
-    objective: str = "sufficiency"
-    at_most: bool = False
-
-    def __post_init__(self) -> None:
-        """Check here, before any work."""
-        if isinstance(self.budget, bool) or not isinstance(self.budget, (int, np.integer)) or self.budget < 0:
-            raise ValueError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
-        if self.method not in (*METHODS, *RIVALS):
-            raise ValueError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
-        if self.at_most and self.method not in ("convex", "exact"):
-            raise ValueError(f"Expected at_most with the methods convex and exact alone (got {self.method!r}).")
+Ranking = Callable[[Change, int, int, int], tuple[IntArray, FloatArray]]  # change, row, n, class -> paths, scores
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """One target's chosen paths (as rows of the aligned snapshots) and the numbers that judge them."""
+class _Choice:
+    """Chosen paths of one target, most important first, not replayed yet."""
 
     question: Question
-    row: int
-    num_paths: int
-    paths: IntArray  # [n, num_hops + 1]
-    contributions: FloatArray  # [n, num_classes]
+    source: Candidates
+    pool: Pool
     weights: FloatArray  # [n]
-    kinds: tuple[str, ...]
-    causes: dict[str, FloatArray]
-    completeness: float
     kl_residual: float
     kl_bound: float
     status: str
-    logits_undone: FloatArray | None = None
-    logits_added: FloatArray | None = None
 
-    def to_explanation(self, change: Change, before_data: Data | None, after_data: Data | None) -> Explanation:
-        """The public record, in the user's node numbers."""
-        ids = change.before.node_ids
-        before, after = change.before_pass.logits[self.row], change.after_pass.logits[self.row]
-        assert self.logits_undone is not None
-        assert self.logits_added is not None
-        return Explanation(
-            target=int(ids[self.row]),
-            method=self.question.method,
-            objective=self.question.objective,
-            budget=int(self.question.budget),
+
+def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Explanation]:
+    """One Explanation a target, in order and lazily, walked in batches that fit into memory."""
+    for places in walks.batches():
+        yield from answer(change, open_batch(change, walks.batch(places)), [question], caption)
+
+
+def open_batch(change: Change, batch: Batch) -> list[Candidates]:
+    """The altered paths of each target of a batch: walked now, or in pieces whenever they are asked for."""
+    if batch.bounds is not None:
+        return [Stream(change, int(batch.rows[0]), batch.bounds)]
+    ((found, shares),) = batch.walk(change)
+    return [Held(found, shares, i) for i in range(len(batch.rows))]
+
+
+def answer(
+    change: Change,
+    sources: Sequence[Candidates],
+    questions: Sequence[Question],
+    caption: Caption,
+    rank: Ranking | None = None,
+) -> list[Explanation]:
+    """Explanations of each target, one a question; the questions differ in their budgets alone.
+
+    `rank` hands in a ranking of paths of `after` that is none of RIVALS, in place of the questions' method.
+    """
+    if not questions or not sources:
+        return []
+    rank = rank or RIVALS.get(questions[0].method)
+    if rank is not None:
+        choices = [choice for source in sources for choice in _choose_ranked(change, source, questions, rank)]
+    elif isinstance(sources[0], Stream):
+        choices = [choice for source in sources for choice in _choose_priced(change, source, questions)]
+    else:
+        choices = list(_choose_held(change, [source for source in sources if isinstance(source, Held)], questions))
+    return _explain(change, choices, caption)
+
+
+def pool_bytes(change: Change, question: Question) -> float:
+    """What choosing from pieces holds beside a piece at most: the candidates, those on their way in included."""
+    numbers = change.network.num_classes + change.network.num_hops + 3
+    return 4.0 * 8.0 * numbers * _pool_size(question)
+
+
+def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Question]) -> Iterator[_Choice]:
+    """The targets of one batch, in one compiled call; of several budgets, each solved from where the last one ended."""
+    first = questions[0]
+    before, after = change.before_pass.logits, change.after_pass.logits
+    rule = (first.method, first.objective, first.at_most)
+    if len(questions) == 1:
+        rows = [source.row for source in sources]
+        offsets = [sources[0].rows.start, *(source.rows.stop for source in sources)]
+        found = select_many(sources[0].contributions, before[rows], after[rows], first.budget, *rule, offsets)
+    else:
+        budgets, found = [question.budget for question in questions], []
+        for source in sources:
+            contributions, row = source.pool.contributions, source.row
+            found += select_budgets(contributions, before[row], after[row], budgets, *rule)
+    asked = [(source, question) for source in sources for question in questions]
+    for (source, question), selection in zip(asked, found, strict=True):
+        yield _from_selection(question, source, source.pool, selection)
+
+
+def _from_selection(question: Question, source: Candidates, pool: Pool, selection: Selection) -> _Choice:
+    chosen, numbers = selection.chosen, (selection.kl_residual, selection.kl_bound, selection.status)
+    return _Choice(question, source, pool.take(chosen), selection.weights[chosen], *numbers)
+
+
+def _choose_ranked(
+    change: Change, source: Candidates, questions: Sequence[Question], rank: Ranking
+) -> Iterator[_Choice]:
+    """A rival's own order, judged by the shares of those of its paths that are altered."""
+    before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
+    most = max(int(question.budget) for question in questions)
+    ranked = source.find(rank(change, source.row, most, int(after.argmax()))[0])
+    for question in questions:
+        pool = ranked.take(slice(question.budget))
+        total = pool.contributions.sum(axis=0)
+        ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
+        residual = float(kl_divergence(*ends))
+        yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{_told(source)}")
+
+
+def _choose_priced(change: Change, source: Candidates, questions: Sequence[Question]) -> Iterator[_Choice]:
+    """From a pool of candidates; that of one question is where the next begins."""
+    pool: Pool | None = None
+    for question in questions:
+        choice, pool = _choose_from_pool(change, source, question, pool if question.method in RELAXED else None)
+        yield choice
+
+
+def _choose_from_pool(
+    change: Change, source: Candidates, question: Question, pool: Pool | None
+) -> tuple[_Choice, Pool]:
+    before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
+    relaxed, sign = question.method in RELAXED, 1.0 if question.objective == "sufficiency" else -1.0
+    goal, size = after if sign > 0 else before, _pool_size(question)
+    if pool is None:
+        pool = source.best(_first_prices(question, before, after, sign), size)
+    empty: FloatArray = np.empty((0, len(before)))
+    reached = normal_form(empty, before, after, sign < 0, empty.copy(), np.empty(0))
+    bound, value, enough = 0.0, 0.0, 0.0
+    for _ in range(1, MAX_PASSES):
+        weights = _select(pool, question, before, after, "convex" if relaxed else question.method).weights
+        y = sign * (weights @ pool.contributions)
+        y -= y[goal.argmax()]  # what all classes have in common means nothing
+        w, p, r = reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y))
+        value = remainder(reached.q, reached.log_q, w)
+        tilt(reached, w, p, r)
+        offered = source.best(sign * r, size)
+        prices = np.sort(offered.keys(sign * r))[: question.budget]
+        smallest = np.minimum(prices, 0.0) if question.at_most else prices
+        rounding = rounding_of(reached, w, r, source.reach(question.budget))
+        bound = max(bound, fixed_part(reached, w, r) + float(smallest.sum()) - rounding)
+        enough = max(TOLERANCE * max(reached.whole, value), 4 * rounding)
+        if not relaxed or value - bound <= enough:
+            break
+        pool = pool.take(weights > 0).join(offered)
+    selection = _select(pool, question, before, after, question.method)
+    status, left = selection.status, ""
+    if relaxed and value - bound > 2 * enough:
+        status = STATUS[INACCURATE]
+        left = f"; the relaxation was left {value - bound:.1e} from its bound"
+    elif status == STATUS[PROVED] and selection.kl_residual - bound > PROOF * max(reached.whole, value):
+        status = STATUS[SEARCHED]  # the best of the candidates, and others may be better by the gap
+    bound = min(bound, selection.kl_residual)
+    certified = replace(selection, kl_bound=bound, status=f"{status}{_told(source, left)}")
+    return _from_selection(question, source, pool, certified), pool
+
+
+def _first_prices(question: Question, before: FloatArray, after: FloatArray, sign: float) -> FloatArray:
+    """What ranks the paths on the first pass: a method's own order, or the gradient where nothing is chosen yet."""
+    start, goal = (before, after) if sign > 0 else (after, before)
+    if question.method == "topk":
+        return -np.ones(len(before))
+    if question.method == "deeplift":
+        identity: FloatArray = np.eye(len(before))
+        return np.asarray(identity[before.argmax()] - identity[after.argmax()])
+    if question.method == "linear":
+        return np.asarray(-sign * special.softmax(goal))
+    return np.asarray(sign * (special.softmax(start) - special.softmax(goal)))
+
+
+def _select(pool: Pool, question: Question, before: FloatArray, after: FloatArray, method: str) -> Selection:
+    at_most = question.at_most and method in RELAXED
+    return select(pool.contributions, before, after, question.budget, method, question.objective, at_most)
+
+
+def _pool_size(question: Question) -> int:
+    return max(POOL_PATHS, 20 * int(question.budget))
+
+
+def _told(source: Candidates, left: str = "") -> str:
+    """That paths were not all held, where they were not."""
+    if not isinstance(source, Stream):
+        return ""
+    return f" Streamed in {source.num_passes} passes over {source.num_paths:,} paths{left}."
+
+
+def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> list[Explanation]:
+    """The records, in the user's node numbers; both replays of all choices at once."""
+    rows = np.array([choice.source.row for choice in choices])
+    job = np.repeat(np.arange(len(choices)), [len(choice.pool.paths) for choice in choices])
+    paths = np.concatenate([choice.pool.paths for choice in choices])
+    undone, added = (replay_paths(change, rows, job, paths, add=add) for add in (False, True))
+    ids, hops = change.before.node_ids, hops_of(change.network)
+    found = []
+    for i, choice in enumerate(choices):
+        question, source, pool = choice.question, choice.source, choice.pool
+        before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
+        explanation = Explanation(
+            target=int(ids[source.row]),
+            method=question.method,
+            objective=question.objective,
+            budget=int(question.budget),
             class_before=int(before.argmax()),
             class_after=int(after.argmax()),
             prob_before=special.softmax(before),
@@ -88,135 +240,20 @@ class Choice:
             logits_before=before,
             logits_after=after,
             kl=float(kl_divergence(after, before)),
-            num_paths=self.num_paths,
-            paths=np.where(self.paths >= 0, ids[self.paths], -1),
-            contributions=self.contributions,
-            weights=self.weights,
-            kinds=self.kinds,
-            causes=self.causes,
-            kl_residual=self.kl_residual,
-            kl_bound=self.kl_bound,
-            gap=self.kl_residual - self.kl_bound,
-            fidelity_minus=float(fidelity_minus(self.logits_undone, before, after)),
-            fidelity_plus=float(fidelity_plus(self.logits_added, before, after)),
-            completeness=self.completeness,
-            status=self.status,
-            hops=hops_of(change.network),
-            graph_before=before_data,
-            graph=after_data,
+            num_paths=source.num_paths,
+            paths=np.where(pool.paths >= 0, ids[pool.paths], -1),
+            contributions=pool.contributions,
+            weights=choice.weights,
+            kinds=pool.kind_names,
+            causes=dict(zip(KINDS, source.causes.copy(), strict=True)),
+            kl_residual=choice.kl_residual,
+            kl_bound=choice.kl_bound,
+            gap=choice.kl_residual - choice.kl_bound,
+            fidelity_minus=float(fidelity_minus(undone[i], before, after)),
+            fidelity_plus=float(fidelity_plus(added[i], before, after)),
+            completeness=float(np.abs(source.causes.sum(axis=0) - (after - before)).max()),
+            status=choice.status,
+            hops=hops,
         )
-
-
-def choose_batch(change: Change, found: PathSet, shares: Shares, question: Question) -> list[Choice]:
-    """One Choice for each target of the batch, in order."""
-    if question.method in RIVALS:
-        choices = [_choose_rival(change, found, shares, i, question) for i in range(len(found.targets))]
-        return replay_choices(change, choices)
-    selections = select_many(
-        shares.contributions,
-        change.before_pass.logits[found.targets],
-        change.after_pass.logits[found.targets],
-        question.budget,
-        method=question.method,
-        objective=question.objective,
-        at_most=question.at_most,
-        offsets=found.indptr,
-    )
-    choices = [_from_selection(change, found, shares, i, question, s) for i, s in enumerate(selections)]
-    return replay_choices(change, choices)
-
-
-def choose_budgets(change: Change, found: PathSet, shares: Shares, questions: Sequence[Question]) -> list[Choice]:
-    """One Choice for each question about the one target of `found`; they differ in their budgets alone."""
-    if not questions:
-        return []
-    first = questions[0]
-    if first.method in RIVALS:
-        row = int(found.targets[0])
-        most = max(int(question.budget) for question in questions)
-        paths, _ = RIVALS[first.method](change, row, most, int(change.after_pass.logits[row].argmax()))
-        ranked = [_judge(change, found, shares, 0, question, paths[: question.budget]) for question in questions]
-        return replay_choices(change, ranked)
-    (target,) = found.targets
-    selections = select_budgets(
-        shares.contributions,
-        change.before_pass.logits[target],
-        change.after_pass.logits[target],
-        [question.budget for question in questions],
-        method=first.method,
-        objective=first.objective,
-        at_most=first.at_most,
-    )
-    choices = [
-        _from_selection(change, found, shares, 0, question, selection)
-        for question, selection in zip(questions, selections, strict=True)
-    ]
-    return replay_choices(change, choices)
-
-
-def _from_selection(
-    change: Change, found: PathSet, shares: Shares, i: int, question: Question, selection: Selection
-) -> Choice:
-    rows = found.indptr[i] + selection.chosen
-    return Choice(
-        question,
-        paths=found.paths[rows],
-        contributions=shares.contributions[rows],
-        weights=selection.weights[selection.chosen],
-        kinds=tuple(KINDS[kind] for kind in shares.kinds[rows]),
-        kl_residual=selection.kl_residual,
-        kl_bound=selection.kl_bound,
-        status=selection.status,
-        **_whole(change, found, shares, i),
-    )
-
-
-def _choose_rival(change: Change, found: PathSet, shares: Shares, i: int, question: Question) -> Choice:
-    row = int(found.targets[i])
-    label = int(change.after_pass.logits[row].argmax())
-    paths, _ = RIVALS[question.method](change, row, int(question.budget), label)
-    return _judge(change, found, shares, i, question, paths)
-
-
-def _judge(change: Change, found: PathSet, shares: Shares, i: int, question: Question, paths: IntArray) -> Choice:
-    row = int(found.targets[i])
-    before, after = change.before_pass.logits[row], change.after_pass.logits[row]
-    place = find_rows(found.paths[found.indptr[i] : found.indptr[i + 1]], paths)
-    altered = place >= 0
-    # A rival may choose what is not altered; of an empty set of altered paths it can choose nothing else.
-    rows = found.indptr[i] + place[altered]
-    contributions = np.zeros((len(paths), change.network.num_classes))
-    contributions[altered] = shares.contributions[rows]
-    kinds = np.full(len(paths), "unchanged", dtype=object)
-    kinds[altered] = [KINDS[kind] for kind in shares.kinds[rows]]
-    total = contributions.sum(axis=0)
-    ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
-    return Choice(
-        question,
-        paths=paths,
-        contributions=contributions,
-        weights=np.ones(len(paths)),
-        kinds=tuple(kinds),
-        kl_residual=float(kl_divergence(*ends)),
-        kl_bound=0.0,
-        status="ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change.",
-        **_whole(change, found, shares, i),
-    )
-
-
-def _whole(change: Change, found: PathSet, shares: Shares, i: int) -> dict[str, Any]:
-    """What a Choice says of all altered paths of its target."""
-    row = int(found.targets[i])
-    return {"row": row, **vars(sum_up(change, row, int(found.indptr[i + 1] - found.indptr[i]), shares.causes[i]))}
-
-
-def replay_choices(change: Change, choices: list[Choice]) -> list[Choice]:
-    """Both replays of all choices at once."""
-    if not choices:
-        return []
-    targets = np.array([choice.row for choice in choices])
-    job = np.repeat(np.arange(len(choices)), [len(choice.paths) for choice in choices])
-    paths = np.concatenate([choice.paths for choice in choices])
-    undone = replay_paths(change, targets, job, paths)
-    added = replay_paths(change, targets, job, paths, add=True)
-    return [replace(choice, logits_undone=undone[i], logits_added=added[i]) for i, choice in enumerate(choices)]
+        found.append(with_caption(explanation, caption))
+    return found

@@ -268,6 +268,8 @@ class Caption:
     origin: Origin
     node_names: Mapping[int, str] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
+    graph_before: Data | None = None
+    graph: Data | None = None
 
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number."""
@@ -278,7 +280,14 @@ def with_caption(explanation: Explanation, caption: Caption) -> Explanation:
     """The same record with the names of the nodes that it mentions, those of the classes, and what it is of."""
     mentioned = {explanation.target, *explanation.paths.ravel().tolist()}
     names = {node: caption.node_names[node] for node in sorted(mentioned) if node in caption.node_names}
-    return replace(explanation, node_names=names, class_names=caption.class_names, origin=caption.origin)
+    return replace(
+        explanation,
+        node_names=names,
+        class_names=caption.class_names,
+        origin=caption.origin,
+        graph_before=caption.graph_before,
+        graph=caption.graph,
+    )
 
 
 def write_json(path: str | Path, values: dict[str, Any]) -> None:

@@ -52,15 +52,6 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
-    """What all altered paths of one target say together."""
-
-    num_paths: int
-    causes: dict[str, FloatArray]  # kind -> [num_classes]
-    completeness: float  # largest difference, over classes, between the sum of the causes and the change of the logit
-
-
-@dataclass(frozen=True, eq=False)
 class Attribution:
     """Why the logits of one target changed: all altered paths and their shares."""
 
@@ -121,13 +112,6 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
         causes,
     )  # fmt: skip
     return Shares(contributions, kinds, causes)
-
-
-def sum_up(change: Change, row: int, num_paths: int, causes: FloatArray) -> Whole:
-    """`causes` [len(KINDS), num_classes] of one target, named and held against the change of its logits."""
-    change_of_logits = change.after_pass.logits[row] - change.before_pass.logits[row]
-    missed = float(np.abs(causes.sum(axis=0) - change_of_logits).max())
-    return Whole(num_paths, dict(zip(KINDS, causes.copy(), strict=True)), missed)
 
 
 def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[Attribution]:

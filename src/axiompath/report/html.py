@@ -137,7 +137,7 @@ def _useful(explainer: Explainer, target: int, budgets: Sequence[int]) -> list[i
 def _attributions(
     explainer: Explainer, targets: Sequence[int], progress: Console | None
 ) -> Iterator[tuple[Attribution, np.ndarray[Any, np.dtype[np.float64]]]]:
-    found = explainer.attribute_many(targets)
+    found = explainer.case.attribute(explainer.case.rows_of(targets), explainer.memory, whole=False)
     logits = explainer.change.after_pass.logits
     rows = {int(node): row for row, node in enumerate(explainer.change.before.node_ids)}
     for a in _watched(found, "Ranking edges", len(targets), progress):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ class Movers:
 def find_movers(changes: pd.DataFrame, found: Iterable[tuple[Attribution, FloatArray]]) -> Movers:
     """Rank changed edges by what they did to these targets, each given with its logits on `after`.
 
-    `changes` are those of the graph, with open nodes; parallel edges are taken together.
+    What follows itself is pieces of one target's Attribution. `changes` are those of the graph, with open nodes; parallel edges are taken together.
     """
     rows = changes[changes.kind.isin(EDGE_CHANGES)].drop_duplicates(["src", "dst"])
     edges, directed = rows[["src", "dst"]].to_numpy(dtype=np.int64), rows.directed.to_numpy(dtype=np.bool_)
@@ -48,14 +49,18 @@ def find_movers(changes: pd.DataFrame, found: Iterable[tuple[Attribution, FloatA
     order = np.argsort(keys, kind="stable")
     moved, count = np.zeros(len(edges)), np.zeros(len(edges), dtype=np.int64)
     most, top = np.zeros(len(edges)), np.full(len(edges), -1, dtype=np.int64)
-    for attribution, logits in found:
-        touched, shares = _share_of_edges(attribution, keys, owner, order, width)
+    for target, pieces in groupby(found, key=lambda piece: piece[0].target):
+        parts = [(logits, *_share_of_edges(piece, keys, owner, order, width)) for piece, logits in pieces]
+        logits = parts[0][0]
+        touched, where = np.unique(np.concatenate([touching for _, touching, _ in parts]), return_inverse=True)
+        shares = np.zeros((len(touched), len(logits)))
+        np.add.at(shares, where, np.concatenate([part for _, _, part in parts]))
         without = special.softmax(logits - shares, axis=1)
         mass = 0.5 * np.abs(without - special.softmax(logits)).sum(axis=1)
         moved[touched] += mass
         count[touched] += mass >= MOVED
         better = mass > most[touched]
-        most[touched[better]], top[touched[better]] = mass[better], attribution.target
+        most[touched[better]], top[touched[better]] = mass[better], target
     ranked = np.argsort(-moved, kind="stable")
     ranked = ranked[moved[ranked] > 0]
     return Movers(

@@ -1,14 +1,14 @@
-"""Change -> Scan: every moved node of a large graph, explained on all cores or on a cluster, surviving faults.
+"""Case -> Scan: every moved node of a large graph, explained on all cores or on a cluster, surviving faults.
 
 plan.py       which nodes, cut into parts of known cost and memory
 work.py       what a worker does with a part
 parts.py      explanations as Parquet, whole or not at all
 folder.py     lock, manifest, what is missing
 engines.py    processes on this machine          cluster.py    tasks on a Ray cluster
-scanning.py   all of it in order
+scan.py       all of it in order
 """
 
 from .plan import Thresholds
-from .scan import Scan, read_scan, run_aside, run_scan
+from .scan import Scan, read_scan, read_settings, scan_case
 
-__all__ = ["Scan", "Thresholds", "read_scan", "run_aside", "run_scan"]
+__all__ = ["Scan", "Thresholds", "read_scan", "read_settings", "scan_case"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..explain.answer import Question
+from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
 from ..explain.moved import find_moved
-from ..explain.pieces import cut_pieces, pool_bytes
+from ..explain.question import Question
+from ..explain.walks import Walks, plan_walks
 from ..memory import cut_runs
 from ..origin import Origin, digest_of
 from ..rivals.gnnlrp import BLOCK_BYTES
@@ -55,14 +56,17 @@ class Plan:
     question: Question
     thresholds: Thresholds
     moved: pd.DataFrame  # every node that an altered path reaches, see `Explainer.moved`
-    targets: IntArray  # [num_targets]: rows of the aligned snapshots
-    sizes: FloatArray  # [num_targets]: bytes to walk and choose, an upper bound
+    walks: Walks  # of the targets, with upper bounds on what walking and choosing takes
     costs: FloatArray  # [num_targets]: in paths
     indptr: IntArray  # [num_parts + 1]
     too_large: pd.DataFrame  # target, name, num_paths, bytes: what the budget does not hold, even a piece at a time
-    pieces: dict[int, IntArray]  # place of a target that is streamed -> bounds of its pieces
     digest: str  # of everything that decides a byte of the output
     origin: Origin
+
+    @property
+    def targets(self) -> IntArray:
+        """Rows of the aligned snapshots, [num_targets]."""
+        return self.walks.rows
 
     @property
     def num_parts(self) -> int:
@@ -78,63 +82,45 @@ class Plan:
         return float(self.costs[self.part(index)].sum())
 
 
+class Counts(NamedTuple):
+    """What is known of every node before any path is walked."""
+
+    num_paths: NDArray[Any]  # [num_nodes]
+    num_bytes: FloatArray  # [num_nodes]
+
+
 def make_plan(
-    change: Change,
-    num_paths: NDArray[Any],
-    num_bytes: FloatArray,
-    question: Question,
-    thresholds: Thresholds,
-    memory: float,
-    caption: Caption,
+    change: Change, counts: Counts, question: Question, thresholds: Thresholds, room: float, caption: Caption
 ) -> Plan:
-    """Find the moved nodes, leave out those below the thresholds, list those too large for the memory of a worker."""
-    sizes = num_bytes + _bytes_beside(change, question)
+    """Find the moved nodes, leave out those below the thresholds, list those too large for the room of a worker."""
+    num_paths, beside = counts.num_paths, _bytes_beside(change, question)
     moved = find_moved(change, num_paths, caption.node_names, caption.class_names)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
-    pieces = _cut_large(change, question, rows, sizes, memory)
-    sizes = sizes.copy()
-    for row, (_, size) in pieces.items():
-        sizes[row] = size
-    fits = sizes[rows] <= memory
-    targets = rows[fits]
-    costs = TARGET_COST + num_paths[targets].astype(np.float64)
+    walks = plan_walks(change, rows, counts.num_bytes[rows] + beside, room, pool_bytes(change, question) + beside)
+    fits = walks.fits
     too_large = pd.DataFrame(
         {
             "target": admitted.target[~fits],
             "name": admitted.name[~fits],
             "num_paths": _as_counts(num_paths[rows[~fits]]),
-            "bytes": sizes[rows[~fits]],
+            "bytes": walks.sizes[~fits],
         }
     )
+    walks = walks.take(np.flatnonzero(fits))
+    costs = TARGET_COST + num_paths[walks.rows].astype(np.float64)
+    streamed = sorted(int(walks.rows[place]) for place in walks.pieces)
     return Plan(
         question,
         thresholds,
         moved.drop(columns="row").assign(num_paths=_as_counts(moved.num_paths.to_numpy())),
-        targets,
-        sizes[targets],
+        walks,
         costs,
         cut_parts(costs),
         too_large.reset_index(drop=True),
-        {int(i): pieces[row][0] for i, row in enumerate(targets.tolist()) if row in pieces},
-        _digest(
-            change,
-            targets,
-            caption,
-            [asdict(question), asdict(thresholds), sorted(pieces)],
-        ),
+        _digest(change, walks.rows, caption, [asdict(question), asdict(thresholds), streamed]),
         caption.origin,
     )
-
-
-def _cut_large(
-    change: Change, question: Question, rows: IntArray, sizes: FloatArray, memory: float
-) -> dict[int, tuple[IntArray, float]]:
-    """Targets that do not fit as a whole and do in pieces: row -> bounds of the pieces, and what they take."""
-    large = rows[sizes[rows] > memory]
-    beside = pool_bytes(change, question) + _bytes_beside(change, question)
-    cut = zip(large.tolist(), cut_pieces(change, large), strict=True)
-    return {row: (bounds, size + beside) for row, (bounds, size) in cut if size + beside <= memory}
 
 
 def cut_parts(costs: FloatArray) -> IntArray:

@@ -1,35 +1,35 @@
-"""Change + question -> Scan: every moved node explained, in a folder; a scan that was stopped goes on there."""
+"""Case + question -> Scan: every moved node explained, in a folder; a scan that was stopped goes on there."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
 
-from ..arrays import FloatArray
-from ..change.comparison import Change
 from ..errors import InputError
-from ..explain.answer import Question
-from ..explain.explanation import Caption, Explanation
+from ..explain.case import Case
+from ..explain.explanation import Explanation
+from ..explain.question import Question
 from ..graphs.labels import label_nodes
-from ..memory import BATCH_BYTES
 from ..origin import Origin
+from ..selection import DEFAULT_METHOD
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
 from .folder import MOVED, PARTS, TOO_LARGE, begin, finish, opened, part_file, read_manifest
 from .parts import Failure, read_columns, read_part
-from .plan import Thresholds, make_plan
+from .plan import Counts, Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
 
 ENGINES = ("local", "ray")
@@ -110,60 +110,90 @@ class Scan:
             yield from read_part(path)
 
 
-def run_scan(
-    change: Change,
-    num_paths: NDArray[Any],
-    num_bytes: FloatArray,
-    question: Question,
-    thresholds: Thresholds,
-    out: str | Path,
-    *,
+@dataclass(frozen=True)
+class Engine:
+    """Who runs a scan, and with how much memory for all workers of a machine."""
+
+    name: str
+    memory: float  # bytes
+    workers: int | None = None
+    ray_address: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        if self.name not in ENGINES:
+            raise ValueError(f"Expected an engine among {', '.join(ENGINES)} (got {self.name!r}).")
+        workers = self.workers
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+            raise ValueError(f"Expected 1 worker or more (got {workers!r}).")
+        if self.memory < MIN_MEMORY:
+            raise ValueError(
+                f"Expected a memory budget of at least {MIN_MEMORY / 1e6:.0f}MB for a scan (got "
+                f"{self.memory / 1e6:.0f}MB): a worker takes {PROCESS_BYTES / 1e6:.0f}MB before it has explained "
+                "anything."
+            )
+
+    def run(self, load: Workload, parts: list[int]) -> Generator[int, None, None]:
+        """Yield each part when its file is there."""
+        if self.name == "ray":
+            return run_ray(load, parts, self.memory, self.workers, self.ray_address)
+        return run_local(load, parts, self.memory, self.workers)
+
+
+class Settings(NamedTuple):
+    """What is asked of a scan."""
+
+    question: Question
+    thresholds: Thresholds
+    engine: Engine
+    progress: bool
+
+
+def read_settings(
     memory: float,
+    budget: int = 10,
+    method: str = DEFAULT_METHOD,
+    objective: str = "sufficiency",
+    *,
+    at_most: bool = False,
+    min_kl: float = 1e-3,
+    only_flips: bool = False,
     workers: int | None = None,
     engine: str = "local",
     ray_address: str | None = None,
-    caption: Caption,
-    report: Callable[[int, int], None] = lambda done, total: None,
-) -> Scan:
-    """Plan, run what is missing, write the manifest.
+    progress: bool = True,
+) -> Settings:
+    """The options of `Explainer.scan`, checked."""
+    question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
+    return Settings(question, thresholds, Engine(engine, memory, workers, ray_address), progress)
 
-    `num_paths` and `num_bytes` are those of every node; `report` is told how many targets are done, of how many.
-    """
-    if engine not in ENGINES:
-        raise ValueError(f"Expected an engine among {', '.join(ENGINES)} (got {engine!r}).")
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise ValueError(f"Expected 1 worker or more (got {workers!r}).")
-    if memory < MIN_MEMORY:
-        raise ValueError(
-            f"Expected a memory budget of at least {MIN_MEMORY / 1e6:.0f}MB for a scan (got {memory / 1e6:.0f}MB): "
-            f"a worker takes {PROCESS_BYTES / 1e6:.0f}MB before it has explained anything."
-        )
-    room = memory - PROCESS_BYTES
-    folder = Path(out)
+
+def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
+    """Every moved node of a case, in the folder `out`, with a progress bar; without one, in a temporary folder."""
+    with Progress(console=Console(stderr=True), transient=True, disable=not settings.progress) as bar:
+        task = bar.add_task("Scanning", total=None)
+
+        def run(folder: Path) -> Scan:
+            return _run(case, folder, settings, lambda done, total: bar.update(task, completed=done, total=total))
+
+        return _run_aside(run) if out is None else run(Path(out))
+
+
+def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
+    """Plan, run what is missing, write the manifest; `report` is told how many targets are done, of how many."""
+    question, thresholds, engine, _ = settings
+    change, caption = case.change, case.caption
+    counts = Counts(case.num_paths, case.num_bytes)
     with opened(folder):
-        plan = make_plan(change, num_paths, num_bytes, question, thresholds, room, caption)
+        plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
         report(done, total)
-        load = Workload(
-            share_change(change) if missing else change,
-            question,
-            plan.targets,
-            plan.sizes,
-            plan.indptr,
-            plan.pieces,
-            plan.digest,
-            (folder / PARTS).resolve(),
-            min(room, BATCH_BYTES),
-            caption,
-        )
-        ordered = order_parts(missing, plan.cost_of)
-        if engine == "ray":
-            finished = run_ray(load, ordered, memory, workers, ray_address)
-        else:
-            finished = run_local(load, ordered, memory, workers)
-        with closing(finished):
+        shared = share_change(change) if missing else change
+        parts = (folder / PARTS).resolve()
+        load = Workload(shared, question, plan.walks, plan.indptr, plan.digest, parts, caption)
+        with closing(engine.run(load, order_parts(missing, plan.cost_of))) as finished:
             for part in finished:
                 done += plan.part(part).stop - plan.part(part).start
                 report(done, total)
@@ -172,7 +202,7 @@ def run_scan(
     return read_scan(folder)
 
 
-def run_aside(run: Callable[[Path], Scan]) -> Scan:
+def _run_aside(run: Callable[[Path], Scan]) -> Scan:
     """A scan into a temporary folder that goes when the Scan does."""
     folder = Path(tempfile.mkdtemp(prefix="axiompath-scan-"))
     try:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import IntArray
 from ..change.comparison import Change
-from ..explain.answer import Choice, Question, choose_batch
-from ..explain.explanation import Caption, Explanation, with_caption
-from ..explain.pieces import choose_streaming
+from ..explain.answer import explain_rows
+from ..explain.explanation import Caption, Explanation
+from ..explain.question import Question
+from ..explain.walks import Walks
 from ..graphs.snapshot import Snapshot
-from ..memory import cut_runs
 from ..network.layers import ForwardPass
-from ..paths.attribution import attribute_paths
-from ..paths.walk import walk_paths
 from .parts import Failure, notes_of, write_part
 
 PROCESS_BYTES = 64e6  # of a worker that has loaded the compiled loops and done nothing yet
@@ -32,13 +28,10 @@ class Workload:
 
     change: Change
     question: Question
-    targets: IntArray  # [num_targets]: rows of the aligned snapshots
-    sizes: FloatArray  # [num_targets]: bytes that each takes
-    indptr: IntArray  # [num_parts + 1]
-    pieces: Mapping[int, IntArray]  # place of a target that is streamed -> bounds of its pieces
+    walks: Walks  # of the targets
+    indptr: IntArray  # [num_parts + 1]: places of the targets of each part
     digest: str
     folder: Path
-    batch_bytes: float
     caption: Caption
 
     def file_of(self, part: int) -> Path:
@@ -51,8 +44,8 @@ class Workload:
 
     def need_of(self, part: int) -> float:
         """Bytes that a worker takes at most for a part: its largest target, or a batch; and the worker itself."""
-        sizes = self.sizes[self.places_of(part)]
-        return PROCESS_BYTES + float(max(sizes.max(), min(sizes.sum(), self.batch_bytes)))
+        sizes = self.walks.sizes[self.places_of(part)]
+        return PROCESS_BYTES + float(max(sizes.max(), min(sizes.sum(), self.walks.batch_bytes)))
 
     def places_of(self, part: int) -> IntArray:
         """Places of a part's targets in the arrays."""
@@ -60,7 +53,7 @@ class Workload:
 
     def node_of(self, place: int) -> int:
         """The user's number of a target."""
-        return int(self.change.before.node_ids[self.targets[place]])
+        return int(self.change.before.node_ids[self.walks.rows[place]])
 
     def failure(self, place: int, problem: str) -> Failure:
         """What is written of a target that cannot be explained."""
@@ -77,7 +70,7 @@ def run_part(load: Workload, part: int) -> None:
     places = load.places_of(part)
     # The rounding of a product may depend on how many threads share it.
     with threadpool_limits(1):
-        found = (item for batch in _batches(load, places) for item in _explain_batch(load, batch))
+        found = (item for batch in load.walks.batches(places) for item in _explain_batch(load, batch))
         write_part(load.file_of(part), found, load.notes_of(part))
 
 
@@ -96,37 +89,15 @@ def explain_alone(load: Workload, place: int) -> Explanation | Failure:
     return found
 
 
-def _batches(load: Workload, places: IntArray) -> Iterator[IntArray]:
-    """Consecutive targets that together fit into a batch; a target that is streamed is one by itself."""
-    alone = np.isin(places, np.fromiter(load.pieces, dtype=np.int64, count=len(load.pieces)))
-    bounds = cut_runs(np.where(alone, 2 * load.batch_bytes, load.sizes[places]), load.batch_bytes)
-    return (places[start:stop] for start, stop in pairwise(bounds))
-
-
 def _explain_batch(load: Workload, places: IntArray) -> list[Explanation | Failure]:
     try:
-        return _explain(load, places)
+        return list(explain_rows(load.change, load.walks.take(places), load.question, load.caption))
     except Exception as error:
         if len(places) == 1:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return [load.failure(int(places[0]), reason)]
         # Whoever is to blame, the others are explained.
         return [found for place in places for found in _explain_batch(load, np.array([place]))]
-
-
-def _explain(load: Workload, places: IntArray) -> list[Explanation | Failure]:
-    bounds = load.pieces.get(int(places[0]))
-    if bounds is not None:
-        choice = choose_streaming(load.change, int(load.targets[places[0]]), bounds, load.question)
-        return [_named(load, choice)]
-    found = walk_paths(load.change, load.targets[places])
-    shares = attribute_paths(load.change, found)
-    choices = choose_batch(load.change, found, shares, load.question)
-    return [_named(load, choice) for choice in choices]
-
-
-def _named(load: Workload, choice: Choice) -> Explanation:
-    return with_caption(choice.to_explanation(load.change, None, None), load.caption)
 
 
 def share_change(change: Change) -> Change:

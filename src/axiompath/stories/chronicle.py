@@ -1,6 +1,6 @@
 """model + snapshots + targets -> Stories: what happened to these nodes over the whole sequence, and why.
 
-Steps are taken one after the other: an Explainer is opened once a step, for all targets, and let go before the next.
+Steps are taken one after the other: a Case is opened once a step, for all targets, and let go before the next.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from rich.progress import Progress
 
 from ..arrays import FloatArray, IntArray
 from ..errors import MatchedByRow
-from ..explain.answer import Question
+from ..explain.case import Case, open_case
 from ..explain.explanation import Explanation
-from ..explainer import Explainer
+from ..explain.question import Question
 from ..graphs.changes import count_changes
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import Snapshot, read_snapshot
+from ..memory import parse_memory
 from ..metrics import kl_divergence
 from ..network.layers import run_network
 from ..origin import RELEASE, Origin
@@ -97,34 +98,34 @@ def tell_stories(
     has a note instead of an explanation. Give a rich Console as `progress` to see a bar there. `call` says how the
     model is called, as in Explainer.
     """
-    Question(budget, method, objective)  # checked before any work
+    question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
     names, ids = _check_snapshots(snapshots, snapshot_names)
     wanted = None if targets is None else _check_targets(targets, ids, names)
     called, classes = read_names(node_names, ids), read_class_names(class_names)
 
-    def open_step(s: int) -> Explainer:
+    def open_step(s: int) -> Case:
         before, after = snapshots[s], snapshots[s + 1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            return Explainer(model, before, after, memory=memory, node_names=called, class_names=classes, call=call)
+            return open_case(model, before, after, node_names=called, class_names=classes, call=call)
 
-    explainer = open_step(0)
+    case = open_step(0)
     if wanted is None:
-        wanted = _rank(explainer, snapshots, ids, top)
+        wanted = _rank(case, snapshots, ids, top)
     steps: list[Step] = []
     answers: list[dict[int, Explanation | str]] = []
-    digests = {"model": explainer.origin.digests["model"], "snapshot 0": explainer.origin.digests["before"]}
-    logits = np.full((len(wanted), len(snapshots), explainer.change.network.num_classes), np.nan)
+    digests = {"model": case.origin.digests["model"], "snapshot 0": case.origin.digests["before"]}
+    logits = np.full((len(wanted), len(snapshots), case.change.network.num_classes), np.nan)
     with Progress(console=progress or Console(quiet=True), transient=True) as bar:
         task = bar.add_task("Explaining", total=len(wanted) * (len(snapshots) - 1))
         for s in range(len(snapshots) - 1):
-            explainer = explainer if s == 0 else open_step(s)
-            steps.append(_count_step(explainer, names[s], names[s + 1]))
-            digests[f"snapshot {s + 1}"] = explainer.origin.digests["after"]
-            _read_logits(explainer, wanted, logits[:, s : s + 2])
+            case = case if s == 0 else open_step(s)
+            steps.append(_count_step(case, names[s], names[s + 1]))
+            digests[f"snapshot {s + 1}"] = case.origin.digests["after"]
+            _read_logits(case, wanted, logits[:, s : s + 2])
             here = [t for t, known in zip(wanted, ~np.isnan(logits[:, s : s + 2, 0]).any(axis=1), strict=True) if known]
             answers.append({})
-            for target, answer in _explain_step(explainer, here, budget, method, objective):
+            for target, answer in _explain_step(case, here, question, room):
                 answers[-1][target] = answer
                 bar.advance(task)
             bar.update(task, completed=len(wanted) * (s + 1))
@@ -209,15 +210,15 @@ def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[
     return chosen
 
 
-def _rank(explainer: Explainer, snapshots: Sequence[Any], ids: list[IntArray], top: int) -> list[int]:
+def _rank(case: Case, snapshots: Sequence[Any], ids: list[IntArray], top: int) -> list[int]:
     """Nodes that changed their class most often, and among those the ones with the largest sum of KL over the steps."""
     union = np.unique(np.concatenate(ids))
     flips, moved = np.zeros(len(union), dtype=np.int64), np.zeros(len(union))
     before: tuple[IntArray, FloatArray] | None = None
     for data, nodes in zip(snapshots, ids, strict=True):
-        # The network alone: opening an Explainer on every step, only to rank, would double the work.
-        snapshot = read_snapshot(data, "snapshot", explainer.fields)
-        logits = run_network(explainer.change.network, snapshot).logits
+        # The network alone: opening a Case on every step, only to rank, would double the work.
+        snapshot = read_snapshot(data, "snapshot", case.fields)
+        logits = run_network(case.change.network, snapshot).logits
         if before is not None:
             _, old, new = np.intersect1d(before[0], nodes, assume_unique=True, return_indices=True)
             rows = np.searchsorted(union, nodes[new])
@@ -228,22 +229,22 @@ def _rank(explainer: Explainer, snapshots: Sequence[Any], ids: list[IntArray], t
     return [int(node) for node in union[order[(moved > MOVED)[order]]][:top]]
 
 
-def _count_step(explainer: Explainer, before: str, after: str) -> Step:
-    moved, snapshots = explainer.moved(), (explainer.change.before, explainer.change.after)
+def _count_step(case: Case, before: str, after: str) -> Step:
+    moved, snapshots = case.moved(), (case.change.before, case.change.after)
     return Step(
         before=before,
         after=after,
         num_nodes=int((snapshots[0].present & snapshots[1].present).sum()),
-        **count_changes(explainer.changes(open_nodes=True)),
+        **count_changes(case.changes(open_nodes=True)),
         reached=len(moved),
         flipped=int((moved.class_before != moved.class_after).sum()),
         num_paths=int(moved.num_paths.sum()),
     )
 
 
-def _read_logits(explainer: Explainer, targets: Sequence[int], into: FloatArray) -> None:
+def _read_logits(case: Case, targets: Sequence[int], into: FloatArray) -> None:
     """Logits [num_targets, 2, num_classes] on both snapshots of a step, where they have the target."""
-    change = explainer.change
+    change = case.change
     place = {int(node): row for row, node in enumerate(change.before.node_ids)}
     sides: tuple[tuple[Snapshot, FloatArray], ...] = (
         (change.before, change.before_pass.logits),
@@ -257,23 +258,14 @@ def _read_logits(explainer: Explainer, targets: Sequence[int], into: FloatArray)
 
 
 def _explain_step(
-    explainer: Explainer, targets: list[int], budget: int, method: str, objective: str
+    case: Case, targets: list[int], question: Question, memory: float
 ) -> Iterator[tuple[int, Explanation | str]]:
     """An Explanation for each target, or the sentence that says why its paths were not walked."""
-    question = (budget, method, objective)
-    refused = {target: note for target in targets if (note := _refusal(explainer, target))}
-    yield from refused.items()
-    fitting = [target for target in targets if target not in refused]
-    yield from zip(fitting, explainer.explain_many(fitting, *question, progress=False), strict=True)
-
-
-def _refusal(explainer: Explainer, target: int) -> str:
-    """Why the paths of a target do not fit into the memory budget; empty where they do."""
-    try:
-        explainer.attribute_many([target])  # lazy: it checks the budget, no more
-    except MemoryError as error:
-        return str(error)
-    return ""
+    rows = case.rows_of(targets)
+    refused = dict(zip(targets, case.refusals(rows, question, memory), strict=True))
+    yield from ((target, sentence) for target, sentence in refused.items() if sentence)
+    fitting = [target for target in targets if not refused[target]]
+    yield from zip(fitting, case.explain(case.rows_of(fitting), question, memory), strict=True)
 
 
 def _absence(target: int, logits: FloatArray, names: Sequence[str], step: int) -> str:

@@ -7,12 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..explainer import Explainer
+from ..explain.case import open_case
 from ..graphs.names import Names, read_names
 from ..graphs.snapshot import read_snapshot
 from ..graphs.stored import StoredGraph
+from ..memory import parse_memory
 from ..readers import ModelCall
-from ..scan import Scan
+from ..scan import Scan, read_settings, scan_case
 
 
 def scan_sequence(
@@ -37,12 +38,12 @@ def scan_sequence(
         rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
         node_names = read_names(node_names, rows)
 
+    settings = read_settings(parse_memory(memory), **options)
+
     def scan() -> Iterator[Scan]:
         for (before, after), folder in zip(pairwise(snapshots), folders, strict=True):
-            explainer = Explainer(
-                model, before, after, memory=memory, node_names=node_names, class_names=class_names, call=call
-            )
-            yield explainer.scan(folder, **options)
+            case = open_case(model, before, after, node_names=node_names, class_names=class_names, call=call)
+            yield scan_case(case, folder, settings)
 
     return scan()
 
