@@ -103,7 +103,8 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
     explainer = axiompath.Explainer(network(widths, normalize), before, after)
     targets = explainer.moved().target.to_numpy()
-    batches = list(explainer._batches(targets))
+    walks = explainer.case.walks(explainer.case.rows_of(targets), explainer.memory, None)
+    batches = [walks.batch(places).rows for places in walks.batches()]
     num_paths = 0
 
     def attribute_all() -> None:

@@ -11,9 +11,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GAT, GCNConv, TAGConv
 
 import axiompath
-from axiompath import explainer as explainer_module
 from axiompath.change.comparison import find_change
 from axiompath.change.states import KINDS
+from axiompath.explain import walks
 from axiompath.network.layers import run_network
 from axiompath.paths import walk as paths_module
 from axiompath.paths.attribution import attribute_paths
@@ -395,7 +395,7 @@ def test_results_do_not_depend_on_the_batch_bit_by_bit(monkeypatch, limit):
     explainer = axiompath.Explainer(SumGNN(5, 6, 6, 3).double(), before, after)
     targets = explainer.moved().target
     expected = [explainer.attribute(target) for target in targets]
-    monkeypatch.setattr(explainer_module, "BATCH_BYTES", limit)
+    monkeypatch.setattr(walks, "BATCH_BYTES", limit)
     for one, other in zip(expected, explainer.attribute_many(targets), strict=True):
         np.testing.assert_array_equal(one.paths, other.paths)
         np.testing.assert_array_equal(one.contributions, other.contributions)

@@ -17,7 +17,8 @@ from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.errors import InputError
-from axiompath.explain import answer, walks
+from axiompath.explain import answer as answers
+from axiompath.explain import walks
 from axiompath.explain.explanation import Caption
 from axiompath.explain.question import Question
 from axiompath.origin import Origin
@@ -114,7 +115,7 @@ def test_the_number_of_workers_changes_no_byte(explainer, tmp_path, undisturbed,
 
 @pytest.mark.parametrize("batch_bytes", [1.0, 1e5, 1e9])
 def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, monkeypatch):
-    monkeypatch.setattr("axiompath.scan.scan.BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr("axiompath.explain.walks.BATCH_BYTES", batch_bytes)
     scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
 
@@ -123,7 +124,7 @@ def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, b
 def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, monkeypatch):
     folders = [tmp_path / name for name in ("one", "two")]
     for folder, workers, size in zip(folders, (1, 2), (1e9, 1.0), strict=True):
-        monkeypatch.setattr("axiompath.scan.scan.BATCH_BYTES", size)
+        monkeypatch.setattr("axiompath.explain.walks.BATCH_BYTES", size)
         scan(explainer, folder, workers=workers, method=method, min_kl=1e-4, memory="4GB")
     assert content(folders[0]) == content(folders[1])
     assert len(axiompath.read_scan(folders[0])) > 50
@@ -233,7 +234,7 @@ def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(expl
 
 def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, monkeypatch):
     victims = {int(node) for node in explainer.moved().target[[3, 60, 61]]}
-    choose = answer.answer
+    choose = answers.answer
 
     def fail(change, sources, questions, caption):
         hit = victims & {int(change.before.node_ids[source.row]) for source in sources}
@@ -241,7 +242,7 @@ def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, mo
             raise ArithmeticError(f"no luck with {len(hit)}")
         return choose(change, sources, questions, caption)
 
-    monkeypatch.setattr(answer, "answer", fail)
+    monkeypatch.setattr(answers, "answer", fail)
     found = scan(explainer, tmp_path)
     failed = found.failures()
     assert set(failed.target) == victims

@@ -182,17 +182,19 @@ def test_a_step_that_is_too_large_has_the_sentence_and_the_story_goes_on(karate)
     assert "It moved the most" in nothing.summary()
 
 
-def test_an_explainer_is_opened_once_a_step_and_let_go(karate, monkeypatch):
+def test_a_case_is_opened_once_a_step_and_let_go(karate, monkeypatch):
     model, snapshots = karate
     opened, most = [], []
 
-    class Counted(Explainer):
-        def __init__(self, *arguments, **options):
-            most.append(sum(reference() is not None for reference in opened))
-            super().__init__(*arguments, **options)
-            opened.append(weakref.ref(self))
+    open_case = telling.open_case
 
-    monkeypatch.setattr(telling, "Explainer", Counted)
+    def counted(*arguments, **options):
+        most.append(sum(reference() is not None for reference in opened))
+        case = open_case(*arguments, **options)
+        opened.append(weakref.ref(case))
+        return case
+
+    monkeypatch.setattr(telling, "open_case", counted)
     told = tell_stories(model, snapshots, top=3)
     assert len(opened) == 4
     assert max(most) <= 1

@@ -19,6 +19,7 @@ from axiompath.explain.question import Question
 from axiompath.network.layers import run_network
 from axiompath.paths.attribution import attribute_paths, estimate_step_bytes
 from axiompath.paths.walk import count_paths, first_steps, highest_hop, walk_paths
+from axiompath.report.movers import find_movers
 from axiompath.scan import plan, work
 from evolutions import aligned, any_networks, graph_pairs
 from test_scan import NO_NAMES, content, evolving_graph, peak_of
@@ -177,3 +178,90 @@ def test_many_targets_are_cut_as_each_by_itself(explainer, small_pieces):
         assert size == pytest.approx(largest_piece)
         steps = estimate_step_bytes(explainer.change, first_steps(explainer.change, np.array([target])))
         assert size == pytest.approx(max(steps[a:b].sum() for a, b in itertools.pairwise(bounds)))
+
+
+# ---- the doors: what does not fit is streamed, whoever asks -----------------------------------------------------------
+
+
+@pytest.fixture
+def pair(monkeypatch):
+    """The same change twice: with room for every path, and with room for a piece of the largest targets' alone."""
+    monkeypatch.setattr(answer, "POOL_PATHS", 30)
+    torch.manual_seed(0)
+    model, graphs = GCN(8, 16, 2, 4).eval(), evolving_graph(400, 40)
+    large = axiompath.Explainer(model, *graphs)
+    target = largest(large, 1)[0]
+    memory = large.num_bytes[target] / 2
+    return large, axiompath.Explainer(model, *graphs, memory=memory), target, (model, graphs, memory)
+
+
+def check_same(listed, streamed):
+    assert "Streamed in" in streamed.status
+    assert "Streamed" not in listed.status
+    assert streamed.num_paths == listed.num_paths
+    assert len(streamed.paths) == len(listed.paths)
+    assert streamed.kl_bound == pytest.approx(listed.kl_bound, abs=1e-9)
+    gap = max(streamed.gap, listed.gap)
+    assert abs(streamed.kl_residual - listed.kl_residual) <= gap + 1e-9
+    for kind, value in listed.causes.items():
+        np.testing.assert_allclose(streamed.causes[kind], value, rtol=0, atol=1e-12)
+    assert streamed.completeness == pytest.approx(listed.completeness, abs=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["sufficiency", "necessity"])
+@pytest.mark.parametrize("method", ["convex", "exact", "linear", "topk", "deeplift", "gnnlrp", "grad"])
+def test_a_target_larger_than_memory_is_explained_as_if_it_were_listed(pair, method, objective):
+    large, small, target, _ = pair
+    check_same(*(explainer.explain(target, 7, method, objective) for explainer in (large, small)))
+
+
+@pytest.mark.parametrize("method", ["exact", "convex", "topk", "grad"])
+def test_a_frontier_of_a_target_larger_than_memory_is_that_of_the_listed(pair, method):
+    large, small, target, _ = pair
+    frontiers = [explainer.frontier(target, [1, 4, 9], method) for explainer in (large, small)]
+    assert [found.budget for found in frontiers[1]] == [1, 4, 9]
+    for listed, streamed in zip(*frontiers, strict=True):
+        check_same(listed, streamed)
+
+
+def test_a_story_of_a_target_larger_than_memory_is_that_of_the_listed(pair):
+    _, _, target, (model, graphs, memory) = pair
+    listed, streamed = (axiompath.tell_stories(model, graphs, [target], 5, memory=room)[0] for room in ("2GB", memory))
+    assert streamed.notes == ("",)
+    check_same(listed.explanations[0], streamed.explanations[0])
+    assert streamed.residual == pytest.approx(listed.residual, abs=1e-12)
+
+
+def test_many_targets_keep_their_order_where_some_are_streamed(pair):
+    large, small, target, _ = pair
+    targets = [*largest(large, 3), *large.moved().target.tail(3), target]
+    listed, found = (list(e.explain_many(targets, 5, "convex", progress=False)) for e in (large, small))
+    assert [one.target for one in found] == targets
+    assert {"Streamed" in one.status for one in found} == {True, False}
+    for one, other in zip(listed, found, strict=True):
+        assert other.kl_bound == pytest.approx(one.kl_bound, abs=1e-9)
+
+
+def test_a_report_shows_a_target_larger_than_memory_and_the_edges_that_moved_it(pair):
+    large, small, target, _ = pair
+    movers = []
+    for explainer in (large, small):
+        assert "altered paths, about" not in axiompath.build_report(explainer, [target], [1, 5])
+        rows = explainer.case.rows_of([target])
+        logits = explainer.change.after_pass.logits[rows[0]]
+        pieces = [(piece, logits) for piece in explainer.case.attribute(rows, explainer.memory, whole=False)]
+        movers.append((len(pieces), find_movers(explainer.changes(open_nodes=True), pieces)))
+    (one, listed), (several, streamed) = movers
+    assert one == 1 < several
+    assert listed.edges.tolist() == streamed.edges.tolist()
+    np.testing.assert_allclose(streamed.moved, listed.moved, rtol=0, atol=1e-12)
+
+
+def test_a_first_step_larger_than_memory_is_refused_and_so_is_a_list(pair, monkeypatch):
+    _, small, target, _ = pair
+    with pytest.raises(MemoryError, match=f"Node {target} has .* altered paths, about .* more than the budget"):
+        small.attribute(target)
+    monkeypatch.setattr(walks, "estimate_step_bytes", lambda change, steps: np.full(len(steps.node), 1e12))
+    for ask in (small.explain, lambda node: small.frontier(node, [1]), lambda node: small.explain_many([node])):
+        with pytest.raises(MemoryError, match=f"Node {target} has .* altered paths, about .* more than the budget"):
+            ask(target)

@@ -38,7 +38,8 @@ class Movers:
 def find_movers(changes: pd.DataFrame, found: Iterable[tuple[Attribution, FloatArray]]) -> Movers:
     """Rank changed edges by what they did to these targets, each given with its logits on `after`.
 
-    What follows itself is pieces of one target's Attribution. `changes` are those of the graph, with open nodes; parallel edges are taken together.
+    Where a target comes several times in a row, these are pieces of its Attribution. `changes` are those of the graph,
+    with open nodes; parallel edges are taken together.
     """
     rows = changes[changes.kind.isin(EDGE_CHANGES)].drop_duplicates(["src", "dst"])
     edges, directed = rows[["src", "dst"]].to_numpy(dtype=np.int64), rows.directed.to_numpy(dtype=np.bool_)

@@ -6,7 +6,7 @@ A number is rounded to eight significant digits, enough for every digit that the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def describe_moved(moved: pd.DataFrame, shown: Iterable[int]) -> dict[str, Any]:
     }
 
 
-def describe_movers(movers: Movers, node_names: dict[int, str]) -> list[dict[str, Any]]:
+def describe_movers(movers: Movers, node_names: Mapping[int, str]) -> list[dict[str, Any]]:
     """The edges that moved the most predictions."""
     return [
         {
