@@ -180,7 +180,7 @@ def test_many_targets_are_cut_as_each_by_itself(explainer, small_pieces):
         assert size == pytest.approx(max(steps[a:b].sum() for a, b in itertools.pairwise(bounds)))
 
 
-# ---- the doors: what does not fit is streamed, whoever asks -----------------------------------------------------------
+# ---- the doors: what does not fit is streamed, whoever asks ---------------------------------------------------------
 
 
 @pytest.fixture
