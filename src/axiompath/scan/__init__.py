@@ -5,7 +5,7 @@ work.py       what a worker does with a part
 parts.py      explanations as Parquet, whole or not at all
 folder.py     lock, manifest, what is missing
 engines.py    processes on this machine          cluster.py    tasks on a Ray cluster
-scanning.py   all of it in order
+scan.py       all of it in order
 """
 
 from .plan import Thresholds
