@@ -112,7 +112,7 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
         num_paths = 0
         for batch in batches:
             found = walk_paths(explainer.change, batch)
-            num_paths += len(attribute_paths(explainer.change, found))
+            num_paths += len(attribute_paths(explainer.change, found).contributions)
 
     attribute_all()
     ours = best_of(attribute_all, 5)

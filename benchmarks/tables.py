@@ -12,10 +12,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from axiompath.origin import RELEASE
 from axiompath.threads import num_cores
 from axiompath.writing import write_text
 
@@ -43,7 +43,7 @@ def to_markdown(rows: Iterable[Mapping[str, str]]) -> str:
 
 def publish(docs: Path | None, page: str, name: str, text: str) -> None:
     """Print the text and, where there is a folder of pages, put it into its place on its page."""
-    conditions = f"*axiompath {version('axiompath')}, {num_cores()} cores.*"
+    conditions = f"*axiompath {RELEASE}, {num_cores()} cores.*"
     print(f"\n{name}\n{text}\n", flush=True)
     if docs is None:
         return

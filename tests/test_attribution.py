@@ -235,7 +235,7 @@ def test_attention_that_follows_new_features_leaves_them_their_share():
     after.x = before.x.clone()
     after.x[:5] += torch.randn(5, 5, dtype=torch.float64)
     explainer = axiompath.Explainer(GAT(5, 8, 2, 3, heads=2).double().eval(), before, after)
-    for target in explainer.changes().node[:5]:
+    for target in explainer.moved().target[:5]:
         found = explainer.attribute(target)
         assert np.abs(found.causes["feature"]).max() > 0.1 * np.abs(found.delta_logits).max()
         assert (found.causes["reweighted"] != 0).any()

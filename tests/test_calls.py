@@ -66,10 +66,10 @@ def assert_of_this_call(explainer, before, after, answer):
     for ours, theirs in zip((explainer.change.before_pass, explainer.change.after_pass), logits, strict=True):
         np.testing.assert_allclose(ours.logits, theirs, rtol=1e-9, atol=1e-11)
     moved = set(np.flatnonzero(kl_divergence(logits[1], logits[0]) > 1e-12).tolist())
-    found = explainer.changes()
-    assert moved <= set(found.node)
-    assert set(found.node[found.kl > 1e-12]) == moved
-    for node in found.node[:5]:
+    found = explainer.moved()
+    assert moved <= set(found.target)
+    assert set(found.target[found.kl > 1e-12]) == moved
+    for node in found.target[:5]:
         assert explainer.attribute(int(node)).residual < 1e-10
     return explainer
 
@@ -182,7 +182,7 @@ def test_replaying_edges_runs_the_same_call(case):
     model = kind().double().eval()
     before, after = snapshots(**fields)
     explainer = axiompath.Explainer(model, before, after, call=call)
-    node = int(explainer.changes().node[0])
+    node = int(explainer.moved().target[0])
     with torch.no_grad():
         theirs = call(model, after)[node].numpy()
     np.testing.assert_allclose(explainer.replay_edges(node, np.zeros((0, 3), dtype=int)), theirs, atol=1e-12)
@@ -222,7 +222,7 @@ def test_a_changed_field_of_a_node_is_a_changed_feature():
     after.pos[3] += 1
     model = Positions().double().eval()
     explainer = assert_of_this_call(axiompath.Explainer(model, before, after), before, after, model)
-    found = explainer.attribute(int(explainer.changes().node[0]))
+    found = explainer.attribute(int(explainer.moved().target[0]))
     assert set(found.paths[:, 0]) == {3}
 
 
@@ -243,12 +243,12 @@ def test_large_graphs_are_sampled_with_all_their_fields(monkeypatch):
             return self.conv2(h + self.lift(data.pos), data.edge_index, weight)
 
     model = Both().double().eval()
-    whole = axiompath.Explainer(model, before, after).changes()
+    whole = axiompath.Explainer(model, before, after).moved()
     monkeypatch.setattr("axiompath.readers.reader.WHOLE_EDGES", 1000)
     monkeypatch.setattr("axiompath.graphs.sample.MAX_EDGES", 800)
     monkeypatch.setattr("axiompath.graphs.sample.NUM_SEEDS", 20)
     explainer = axiompath.Explainer(model, before, after)
-    assert explainer.changes().equals(whole)
+    assert explainer.moved().equals(whole)
     with torch.no_grad():
         np.testing.assert_allclose(explainer.change.after_pass.logits[order], model(after), atol=1e-11)
         np.testing.assert_allclose(explainer.change.before_pass.logits, model(before), atol=1e-11)
@@ -274,7 +274,7 @@ def test_stories_scans_and_pyg_pass_the_call_on(tmp_path):
     scans = list(axiompath.scan_sequence(model, graphs, tmp_path, call=call, workers=1, progress=False))
     for scan, (old, new) in zip(scans, pairwise(logits), strict=True):
         frame = scan.moved()
-        np.testing.assert_allclose(frame.kl, kl_divergence(new, old)[frame.node], atol=1e-11)
+        np.testing.assert_allclose(frame.kl, kl_divergence(new, old)[frame.target], atol=1e-11)
     from torch_geometric.explain import Explainer as PyGExplainer
 
     settings = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -294,7 +294,7 @@ def test_a_graph_with_as_many_edges_as_nodes_is_no_trap():
     model = OddName().double().eval()
     explainer = axiompath.Explainer(model, before, after)
     assert_of_this_call(explainer, before, after, lambda d: model(d.x, d.edge_index, d.weights))
-    node = int(explainer.changes().node[0])
+    node = int(explainer.moved().target[0])
     paths = explainer.attribute(node).paths
     with torch.no_grad():
         kept = model(after.x, after.edge_index, after.weights)[node]
@@ -480,7 +480,7 @@ def test_an_argument_that_the_graph_lacks_is_named_with_what_to_do():
     ones = axiompath.Explainer(
         GCN(4, 6, 2, 3).double(), before, after, call=lambda model, data: model(data.x, data.edge_index)
     )
-    assert len(ones.changes())
+    assert len(ones.moved())
 
 
 def test_open_arguments_and_fields_of_edges_need_a_call():
@@ -650,7 +650,7 @@ def test_bfloat16_data_is_read():
         data.x, data.edge_weight = data.x.bfloat16(), data.edge_weight.bfloat16()
     model = WeightsOptional().bfloat16()
     explainer = axiompath.Explainer(model, before, after)
-    assert explainer.attribute(int(explainer.changes().node[0])).residual < 1e-10
+    assert explainer.attribute(int(explainer.moved().target[0])).residual < 1e-10
 
 
 def test_norms_that_heed_no_batch_may_be_given_one():

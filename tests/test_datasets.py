@@ -186,7 +186,8 @@ def test_preservation_holds_at_four_layers_and_over_repeats(data_root):
 
 PHYSICS = """
 import resource
-from axiompath import Explainer, archives, datasets
+from axiompath import Explainer, datasets
+from axiompath.datasets import archives
 from axiompath.experiments.sum_gnn import random_sum_gnn
 before = datasets.load("coauthor_physics")
 after = datasets.evolve(before, added=100, removed=100)

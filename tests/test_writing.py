@@ -95,17 +95,17 @@ def test_digests_are_those_of_the_bytes(tmp_path):
 
 def test_every_flipped_bit_and_every_cut_is_seen(tmp_path):
     path = tmp_path / "part.parquet"
-    schema = with_notes(TABLE.schema, 1)
+    schema = with_notes(TABLE.schema, {"of": 1})
     write_part(path, [TABLE.replace_schema_metadata(schema.metadata)], schema)
     held = path.read_bytes()
-    assert is_whole(path, 1)
+    assert is_whole(path, {"of": 1})
     assert is_whole(path)
-    assert not is_whole(path, 2)
+    assert not is_whole(path, {"of": 2})
     for place in range(len(held)):
         damaged = bytearray(held)
         damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
-        assert not is_whole(path, 1)
+        assert not is_whole(path, {"of": 1})
     for size in (0, 4, len(held) - 1):
         path.write_bytes(held[:size])
         assert not is_whole(path)
@@ -115,3 +115,8 @@ def test_every_flipped_bit_and_every_cut_is_seen(tmp_path):
         assert not is_whole(path)
     path.unlink()
     assert not is_whole(path)
+
+
+@pytest.mark.parametrize("notes", [None, b"", b"[1]", b"{", b"\xff", b"[" * 100_000])
+def test_notes_that_cannot_be_read_are_none(notes):
+    assert read_notes(TABLE.schema.with_metadata({} if notes is None else {b"axiompath": notes})) == {}

@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -68,7 +68,7 @@ def recorded_digest(path: Path) -> str:
     return words[0]
 
 
-def is_whole(path: Path, notes: Any = None) -> bool:
+def is_whole(path: Path, notes: Mapping[str, Any] | None = None) -> bool:
     """Whether the part is as it was written; and, with `notes`, whether those are the ones it was written with."""
     try:
         if not path.is_file() or file_digest(path) != recorded_digest(path):
@@ -78,14 +78,18 @@ def is_whole(path: Path, notes: Any = None) -> bool:
         return False
 
 
-def with_notes(schema: pa.Schema, notes: Any) -> pa.Schema:
+def with_notes(schema: pa.Schema, notes: Mapping[Any, Any]) -> pa.Schema:
     """The schema with notes that JSON can hold in its metadata."""
     return schema.with_metadata({**(schema.metadata or {}), NOTES: json.dumps(notes).encode()})
 
 
-def read_notes(schema: pa.Schema) -> Any:
-    """The notes again; an empty dict where there are none."""
-    return json.loads((schema.metadata or {}).get(NOTES, b"{}"))
+def read_notes(schema: pa.Schema) -> dict[Any, Any]:
+    """The notes again; an empty dict where there are none that can be read."""
+    try:
+        notes = json.loads((schema.metadata or {}).get(NOTES, b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return notes if isinstance(notes, dict) else {}
 
 
 def _write(stream: IO[bytes], tables: Iterable[pa.Table], schema: pa.Schema) -> str:

@@ -25,7 +25,7 @@ from .hops import FLOWS, Hop, node_numbers, place_shares
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = "axiompath.explain.explanation"
+FORMAT = "axiompath.explanation"
 VERSION = 2
 FIELDS_SINCE = {"origin": 2, "hops": 2}  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}

@@ -4,7 +4,7 @@
           [2, num_edges]; and where there are any edge_weight, n_id, y, node_names, class_names
 .pt       a torch_geometric Data, or a dict of the same keys, loaded with weights_only
 .csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
-folder    a stored graph, which is opened and not read (see stored.py)
+folder    a stored graph, which is opened and not read (see graphs/stored.py)
 """
 
 from __future__ import annotations

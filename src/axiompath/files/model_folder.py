@@ -27,7 +27,7 @@ from ..writing import whole_file
 
 FORMAT = "axiompath.model"
 VERSION = 1
-PYG, OURS = "torch_geometric.nn", "axiompath.experiments.sum_gnn"
+PYG, OURS = "torch_geometric.nn", "axiompath.experiments.models"  # as files name them, wherever the code lies
 MAX_ARGUMENT = 10**7
 MAX_LAYERS = 1000
 MAX_JSON = 10**6

@@ -1,22 +1,22 @@
 """torch module + snapshots -> Network.
 
-recording.py     every torch call on the features as a step: Recorder, Recording
-inputs.py        how the model is called on a graph: arguments of forward by the names of its fields
-running.py       runs a copy of the model once on real data, recorded
-forms.py         an affine expression in values already computed: Form
-bases.py         the values that the Network will hold, as they are found
-calls.py         what a reader of a module is given; the table of readers, and register_reader
-convolutions.py  one small function a convolution of one hop
-propagation.py   the same for convolutions of several hops
-attention.py     the same for attention
-norms.py         normalisation, as a module or a function
-elementwise.py   activations and dropout, by the function's name
-functions.py     one small function a torch function that is affine; a table by name
-refusals.py      modules that cannot be read, and why
-layout.py        bases -> layers
-assembly.py      Recording -> forms -> bases -> Network
-reading.py       the whole way in, and the check that the Network computes what the model computes
-checking.py      the same for one graph, as a table that never raises: ModelCheck
+tape.py               every torch call on the features as a step: Recorder, Recording
+arguments.py          how the model is called on a graph: arguments of forward by the names of its fields
+trial.py              runs a copy of the model once on real data, recorded
+forms.py              an affine expression in values already computed: Form
+bases.py              the values that the Network will hold, as they are found
+calls.py              what a reader of a module is given; the table of readers, and register_reader
+convolutions.py       one small function a convolution of one hop
+propagation.py        the same for convolutions of several hops
+attention_layers.py   the same for attention
+norms.py              normalisation, as a module or a function
+elementwise.py        activations and dropout, by the function's name
+functions.py          one small function a torch function that is affine; a table by name
+refusals.py           modules that cannot be read, and why
+layout.py             bases -> layers
+assembly.py           Recording -> forms -> bases -> Network
+reader.py             the whole way in, and the check that the Network computes what the model computes
+verdict.py            the same for one graph, as a table that never raises: ModelCheck
 """
 
 from .arguments import ModelCall

@@ -15,7 +15,7 @@ from torch_geometric.nn import MessagePassing
 
 from ..graphs.snapshot import Fields
 from ..network.layers import Network
-from . import attention_layers as attention  # noqa: F401 (each registers its readers)
+from . import attention_layers, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final

@@ -1,4 +1,4 @@
-"""PyG convolution of one hop -> Form: one small function each; see propagation.py and attention.py for the others."""
+"""PyG convolution of one hop -> Form: one small function each; propagation.py, attention_layers.py have the others."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from .deeplift import deeplift_keys
 from .exact import improve
 from .linear import linear_keys
-from .objective import Goal, copy_into, divergence, normal_form, resolution_of, total_reach
+from .objective import Goal, copy_into, divergence, normal_form, price_rows, resolution_of, tilt, total_reach
 from .ranking import ranked_smallest, sum_of_smallest
 from .topk import topk_keys
 
@@ -169,6 +169,8 @@ def ranking_range(
     """Answer problems first..last-1 by a ranking method; the outputs are those of `solver_range`."""
     c = contributions.shape[1]
     w = np.empty(c)
+    p = np.empty(c)
+    r = np.empty(c)
     for i in range(first, last):
         part = contributions[row_starts[i] : row_stops[i]]
         m = part.shape[0]
@@ -192,7 +194,9 @@ def ranking_range(
         residual = _residual(part, before[i], after[i], necessity, members)
         # A ranking proves nothing; the dual bound at its own choice is valid for every choice of its size.
         weigh_rows(rows, goal, x, w)
-        base, _ = certify(rows, goal, total_reach(reach, n), w, keys)
+        tilt(goal, w, p, r)
+        price_rows(rows, r, keys)
+        base, _ = certify(goal, total_reach(reach, n), w, r)
         bound = base + sum_of_smallest(keys, n, False)
         numbers[i, 0] = residual
         numbers[i, 1] = min(bound, residual) if bound > 0.0 else 0.0

@@ -52,15 +52,11 @@ def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> fl
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def certify(rows: FloatArray, goal: Goal, reach: float, w: FloatArray, prices: FloatArray) -> tuple[float, float]:
-    """Fill prices [m] at the dual point w; return what it proves of any choice before the prices, and the rounding.
+def certify(goal: Goal, reach: float, w: FloatArray, r: FloatArray) -> tuple[float, float]:
+    """What the dual point w proves of any choice before the prices of its paths are added, and the rounding.
 
     The bound is the first plus `sum_of_smallest` of the prices; what rounding may have cost is taken off already.
     """
-    p = np.empty(w.size)
-    r = np.empty(w.size)
-    tilt(goal, w, p, r)
-    price_rows(rows, r, prices)
     rounding = rounding_of(goal, w, r, reach)
     return fixed_part(goal, w, r) - rounding, rounding + (4.0 * EPSILON * (goal.size + reach)) ** 2
 
@@ -74,13 +70,16 @@ def _solve_shortlisted(
     at_most: bool,
     x: FloatArray,
     w: FloatArray,
+    r: FloatArray,
     warm: bool,
     prices: FloatArray,
 ) -> int:
-    """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations."""
+    """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations.
+
+    Leaves the dual point in w and r, and the prices of all rows at it.
+    """
     m, c = rows.shape
     p = np.empty(c)
-    r = np.empty(c)
     span = 0.0
     for j in range(c):
         span = max(span, abs(goal.start[j]))
@@ -114,7 +113,7 @@ def _solve_shortlisted(
                 violators += 1
         enough = TOLERANCE * max(min(1.0, goal.whole), value)
         if violators == 0 or value - max(bound - missing, 0.0) <= enough:
-            break
+            return iterations
         if violators <= more:
             for i in range(m):
                 listed[i] = listed[i] or prices[i] < nu
@@ -126,6 +125,7 @@ def _solve_shortlisted(
                 listed[i] = True
         more *= 2
         warm = True
+    price_rows(rows, r, prices)
     return iterations
 
 
@@ -144,17 +144,19 @@ def relax(
     m, c = rows.shape
     w = np.empty(c)
     v = np.empty(c)
+    p = np.empty(c)
+    r = np.empty(c)
     iterations = 0
     whole_reach = total_reach(reach, n)
-    trivial = n == 0 or m == 0 or (n >= m and not at_most)
-    if trivial:
+    if n == 0 or m == 0 or (n >= m and not at_most):
         x[:] = 0.0 if n == 0 else 1.0
         weigh_rows(rows, goal, x, w)
+        tilt(goal, w, p, r)
+        price_rows(rows, r, prices)
     else:
-        iterations = _solve_shortlisted(rows, goal, whole_reach, n, at_most, x, w, warm, prices)
-    base, rounding = certify(rows, goal, whole_reach, w, prices)
-    if not trivial:
+        iterations = _solve_shortlisted(rows, goal, whole_reach, n, at_most, x, w, r, warm, prices)
         settle_ties(rows, prices, x)
+    base, rounding = certify(goal, whole_reach, w, r)
     value = weigh_rows(rows, goal, x, v)
     bound = base + sum_of_smallest(prices, n, at_most)
     # Whatever is not a number proves nothing.

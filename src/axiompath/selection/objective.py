@@ -232,18 +232,18 @@ def rounding_of(goal: Goal, w: FloatArray, r: FloatArray, reach: float) -> float
     """More than rounding can have changed the dual value at w by; `reach` is `total_reach` of the paths.
 
     The value is taken to be that of r as it is. Then v0 and the prices are off by rounding of what they were computed
-    from; KL(p || q) by that of log q and w, which counts p times where it is the logarithm itself that counts, and in
-    proportion near q. Sums of c terms add a little, which the factor leaves room for.
+    from, in sums of c terms; KL(p || q) by that of log q and w, which counts p times where it is the logarithm itself
+    that counts, and in proportion near q. The factors leave room.
     """
-    total = 0.0
+    sums = 0.0
+    logarithms = 0.0
     for j in range(w.size):
-        digits = 1.0 + abs(goal.log_q[j]) + abs(w[j])
-        total += abs(r[j]) * (goal.size + reach)
+        sums += abs(r[j]) * (goal.size + reach + abs(w[j]))
         if abs(w[j]) < _SMALL:
-            total += digits * abs(w[j] * r[j])
+            logarithms += (1.0 + abs(goal.log_q[j])) * abs(w[j] * r[j])
         elif r[j] != 0.0 or goal.q[j] != 0.0:
-            total += abs(w[j] * r[j]) + digits * (r[j] + 2.0 * goal.q[j])
-    return EPSILON * (16.0 + 2.0 * w.size) * total
+            logarithms += (1.0 + abs(goal.log_q[j]) + abs(w[j])) * (r[j] + 2.0 * goal.q[j])
+    return EPSILON * ((16.0 + 2.0 * w.size) * sums + 4.0 * logarithms)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

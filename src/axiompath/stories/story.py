@@ -30,7 +30,7 @@ from ..metrics import kl_divergence
 from ..origin import Origin
 from .words import signed, tell_classes, tell_shares
 
-FORMAT = "axiompath.stories.story"
+FORMAT = "axiompath.story"
 VERSION = 2  # 1, which 0.1 wrote, is read too: it lacks the last two fields
 FIELDS = ("target", "name", "snapshot_names", "class_names", "logits", "explanations", "notes", "method", "origin")
 NUM_FIELDS = {1: 7, 2: 9}
