@@ -14,11 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress, track
-from torch_geometric.data import Data
 
 from .arrays import FloatArray, IntArray
 from .change.comparison import find_change
-from .change.region import Region, cut_differing, cut_region, cut_rings, find_sight
+from .change.region import find_pair_changes, open_graphs
 from .errors import InputError
 from .explain.answer import Choice, Question, choose_batch, choose_budgets
 from .explain.edges import replay_edges
@@ -26,19 +25,13 @@ from .explain.explanation import Caption, Explanation, with_caption
 from .explain.hops import hops_of
 from .explain.moved import find_moved
 from .explain.replay import exist_in_either, replay_paths
-from .graphs.changes import list_changes, snapshot_edges
 from .graphs.names import Names, read_class_names, read_names
-from .graphs.pair import StoredPair, match_stored
-from .graphs.sample import dtype_of, sample_pair, to_data
-from .graphs.snapshot import align_snapshots, read_snapshot
-from .graphs.stored import StoredGraph
 from .memory import BATCH_BYTES, cut_runs, parse_memory
 from .network.digests import digest_graph, digest_network
-from .network.update import run_pair
 from .origin import RELEASE, Origin
 from .paths.attribution import Attribution, attribute_paths, estimate_bytes, split_by_target
 from .paths.walk import count_paths, walk_paths
-from .readers import ModelCall, read_network, read_samples
+from .readers import ModelCall
 from .scan import Scan, Thresholds, run_aside, run_scan
 from .selection import DEFAULT_METHOD
 
@@ -68,53 +61,28 @@ class Explainer:
         Data where it takes one object; `call=lambda model, data: ...` says it otherwise.
         """
         self.memory = parse_memory(memory)
-        self._stored: StoredPair | None = None
-        self._region: Region | None = None
-        if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
-            raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
-        if isinstance(before, StoredGraph):
-            self._stored = match_stored(before, after)
-            network, self.fields = read_samples(model, *sample_pair(self._stored), call)
-            self._region = cut_region(network, self._stored)
-            snapshots = self._region.before, self._region.after
-            passes = list(run_pair(network, *snapshots))
-            self.class_names = read_class_names(class_names) or before.class_names or after.class_names
-            numbers = [] if node_names is None else [self._stored.before.numbers, self._stored.after.numbers]
-            self.node_names = read_names(node_names, numbers) or self._stored.names(snapshots[0].node_ids)
-        else:
-            given = read_snapshot(before, "before"), read_snapshot(after, "after")
-            self.class_names = read_class_names(class_names)
-            self.node_names = read_names(node_names, [snapshot.node_ids for snapshot in given])
-            read = read_network(model, *align_snapshots(*given), before, after, call)
-            network, self.fields, snapshots = read.network, read.fields, (read.before, read.after)
-            passes = [read.before_pass, read.after_pass]
-        self.change = find_change(network, *snapshots, *passes)
+        opened = open_graphs(model, before, after, call)
+        network, self.fields, self.region = opened.network, opened.fields, opened.region
+        pair = self.region.pair
+        self.class_names = read_class_names(class_names) or pair.class_names
+        numbers = [] if node_names is None else [pair.before.numbers, pair.after.numbers]
+        self.node_names = read_names(node_names, numbers) or pair.names(self.region.before.node_ids)
+        self.change = find_change(network, self.region.before, self.region.after, opened.before_pass, opened.after_pass)
         if self.class_names and len(self.class_names) != network.num_classes:
             raise ValueError(
                 f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
             )
-        self._model, self._before, self._after, self._call = model, before, after, call
+        self._model, self._call = model, call
 
     @property
     def num_nodes(self) -> int:
         """Nodes of both graphs together, whether the change reaches them or not."""
-        return self.change.num_nodes if self._region is None else self._region.num_nodes
+        return self.region.pair.num_nodes
 
     @property
     def num_shared_nodes(self) -> int:
         """Nodes that both graphs have: those whose prediction could have changed."""
-        if self._stored is not None:
-            return self._stored.num_nodes - len(self._stored.numbers_of_one)
-        return int((self.change.before.present & self.change.after.present).sum())
-
-    @cached_property
-    def _graphs(self) -> tuple[Data, Data]:
-        """`before` and `after` as the user gave them; of stored graphs, the part that the change reaches."""
-        if self._region is None:
-            return self._before, self._after
-        sides = (self._region.before, self._before), (self._region.after, self._after)
-        before, after = (to_data(part, dtype_of(graph.x)) for part, graph in sides)
-        return before, after
+        return self.region.pair.num_shared_nodes
 
     @cached_property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
@@ -129,12 +97,10 @@ class Explainer:
     @cached_property
     def origin(self) -> Origin:
         """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
-        stored = None if self._stored is None else (self._before, self._after)
-        before, after = stored or (self.change.before, self.change.after)
         digests = {
             "model": digest_network(self.change.network),
-            "before": digest_graph(before),
-            "after": digest_graph(after),
+            "before": digest_graph(self.region.pair.before.graph),
+            "after": digest_graph(self.region.pair.after.graph),
         }
         return Origin(RELEASE, digests)
 
@@ -154,14 +120,7 @@ class Explainer:
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
         this very call, ordered by kind, then by src and dst.
         """
-        if self._stored is None:
-            snapshots, names = (self.change.before, self.change.after), self.node_names
-            graphs = [snapshot_edges(snapshot) for snapshot in snapshots]
-        else:
-            snapshots = cut_differing(self._stored)
-            names = {**self._stored.names(snapshots[0].node_ids), **self.node_names}
-            graphs = [side.pieces() for side in (self._stored.before, self._stored.after)]
-        return list_changes(snapshots, graphs, names, directed=directed, open_nodes=open_nodes)
+        return find_pair_changes(self.region.pair, self.node_names, directed=directed, open_nodes=open_nodes)
 
     def attribute(self, target: int) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
@@ -293,9 +252,7 @@ class Explainer:
         (row,) = self._rows_of([target])
         chosen = self._path_rows(paths, int(row))
         steps = np.where(chosen < 0, -1, self.change.before.node_ids[chosen])
-        before, after = self._before, self._after
-        if self._stored is not None:
-            before, after = self._surroundings(target)
+        before, after = self.region.surroundings(self.change.network, target)
         base, other = (before, after) if add else (after, before)
         hops, weights = hops_of(self.change.network), self.fields.weights
         return replay_edges(self._model, base, other, target, steps, hops, weights, self._call)
@@ -307,18 +264,8 @@ class Explainer:
             yield from self._named(choose_batch(self.change, found, shares, question))
             del found, shares
 
-    def _surroundings(self, target: int) -> tuple[Data, Data]:
-        """All of two stored graphs that decides the model's logits of one node, one ring beyond the hops included."""
-        assert self._stored is not None
-        if find_sight(self.change.network) is None:
-            start, depth = np.ones(self._stored.num_nodes, dtype=np.bool_), 0
-        else:
-            start, depth = np.arange(self._stored.num_nodes) == target, self.change.network.num_hops
-        before, after = cut_rings(self._stored, start, depth, depth)
-        return to_data(before, dtype_of(self._before.x)), to_data(after, dtype_of(self._after.x))
-
     def _named(self, choices: list[Choice]) -> list[Explanation]:
-        explanations = [choice.to_explanation(self.change, *self._graphs) for choice in choices]
+        explanations = [choice.to_explanation(self.change, *self.region.graphs) for choice in choices]
         caption = Caption(self.origin, self.node_names, self.class_names)
         return [with_caption(explanation, caption) for explanation in explanations]
 
@@ -377,17 +324,14 @@ class Explainer:
         ids = self.change.before.node_ids
         order = np.argsort(ids, kind="stable")
         rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
-        if self._region is not None:
-            known = (ids[rows] == wanted) & self._region.reached[rows]
-            for node in wanted[~known & (wanted >= 0) & (wanted < self.num_nodes)][:1]:
-                raise ValueError(
-                    f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
-                    "graphs); `moved()` lists those that it does."
-                )
-            for node in wanted[~known][:1]:
-                raise ValueError(f"Expected a target among the nodes 0 to {self.num_nodes - 1} (got {node}).")
-        for node in wanted[ids[rows] != wanted][:1]:
-            raise ValueError(f"Expected a target among the {len(ids):,} nodes {ids.min()} to {ids.max()} (got {node}).")
+        known = (ids[rows] == wanted) & self.region.reached[rows]
+        for node in wanted[~known & self.region.pair.has(wanted)][:1]:
+            raise ValueError(
+                f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
+                "graphs); `moved()` lists those that it does."
+            )
+        for node in wanted[~known][:1]:
+            raise ValueError(f"Expected a target among the {self.region.pair.all_nodes} (got {node}).")
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
             for node in wanted[~snapshot.present[rows]][:1]:
                 raise ValueError(

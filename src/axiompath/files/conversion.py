@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 
 from ..errors import InputError
-from ..graphs.stored import FORMAT, HEADER, VERSION, SparseRows, StoredGraph, open_graph
+from ..graphs.stored import HEADER, STORED_FORMAT, STORED_VERSION, SparseRows, StoredGraph, open_graph
 from ..memory import parse_memory
 from .edgelists import EdgeList, is_table, open_arrays, open_table
 from .graph_file import NAMES, SPARSE, GraphFile, read_graph
@@ -106,7 +106,7 @@ def _write(
 
         num_edges = sort_edges(edges, numbering, draft, memory, advance)
     return {
-        "format": FORMAT, "version": VERSION, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
+        "format": STORED_FORMAT, "version": STORED_VERSION, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
         "weighted": edges.weight_dtype is not None, **header,
     }  # fmt: skip
 

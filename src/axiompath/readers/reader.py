@@ -12,7 +12,8 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.sample import WHOLE_EDGES, sample_snapshots
+from ..graphs.pair import match_snapshots
+from ..graphs.sample import WHOLE_EDGES, sample_pair
 from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, read_snapshot, rows_of
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
@@ -60,7 +61,7 @@ def read_network(
         return align_snapshots(read_snapshot(before_data, "before", fields), read_snapshot(after_data, "after", fields))
 
     if max(before.edge_index.shape[1], after.edge_index.shape[1]) > WHOLE_EDGES:
-        samples = sample_snapshots((before, before_data), (after, after_data))
+        samples = sample_pair(match_snapshots(before, after, (before_data, after_data)))
         network, fields = read_samples(model, *samples, call)
         sides = align(fields)
         return ReadModel(network, fields, *sides, *run_pair(network, *sides))
