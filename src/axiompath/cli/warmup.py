@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
-from ..experiments.sum_gnn import random_sum_gnn
 from ..experiments.training import Training, prepare, train
 from ..explain.answer import RIVALS
 from ..explainer import Explainer
 from ..files import convert_graph, save_graph
+from ..files.sum_gnn import random_sum_gnn
 from ..selection import METHODS
 
 

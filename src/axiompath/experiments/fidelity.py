@@ -22,12 +22,12 @@ from ..change.comparison import Change
 from ..explain.answer import RIVALS
 from ..explain.replay import replay_paths
 from ..explainer import Explainer
+from ..files.sum_gnn import SumGNN
 from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
 from ..paths.attribution import attribute_paths
 from ..paths.walk import PathSet, find_rows, walk_paths
 from ..selection import select_budgets
 from .gnnexplainer import best_by_gnnexplainer
-from .sum_gnn import SumGNN
 from .training import SEED, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")

@@ -29,11 +29,6 @@ class Incoming(NamedTuple):
     rows: IntArray = NO_IDS  # [numbers]: row of each number, -1 for none; empty where it is the number, if there is one
 
     @property
-    def num_rows(self) -> int:
-        """Nodes that may receive."""
-        return len(self.indptr) - 1
-
-    @property
     def work(self) -> float:
         """Operations to look at every entry, roughly."""
         return len(self.senders) * ENTRY_WORK

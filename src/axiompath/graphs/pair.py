@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError
 from ..memory import CHUNK
-from .incoming import NO_IDS, Incoming, row_ranges, sort_by_receiver, sweep
+from .incoming import NO_IDS, Incoming, row_ranges, sweep
 from .rows import compare_edges, mark_receivers
 from .snapshot import Snapshot, rows_differ, rows_of, warn_of_rows
 from .stored import SparseRows, StoredGraph
@@ -35,22 +35,29 @@ class Side:
     """One graph of a pair, its edges by receiver, and how its rows are numbered."""
 
     graph: StoredGraph | Snapshot
-    edges: Incoming
+    ids: IntArray = NO_IDS  # as in Incoming
+    rows: IntArray = NO_IDS
     names: Any = None  # pyarrow.LargeStringArray [num_rows], or None
     data: Data | None = None  # the user's own graph, where it is in memory
+    backwards: bool = False  # messages flow against the edges
+
+    @cached_property
+    def edges(self) -> Incoming:
+        """The graph's edges; those of a snapshot are sorted when first asked for."""
+        return self.graph.incoming(backwards=self.backwards)._replace(ids=self.ids, rows=self.rows)
 
     def rows_of(self, numbers: IntArray) -> IntArray:
         """Row of each of these numbers, -1 where this graph has no such node."""
-        if len(self.edges.rows):
-            return self.edges.rows[numbers]
-        return np.where(numbers < self.edges.num_rows, numbers, -1)
+        if len(self.rows):
+            return self.rows[numbers]
+        return np.where(numbers < self.graph.num_nodes, numbers, -1)
 
     @property
     def numbers(self) -> IntArray:
         """Number of each row as the user lists them."""
         if isinstance(self.graph, Snapshot):
             return self.graph.node_ids if self.data is None else self.graph.node_ids[rows_of(self.graph, self.data)]
-        return self.edges.ids if len(self.edges.ids) else np.arange(self.edges.num_rows)
+        return self.ids if len(self.ids) else np.arange(self.graph.num_nodes)
 
     def present(self, numbers: IntArray) -> BoolArray:
         """Which of these numbers this graph has."""
@@ -59,10 +66,10 @@ class Side:
     def some_rows(self, count: int) -> IntArray:
         """Rows of random nodes, the same ones every time."""
         rng = np.random.default_rng(0)
-        if len(self.edges.rows) and not len(self.edges.ids):
-            here = np.flatnonzero(self.edges.rows >= 0)
+        if len(self.rows) and not len(self.ids):
+            here = np.flatnonzero(self.rows >= 0)
             return here[rng.integers(len(here), size=count)]
-        return rng.integers(self.edges.num_rows, size=count)
+        return rng.integers(self.graph.num_nodes, size=count)
 
     def pieces(self) -> Iterator[tuple[Any, Any, Any]]:
         """All edges, a chunk at a time: senders, receivers and weights (None for none), as rows of this graph."""
@@ -112,9 +119,9 @@ class Pair:
         """Nodes whose features differ, or that one graph alone has. [num_nodes]."""
         differ = self._of_one()
         before, after = self.before.graph, self.after.graph
-        if not len(self.after.edges.ids) and _is_same(before.x, after.x):
+        if not len(self.after.ids) and _is_same(before.x, after.x):
             return differ
-        num_rows = self.before.edges.num_rows
+        num_rows = before.num_nodes
         step = max(CHUNK // max(before.num_features, 1), 1)
         for start in range(0, num_rows, step):
             numbers = np.arange(start, min(start + step, num_rows))
@@ -167,7 +174,7 @@ class Pair:
         """Ranges of numbers that are chunks of both graphs: the cuts of either."""
         cuts = {0, self.num_nodes}
         for side in (self.before, self.after):
-            cuts |= {start for start, _ in row_ranges(side.edges.indptr)} | {side.edges.num_rows}
+            cuts |= {start for start, _ in row_ranges(side.edges.indptr)} | {side.graph.num_nodes}
         return itertools.pairwise(sorted(cuts))
 
     def _release(self) -> None:
@@ -200,8 +207,8 @@ class Pair:
                 row = pyarrow.compute.index(side.names, pyarrow.scalar(name, pyarrow.large_string())).as_py()
             else:
                 row = int(name) if name.isdecimal() and name == str(int(name)) else -1
-            if 0 <= row < side.edges.num_rows:
-                return int(side.edges.ids[row]) if len(side.edges.ids) else int(row)
+            if 0 <= row < side.graph.num_nodes:
+                return int(side.ids[row]) if len(side.ids) else int(row)
         return None
 
     def name_that_is_a_number(self) -> str | None:
@@ -221,11 +228,8 @@ def match_snapshots(
     """Two aligned snapshots as a pair; `backwards` where messages flow against the edges."""
     sides = []
     for snapshot, own in zip((before, after), data, strict=True):
-        senders, receivers = snapshot.edge_index[::-1] if backwards else snapshot.edge_index
-        edges = sort_by_receiver(receivers, senders, snapshot.edge_weight, snapshot.num_nodes)
-        if not snapshot.present.all():
-            edges = edges._replace(rows=np.where(snapshot.present, np.arange(snapshot.num_nodes), -1))
-        sides.append(Side(snapshot, edges, data=own))
+        rows = NO_IDS if snapshot.present.all() else np.where(snapshot.present, np.arange(snapshot.num_nodes), -1)
+        sides.append(Side(snapshot, rows=rows, data=own, backwards=backwards))
     return Pair(sides[0], sides[1], before.num_nodes)
 
 
@@ -256,7 +260,7 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:
 
 
 def _side(graph: StoredGraph, ids: IntArray = NO_IDS, rows: IntArray = NO_IDS) -> Side:
-    return Side(graph, graph.edges._replace(ids=ids, rows=rows), graph.names)
+    return Side(graph, ids, rows, graph.names)
 
 
 def _names_of(graph: StoredGraph, other: StoredGraph) -> Any:

@@ -78,7 +78,7 @@ def rows_in_order(start, stop, edges, num_nodes):
     return True
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@numba.njit(cache=True, nogil=True)
 def _number_of(edges, row):
     return edges.ids[row] if len(edges.ids) else row
 
@@ -103,7 +103,7 @@ def _by_number(edges, low, high):
     return low + np.argsort(numbers, kind="mergesort")
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@numba.njit(cache=True, nogil=True)
 def _same_entry(edges, e, other, f):
     return _number_of(edges, edges.senders[e]) == _number_of(other, other.senders[f]) and (
         len(edges.values) == 0 or edges.values[e] == other.values[f]

@@ -19,6 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow
+from .incoming import Incoming, sort_by_receiver
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 
@@ -50,6 +51,11 @@ class Snapshot:
     def num_features(self) -> int:
         """Columns of x."""
         return int(self.x.shape[1])
+
+    def incoming(self, *, backwards: bool = False) -> Incoming:
+        """The edges by receiver, in the user's order within a row; `backwards` where the source receives."""
+        senders, receivers = self.edge_index[::-1] if backwards else self.edge_index
+        return sort_by_receiver(receivers, senders, self.edge_weight, self.num_nodes)
 
     def take_features(self, rows: IntArray) -> Features:
         """Features of some nodes, [len(rows), num_features]."""
@@ -130,7 +136,7 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
         f"The graph before has {num_before:,} nodes and the graph after {num_after:,}, and nothing but their row says "
         f"which is which: row i of one is taken for row i of the other, {told}; if that is not so, {remedy}.",
         MatchedByRow,
-        stacklevel=4,
+        stacklevel=5,  # whoever made the Explainer
     )
 
 

@@ -71,9 +71,9 @@ class StoredGraph:
         """Whether edges have weights."""
         return self.weights is not None
 
-    @property
-    def edges(self) -> Incoming:
-        """As plain arrays, for the loops."""
+    def incoming(self, *, backwards: bool = False) -> Incoming:
+        """The edges as plain arrays, for the loops; a stored graph knows them in one direction alone."""
+        assert not backwards
         weights = NO_VALUES if self.weights is None else np.asarray(self.weights)
         return Incoming(np.asarray(self.indptr), np.asarray(self.senders), weights)
 
@@ -208,7 +208,7 @@ def _check_indptr(indptr: IntArray, num_entries: int | None, path: Path) -> None
 
 def _check_edges(graph: StoredGraph) -> None:
     _check_indptr(graph.indptr, graph.num_edges, graph.folder / "indptr.npy")
-    edges = graph.edges
+    edges = graph.incoming()
     for start, stop in row_ranges(graph.indptr):
         if not rows_in_order(start, stop, edges, graph.num_nodes):
             raise InputError(

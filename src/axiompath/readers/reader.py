@@ -24,7 +24,7 @@ from .trial import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
-NAMES = ("before", "after")
+SIDES = ("before", "after")
 FOLLOWED = ("x", "edge_index", "edge_weight", "n_id")  # whatever kind of array they are
 HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 
@@ -90,14 +90,14 @@ def _read_and_check(
 ) -> ReadModel:
     """Record the model on `before`, then compare it with the Network on `before` and on `after`."""
     duplicate = copy_model(model)
-    arguments = [find_arguments(duplicate, data, name, call) for data, name in zip(graphs, NAMES, strict=True)]
+    arguments = [find_arguments(duplicate, data, name, call) for data, name in zip(graphs, SIDES, strict=True)]
     compare_arguments(*arguments)
     constants = constant_fields(*graphs)
 
     def record(side: int) -> Recording:
         others = frozenset(graphs[1 - side].keys())
         recording = record_model(
-            duplicate, graphs[side], leaves(), arguments[side], NAMES[side], constants, of_other=others
+            duplicate, graphs[side], leaves(), arguments[side], SIDES[side], constants, of_other=others
         )
         _check_shared(recording, *graphs)
         return recording
@@ -106,7 +106,7 @@ def _read_and_check(
     reading = assemble_network(recording, graphs[0].x.shape[1])
     sides = snapshots_of(reading.fields)
     passes = run(reading.network, *sides)
-    for name, data, snapshot, computed in zip(NAMES, graphs, sides, passes, strict=True):
+    for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
         if name == "after":
             recording = record(1)
         try:
