@@ -25,9 +25,12 @@ from axiompath.selection import METHODS, select, select_budgets, select_many
 SELECTION = (
     "objective", "ranking", "interior", "basic", "convex", "enumeration", "exact", "batch", "linear", "topk", "deeplift"
 )  # fmt: skip
-MODULES = ("kernels", "rows", "sweeps", *(f"selection.{name}" for name in SELECTION))
+MODULES = (
+    "graphs.rows", "change.loops", "paths.share_loops", "paths.walk_loops", "rivals.loops",
+    *(f"selection.{name}" for name in SELECTION),
+)  # fmt: skip
 # Loops that only streams of edges larger than memory need, tested there.
-ELSEWHERE = {"place_edges", "count_receivers", "rows_in_order", "copy_loops"}
+ELSEWHERE = {"rows_in_order", "copy_loops"}
 
 
 class Model(nn.Module):
@@ -122,7 +125,8 @@ def unused():
     """Compiled loops that nothing above has run."""
     for module in MODULES:
         for name, loop in vars(importlib.import_module(f"axiompath.{module}")).items():
-            if isinstance(loop, Dispatcher) and not loop.signatures and name not in ELSEWHERE:
+            inlined = isinstance(loop, Dispatcher) and "inline" in loop.targetoptions
+            if isinstance(loop, Dispatcher) and not inlined and not loop.signatures and name not in ELSEWHERE:
                 yield f"{module}.{name}"
 
 

@@ -16,14 +16,14 @@ from torch_geometric.nn import GCNConv
 
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from axiompath.network import activations
-from axiompath.network.coefficients import Identity, Sum, SymmetricNorm, diagonal
+from axiompath.network.coefficients import Identity, Rule, Sum, SymmetricNorm, diagonal
 from axiompath.network.layers import Block, Channel, Layer, Network
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 
 
 @dataclass(frozen=True)
-class AnySign:
+class AnySign(Rule):
     """Coefficients that depend on the inputs and may flip sign: the worst that attention could do."""
 
     seed: int
@@ -38,7 +38,7 @@ class AnySign:
 
 
 @dataclass(frozen=True)
-class NodeScale:
+class NodeScale(Rule):
     """A positive factor for every node that depends on its inputs, as in LayerNorm."""
 
     local: ClassVar[bool] = True

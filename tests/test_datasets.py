@@ -13,7 +13,7 @@ from axiompath import Explainer
 from axiompath.datasets import archives
 from axiompath.datasets import catalogue as datasets
 from axiompath.experiments.preservation import run_preservation, summarise
-from axiompath.experiments.sum_gnn import random_sum_gnn
+from axiompath.files.sum_gnn import random_sum_gnn
 
 SIZES = {
     "cora": (2708, 10556, 1433, 7),
@@ -188,7 +188,7 @@ PHYSICS = """
 import resource
 from axiompath import Explainer, datasets
 from axiompath.datasets import archives
-from axiompath.experiments.sum_gnn import random_sum_gnn
+from axiompath.files.sum_gnn import random_sum_gnn
 before = datasets.load("coauthor_physics")
 after = datasets.evolve(before, added=100, removed=100)
 explainer = Explainer(random_sum_gnn([before.x.shape[1], 16, 5], 0), before, after)

@@ -47,7 +47,7 @@ def store(tmp_path):
 
 
 @dataclass(frozen=True)
-class LooksFar:
+class LooksFar(coefficients.Rule):
     """A rule of reach 1 that wants to see the very edges into its senders, not how many there are."""
 
     local: ClassVar[bool] = False

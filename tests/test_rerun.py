@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import axiompath
+from axiompath.graphs.incoming import sort_by_receiver
+from axiompath.graphs.pair import match_snapshots
 from axiompath.network import update as rerun
 from axiompath.network.attention import (
     AdditiveAttention,
@@ -18,7 +20,7 @@ from axiompath.network.attention import (
 )
 from axiompath.network.coefficients import Degree, GraphSize, Identity, Mean, Sum, SymmetricNorm, TargetNorm
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network
-from axiompath.network.update import rerun_network, sort_edges
+from axiompath.network.update import rerun_network
 from evolutions import GCNStack, aligned, any_networks, graph_pairs
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -88,7 +90,7 @@ def test_touched_nodes_are_those_with_other_incoming_edges(graphs, flow):
         into = [receivers == v for v in range(before.num_nodes)]
         lists.append([sorted(zip(senders[here], weights[here], strict=True)) for here in into])
     expected = np.array([a != b for a, b in zip(*lists, strict=True)]) | (before.present != after.present)
-    found = rerun.Reach(before, after).touched(flow)
+    found = match_snapshots(before, after, backwards=flow != FLOWS[0]).touched
     # Parallel edges whose weights swap places count as touched.
     assert (found >= expected).all()
     if before.edge_weight is None:
@@ -139,7 +141,8 @@ def test_computes_as_many_rows_whatever_the_size_of_the_graph(num_nodes, monkeyp
 def test_edges_are_sorted_by_receiver_in_their_own_order():
     edge_index = np.array([[3, 1, 2, 0, 1], [1, 0, 1, 2, 1]])
     snapshot = aligned(*[Data(x=torch.ones(4, 1), edge_index=torch.from_numpy(edge_index))] * 2)[0]
-    found = sort_edges(snapshot, FLOWS[0])
+    places = np.arange(5)
+    found = sort_by_receiver(*snapshot.edge_index[::-1], places, snapshot.num_nodes)
     assert found.indptr.tolist() == [0, 1, 4, 5, 5]
-    assert found.edges.tolist() == [1, 0, 2, 4, 3]
+    assert found.values.tolist() == [1, 0, 2, 4, 3]
     assert found.senders.tolist() == [1, 3, 2, 1, 0]

@@ -20,7 +20,7 @@ from axiompath import InputError, convert_graph, match_graphs, open_graph, read_
 from axiompath.files import order as sorting
 from axiompath.graphs.pair import match_stored
 from axiompath.graphs.sample import MAX_EDGES, sample_pair
-from axiompath.graphs.stored import SparseRows, take_features
+from axiompath.graphs.stored import SparseRows
 from axiompath.readers import reader as reading
 from axiompath.readers import trial as running
 
@@ -132,7 +132,7 @@ def test_whole_graphs_are_converted(tmp_path, kind, features):
     assert graph.names.to_pylist() == [str(i + 5) for i in range(30)]
     if features == "sparse":
         assert isinstance(graph.x, SparseRows)
-    back = take_features(graph, np.arange(30)[::-1])
+    back = graph.take_features(np.arange(30)[::-1])
     np.testing.assert_array_equal(back.toarray() if features == "sparse" else back, x[::-1])
 
 

@@ -1,4 +1,4 @@
-"""(Network, StoredPair) -> Region: two small Snapshots that hold all that a change reaches, and nothing else.
+"""model + two graphs -> Region: two Snapshots that hold all that a change reaches; of stored graphs, nothing else.
 
 1. Upwards. D_0 are the nodes whose features differ. At each layer, a node can differ if it could already, if it takes
    from one that could, or if its row of coefficients can differ: its own edges changed, or, for a rule of reach 1, the
@@ -9,32 +9,91 @@
    is two numbers a node (`Snapshot.unseen`), not one more ring. Other rules of reach 1 get the ring.
 
 Every reached node has in the region exactly the logits, altered paths and contributions that it has in the whole
-graph. Memory: the region, and a few flags for every node of the graph.
+graph. Memory: the region, and a few flags for every node of the graph. Graphs in memory are their own region.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from torch_geometric.data import Data
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..graphs.pair import Side, StoredPair
-from ..graphs.snapshot import Features, Snapshot
-from ..graphs.stored import release_graph, take_features
-from ..graphs.sweeps import copy_loops, copy_rows, mark_stored_senders, sum_rows
-from ..network.coefficients import SOURCE_TO_TARGET, heeds_unseen, reach_of, reads_edges
-from ..network.layers import Layer, Network
+from ..graphs.changes import list_changes
+from ..graphs.incoming import take_rows
+from ..graphs.pair import Pair, Side, match_snapshots, match_stored
+from ..graphs.rows import copy_loops, mark_senders, sum_rows
+from ..graphs.sample import dtype_of, sample_pair, to_data
+from ..graphs.snapshot import Features, Fields, Snapshot, align_snapshots, read_snapshot
+from ..graphs.stored import StoredGraph
+from ..network.coefficients import SOURCE_TO_TARGET
+from ..network.layers import ForwardPass, Layer, Network
+from ..network.update import run_pair
+from ..readers import ModelCall, read_network, read_samples
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The part of two stored graphs that a change reaches, under one numbering."""
+    """The part of two graphs that a change reaches, under one numbering."""
 
+    pair: Pair
     before: Snapshot
     after: Snapshot
     reached: BoolArray  # [nodes of the region]: whose logits can differ; the others are there to compute these
-    num_nodes: int  # of the whole graphs together
+
+    @cached_property
+    def graphs(self) -> tuple[Data, Data]:
+        """`before` and `after` as the user gave them; of stored graphs, this part."""
+        return _graphs_of(self.pair, (self.before, self.after))
+
+    def surroundings(self, network: Network, target: int) -> tuple[Data, Data]:
+        """All of the graphs that decides the model's logits of one node, one ring beyond the hops included."""
+        if self.pair.whole is not None:
+            return self.graphs
+        if find_sight(network) is None:
+            start, depth = np.ones(self.pair.num_nodes, dtype=np.bool_), 0
+        else:
+            start, depth = np.arange(self.pair.num_nodes) == target, network.num_hops
+        return _graphs_of(self.pair, cut_rings(self.pair, start, depth, depth))
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A model read on two graphs, and its passes over what a change between them reaches."""
+
+    network: Network
+    fields: Fields
+    region: Region
+    before_pass: ForwardPass
+    after_pass: ForwardPass
+
+
+def open_graphs(model: Any, before: Any, after: Any, call: ModelCall | None = None) -> Opened:
+    """Read a model on two graphs, both in memory or both stored: the one place that asks which."""
+    if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
+        raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
+    if isinstance(before, StoredGraph):
+        pair = match_stored(before, after)
+        network, fields = read_samples(model, *sample_pair(pair), call)
+        region = cut_region(network, pair)
+        return Opened(network, fields, region, *run_pair(network, region.before, region.after))
+    given = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+    read = read_network(model, *given, before, after, call)
+    pair = match_snapshots(read.before, read.after, (before, after))
+    return Opened(read.network, read.fields, cut_region(read.network, pair), read.before_pass, read.after_pass)
+
+
+def open_pair(before: Any, after: Any) -> Pair:
+    """Two graphs as a pair, without a model."""
+    if isinstance(before, StoredGraph):
+        return match_stored(before, after)
+    aligned = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+    return match_snapshots(*aligned, (before, after))
 
 
 @dataclass(frozen=True)
@@ -50,38 +109,37 @@ def find_sight(network: Network) -> Sight | None:
     above, depth = 0, 0
     for layer in reversed(network.layers):
         for rule in layer.rules:
-            reach = reach_of(rule)
-            if reach is None or getattr(rule, "flow", SOURCE_TO_TARGET) != SOURCE_TO_TARGET:
+            if rule.reach is None or rule.flow != SOURCE_TO_TARGET:
                 return None
-            if reads_edges(rule):
-                depth = max(depth, above if heeds_unseen(rule) else above + reach)
+            if rule.reads_edges:
+                depth = max(depth, above if rule.heeds_unseen else above + rule.reach)
         above += takes_from_others(layer)
     return Sight(above, depth)
 
 
 def takes_from_others(layer: Layer) -> bool:
     """Whether a node's output depends on its senders' inputs: as messages, or through a coefficient of its own."""
-    return not layer.local or any(rule.reads_inputs and reads_edges(rule) for rule in layer.rules)
+    return not layer.local or any(rule.reads_inputs and rule.reads_edges for rule in layer.rules)
 
 
-def cut_region(network: Network, pair: StoredPair) -> Region:
-    """What the change between two stored graphs reaches in this network."""
+def cut_region(network: Network, pair: Pair) -> Region:
+    """What the change between two graphs reaches in this network; all of them, where they are in memory."""
     sight = find_sight(network)
-    if sight is None:
+    if sight is None or pair.whole is not None:
         everything = np.ones(pair.num_nodes, dtype=np.bool_)
-        return Region(*cut_rings(pair, everything, 0, 0), everything, pair.num_nodes)
+        return Region(pair, *(pair.whole or cut_rings(pair, everything, 0, 0)), everything)
     reached = find_reached(network, pair)
     start = reached
     if not reached.any():
         # Nothing changed: one node, without its edges, stands for the graph.
         start = np.zeros(pair.num_nodes, dtype=np.bool_)
         start[0] = True
-        return Region(*cut_rings(pair, start, -1, 0), np.zeros(1, dtype=np.bool_), pair.num_nodes)
+        return Region(pair, *cut_rings(pair, start, -1, 0), np.zeros(1, dtype=np.bool_))
     before, after = cut_rings(pair, start, sight.depth, sight.num_hops)
-    return Region(before, after, reached[before.node_ids], pair.num_nodes)
+    return Region(pair, before, after, reached[before.node_ids])
 
 
-def find_reached(network: Network, pair: StoredPair) -> BoolArray:
+def find_reached(network: Network, pair: Pair) -> BoolArray:
     """D_T: the nodes whose logits can differ. [num_nodes]."""
     differs = pair.altered.copy()
     beside: BoolArray | None = None
@@ -89,21 +147,35 @@ def find_reached(network: Network, pair: StoredPair) -> BoolArray:
         above = differs.copy()
         if takes_from_others(layer):
             above |= pair.receivers(differs)
-        if any(reads_edges(rule) for rule in layer.rules):
+        if any(rule.reads_edges for rule in layer.rules):
             above |= pair.touched
-        if any(reach_of(rule) for rule in layer.rules):
+        if any(rule.reach for rule in layer.rules):
             beside = pair.receivers(pair.touched) if beside is None else beside
             above |= beside
         differs = above
     return differs
 
 
-def cut_differing(pair: StoredPair) -> tuple[Snapshot, Snapshot]:
-    """All that differs between two stored graphs: nodes, features and edges, with the nodes at both ends."""
+def cut_differing(pair: Pair) -> tuple[Snapshot, Snapshot]:
+    """All that differs between two graphs: nodes, features and edges, with the nodes at both ends."""
     return cut_rings(pair, pair.touched | pair.altered, 0, 0)
 
 
-def cut_rings(pair: StoredPair, start: BoolArray, depth: int, num_hops: int) -> tuple[Snapshot, Snapshot]:
+def find_pair_changes(
+    pair: Pair, names: Mapping[int, str], *, directed: bool = False, open_nodes: bool = False
+) -> pd.DataFrame:
+    """`list_changes` of a pair; `names` go before those that the graphs bring along."""
+    snapshots = cut_differing(pair)
+    return list_changes(
+        snapshots,
+        [side.pieces() for side in (pair.before, pair.after)],
+        {**pair.names(snapshots[0].node_ids), **names},
+        directed=directed,
+        open_nodes=open_nodes,
+    )
+
+
+def cut_rings(pair: Pair, start: BoolArray, depth: int, num_hops: int) -> tuple[Snapshot, Snapshot]:
     """The nodes `start` and those up to num_hops away, with the edges into nodes up to `depth` away, as Snapshots.
 
     Nodes whose edges are kept have their senders too, so that rings go one beyond `depth` at least; depth -1 keeps no
@@ -114,10 +186,9 @@ def cut_rings(pair: StoredPair, start: BoolArray, depth: int, num_hops: int) -> 
     for distance in range(max(num_hops, depth + 1)):
         found = np.zeros_like(inside)
         for side in (pair.before, pair.after):
-            indptr, senders, _ = side.edges
             rows = side.rows_of(ring)
-            mark_stored_senders(rows[rows >= 0], indptr, senders, side.ids, found)
-            release_graph(side.graph)
+            mark_senders(side.edges, rows[rows >= 0], found)
+            side.graph.release()
         ring = np.flatnonzero(found & ~inside)
         inside[ring] = True
         if distance + 1 <= depth:
@@ -125,37 +196,43 @@ def cut_rings(pair: StoredPair, start: BoolArray, depth: int, num_hops: int) -> 
         if not len(ring):
             break
     numbers = np.flatnonzero(inside)
-    before = _cut_side(pair.before, numbers, whole[numbers])
+    node_ids = pair.node_ids(numbers)
+    before = replace(_cut_side(pair.before, numbers, whole[numbers]), node_ids=node_ids)
     # Where no features differ, both snapshots hold the same ones.
     shared = None if pair.altered[numbers].any() else before.x
-    return before, _cut_side(pair.after, numbers, whole[numbers], shared)
+    return before, replace(_cut_side(pair.after, numbers, whole[numbers], shared), node_ids=node_ids)
 
 
 def _cut_side(side: Side, numbers: IntArray, whole: BoolArray, x: Features | None = None) -> Snapshot:
     """A snapshot of these nodes: all edges into those that are `whole`, of the others their self-loops alone."""
-    indptr, senders, weights = side.edges
-    rows = side.rows_of(numbers)
+    edges, rows = side.edges, side.rows_of(numbers)
     here = rows >= 0
     kept, rest = np.flatnonzero(here & whole), np.flatnonzero(here & ~whole)
-    starts = np.concatenate([[0], np.cumsum(indptr[rows[kept] + 1] - indptr[rows[kept]])])
-    taken, taken_weights = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1] if len(weights) else 0)
-    copy_rows(rows[kept], indptr, senders, weights, side.ids, starts, taken, taken_weights)
+    taken = take_rows(edges, rows[kept])
     unseen, num_loops = np.zeros((2, len(numbers))), np.zeros(len(rest), dtype=np.int64)
     sums = np.zeros((2, len(rest)))
-    sum_rows(rows[rest], indptr, senders, weights, sums, num_loops)
+    sum_rows(edges, rows[rest], sums, num_loops)
     unseen[:, rest] = sums
     loops = np.repeat(rest, num_loops)
     edge_weight: FloatArray | None = None
-    if side.graph.weights is not None:
+    if side.graph.weighted:
         loop_weights = np.empty(len(loops))
-        copy_loops(rows[rest], indptr, senders, weights, loop_weights)
-        edge_weight = np.concatenate([taken_weights, loop_weights])
-    receivers = np.concatenate([np.repeat(kept, np.diff(starts)), loops])
-    places = np.concatenate([_find_places(numbers, taken), loops])
+        copy_loops(edges, rows[rest], loop_weights)
+        edge_weight = np.concatenate([taken.values, loop_weights])
+    receivers = np.concatenate([np.repeat(kept, np.diff(taken.indptr)), loops])
+    places = np.concatenate([_find_places(numbers, taken.senders), loops])
     if x is None:
-        x = _place(take_features(side.graph, rows[here]), here)
-    release_graph(side.graph)
+        x = _place(side.graph.take_features(rows[here]), here)
+    side.graph.release()
     return Snapshot(x, np.stack([places, receivers]), edge_weight, numbers, here, unseen if len(rest) else None)
+
+
+def _graphs_of(pair: Pair, parts: tuple[Snapshot, Snapshot]) -> tuple[Data, Data]:
+    before, after = (
+        to_data(part, dtype_of(side.graph.x)) if side.data is None else side.data
+        for part, side in zip(parts, (pair.before, pair.after), strict=True)
+    )
+    return before, after
 
 
 def _find_places(numbers: IntArray, wanted: IntArray) -> IntArray:

@@ -22,7 +22,7 @@ from .links import Links
 from .states import DELTA, LEAVE, STATES, move
 
 MAX_SETS = 2**16 - 1  # what a partial path's number can say
-CHUNK = 2**22  # sets formed at a time
+SETS_AT_ONCE = 2**22  # sets formed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def _step(
     width = link.num_below + 1
     found = np.zeros((1, width), dtype=np.uint8)
     pieces: list[tuple[NDArray[np.uint8], NDArray[np.int64]]] = []
-    size = max(1, CHUNK // max(1, len(values) * width))
+    size = max(1, SETS_AT_ONCE // max(1, len(values) * width))
     for low in range(0, len(parts), size):
         held = parts[low : low + size]
         below = np.zeros((len(held), len(values), width), dtype=np.uint8)

@@ -32,13 +32,13 @@ class Graphs:
 
     def __init__(self, graphs: Sequence[Any], *, numbered: bool = False) -> None:
         """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
-        from ..graphs.pair import StoredPair, match_stored
+        from ..graphs.pair import Pair, match_stored
         from ..graphs.stored import StoredGraph
 
         self.data = [graph.data for graph in graphs]
         self.before, self.after = self.data[:2]
         is_stored = isinstance(self.before, StoredGraph)
-        self.stored: StoredPair | None = match_stored(self.before, self.after) if is_stored else None
+        self.stored: Pair | None = match_stored(self.before, self.after) if is_stored else None
         pairs = [pair for graph in graphs for pair in graph.node_names.items()]
         self.names: dict[int, str] = dict(pairs)
         self.numbers: dict[str, set[int]] = {}  # nodes of each name; two where `n_id` and names disagree
@@ -49,23 +49,14 @@ class Graphs:
 
     def changes(self, *, directed: bool) -> tuple[pd.DataFrame, dict[str, int]]:
         """What happened to the graph, as `Explainer.changes` lists it; and how often, edges of new nodes included."""
-        from ..change.region import cut_differing
-        from ..graphs.changes import count_changes, list_changes, snapshot_edges
-        from ..graphs.snapshot import align_snapshots, read_snapshot
+        from ..change.region import find_pair_changes, open_pair
+        from ..graphs.changes import count_changes
+
+        pair = self.stored or open_pair(self.before, self.after)
 
         def look(*, open_nodes: bool) -> pd.DataFrame:
-            if self.stored is None:
-                graphs = [snapshot_edges(snapshot) for snapshot in snapshots]
-            else:
-                graphs = [side.pieces() for side in (self.stored.before, self.stored.after)]
-            return list_changes(snapshots, graphs, names, directed=directed, open_nodes=open_nodes)
+            return find_pair_changes(pair, self.names, directed=directed, open_nodes=open_nodes)
 
-        if self.stored is None:
-            snapshots = align_snapshots(read_snapshot(self.before, "before"), read_snapshot(self.after, "after"))
-            names = self.names
-        else:
-            snapshots = cut_differing(self.stored)
-            names = self.stored.names(snapshots[0].node_ids)
         return look(open_nodes=False), count_changes(look(open_nodes=True))
 
     def name(self, node: int) -> str:

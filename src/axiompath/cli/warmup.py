@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
-from ..experiments.sum_gnn import random_sum_gnn
 from ..experiments.training import Training, prepare, train
 from ..explainer import Explainer
 from ..files import convert_graph, save_graph
+from ..files.sum_gnn import random_sum_gnn
 from ..rivals import RIVALS
 from ..selection import METHODS
 

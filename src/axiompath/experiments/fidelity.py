@@ -22,8 +22,8 @@ from ..explain.case import Case
 from ..explain.question import Question
 from ..explain.walks import Batch
 from ..explainer import Explainer
+from ..files.sum_gnn import SumGNN
 from .gnnexplainer import best_by_gnnexplainer
-from .sum_gnn import SumGNN
 from .training import SEED, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")

@@ -23,10 +23,10 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
+from ..files.sum_gnn import SumGNN
 from ..graphs.snapshot import read_snapshot, to_torch_csr
 from ..writing import whole_file
 from .descent import Adam, Matrix, ScaledGraph, clip_gradients, draw_uniform, find_gradients, forward
-from .sum_gnn import SumGNN
 
 SEED = 0  # of everything in the experiments that is drawn once; evolutions are drawn from the number of their repeat
 ALGORITHM = 2  # weights and tables kept on disk by another are not taken for this one's

@@ -13,24 +13,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, find_change
-from ..change.region import Region, cut_differing, cut_region, cut_rings, find_sight
+from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError
-from ..graphs.changes import list_changes, snapshot_edges
 from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.pair import StoredPair, match_stored
-from ..graphs.sample import dtype_of, sample_pair, to_data
-from ..graphs.snapshot import Fields, align_snapshots, read_snapshot
-from ..graphs.stored import StoredGraph
+from ..graphs.snapshot import Fields
 from ..network.digests import digest_graph, digest_network
-from ..network.update import run_pair
 from ..origin import RELEASE, Origin
 from ..paths.attribution import Attribution, estimate_bytes, split_by_target
 from ..paths.walk import count_paths
-from ..readers import ModelCall, read_network, read_samples
+from ..readers import ModelCall
 from .answer import answer, explain_rows, open_batch, pool_bytes
 from .edges import replay_edges
 from .explanation import Caption, Explanation
@@ -46,15 +40,12 @@ class Case:
     """How a model's predictions changed from one graph to another."""
 
     model: Any
-    before: Any  # as the user gave it, like the next
-    after: Any
     call: ModelCall | None
     fields: Fields
+    region: Region  # the graphs, and the part of them that the change reaches
     change: Change
     node_names: Mapping[int, str]
     class_names: tuple[str, ...]
-    stored: StoredPair | None = None  # two graphs on disk
-    region: Region | None = None  # the part of them that the change reaches
 
     def __post_init__(self) -> None:
         """Hold the names against the network."""
@@ -67,23 +58,12 @@ class Case:
     @property
     def num_nodes(self) -> int:
         """Nodes of both graphs together, whether the change reaches them or not."""
-        return self.change.num_nodes if self.region is None else self.region.num_nodes
+        return self.region.pair.num_nodes
 
     @property
     def num_shared_nodes(self) -> int:
         """Nodes that both graphs have: those whose prediction could have changed."""
-        if self.stored is not None:
-            return self.stored.num_nodes - len(self.stored.numbers_of_one)
-        return int((self.change.before.present & self.change.after.present).sum())
-
-    @cached_property
-    def graphs(self) -> tuple[Data, Data]:
-        """`before` and `after` as the user gave them; of stored graphs, the part that the change reaches."""
-        if self.region is None:
-            return self.before, self.after
-        sides = (self.region.before, self.before), (self.region.after, self.after)
-        before, after = (to_data(part, dtype_of(graph.x)) for part, graph in sides)
-        return before, after
+        return self.region.pair.num_shared_nodes
 
     @cached_property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
@@ -98,12 +78,11 @@ class Case:
     @cached_property
     def origin(self) -> Origin:
         """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
-        stored = None if self.stored is None else (self.before, self.after)
-        before, after = stored or (self.change.before, self.change.after)
+        pair = self.region.pair
         digests = {
             "model": digest_network(self.change.network),
-            "before": digest_graph(before),
-            "after": digest_graph(after),
+            "before": digest_graph(pair.before.graph),
+            "after": digest_graph(pair.after.graph),
         }
         return Origin(RELEASE, digests)
 
@@ -123,14 +102,7 @@ class Case:
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
         this very call, ordered by kind, then by src and dst.
         """
-        if self.stored is None:
-            snapshots, names = (self.change.before, self.change.after), self.node_names
-            graphs = [snapshot_edges(snapshot) for snapshot in snapshots]
-        else:
-            snapshots = cut_differing(self.stored)
-            names = {**self.stored.names(snapshots[0].node_ids), **self.node_names}
-            graphs = [side.pieces() for side in (self.stored.before, self.stored.after)]
-        return list_changes(snapshots, graphs, names, directed=directed, open_nodes=open_nodes)
+        return find_pair_changes(self.region.pair, self.node_names, directed=directed, open_nodes=open_nodes)
 
     @cached_property
     def caption(self) -> Caption:
@@ -180,7 +152,7 @@ class Case:
 
     @cached_property
     def _caption_with_graphs(self) -> Caption:
-        before, after = self.graphs
+        before, after = self.region.graphs
         return replace(self.caption, graph_before=before, graph=after)
 
     def replay(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
@@ -197,22 +169,10 @@ class Case:
         (row,) = self.rows_of([target])
         chosen = self._path_rows(paths, int(row))
         steps = np.where(chosen < 0, -1, self.change.before.node_ids[chosen])
-        before, after = self.before, self.after
-        if self.stored is not None:
-            before, after = self._surroundings(target)
+        before, after = self.region.surroundings(self.change.network, target)
         base, other = (before, after) if add else (after, before)
         hops, weights = hops_of(self.change.network), self.fields.weights
         return replay_edges(self.model, base, other, target, steps, hops, weights, self.call)
-
-    def _surroundings(self, target: int) -> tuple[Data, Data]:
-        """All of two stored graphs that decides the model's logits of one node, one ring beyond the hops included."""
-        assert self.stored is not None
-        if find_sight(self.change.network) is None:
-            start, depth = np.ones(self.stored.num_nodes, dtype=np.bool_), 0
-        else:
-            start, depth = np.arange(self.stored.num_nodes) == target, self.change.network.num_hops
-        before, after = cut_rings(self.stored, start, depth, depth)
-        return to_data(before, dtype_of(self.before.x)), to_data(after, dtype_of(self.after.x))
 
     def _path_rows(self, paths: Any, row: int) -> IntArray:
         """Paths as the user writes them -> rows of the aligned snapshots, checked."""
@@ -252,17 +212,14 @@ class Case:
         ids = self.change.before.node_ids
         order = np.argsort(ids, kind="stable")
         rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
-        if self.region is not None:
-            known = (ids[rows] == wanted) & self.region.reached[rows]
-            for node in wanted[~known & (wanted >= 0) & (wanted < self.num_nodes)][:1]:
-                raise ValueError(
-                    f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
-                    "graphs); `moved()` lists those that it does."
-                )
-            for node in wanted[~known][:1]:
-                raise ValueError(f"Expected a target among the nodes 0 to {self.num_nodes - 1} (got {node}).")
-        for node in wanted[ids[rows] != wanted][:1]:
-            raise ValueError(f"Expected a target among the {len(ids):,} nodes {ids.min()} to {ids.max()} (got {node}).")
+        known = (ids[rows] == wanted) & self.region.reached[rows]
+        for node in wanted[~known & self.region.pair.has(wanted)][:1]:
+            raise ValueError(
+                f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
+                "graphs); `moved()` lists those that it does."
+            )
+        for node in wanted[~known][:1]:
+            raise ValueError(f"Expected a target among the {self.region.pair.all_nodes} (got {node}).")
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
             for node in wanted[~snapshot.present[rows]][:1]:
                 raise ValueError(
@@ -282,20 +239,10 @@ def open_case(
     call: ModelCall | None = None,
 ) -> Case:
     """Read and check everything; see Explainer for what may be given."""
-    if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
-        raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
-    classes = read_class_names(class_names)
-    if isinstance(before, StoredGraph):
-        stored = match_stored(before, after)
-        network, fields = read_samples(model, *sample_pair(stored), call)
-        region = cut_region(network, stored)
-        change = find_change(network, region.before, region.after, *run_pair(network, region.before, region.after))
-        numbers = [] if node_names is None else [stored.before.numbers, stored.after.numbers]
-        names = read_names(node_names, numbers) or stored.names(region.before.node_ids)
-        classes = classes or before.class_names or after.class_names
-        return Case(model, before, after, call, fields, change, names, classes, stored, region)
-    given = read_snapshot(before, "before"), read_snapshot(after, "after")
-    names = read_names(node_names, [snapshot.node_ids for snapshot in given])
-    read = read_network(model, *align_snapshots(*given), before, after, call)
-    change = find_change(read.network, read.before, read.after, read.before_pass, read.after_pass)
-    return Case(model, before, after, call, read.fields, change, names, classes)
+    opened = open_graphs(model, before, after, call)
+    region = opened.region
+    numbers = [] if node_names is None else [region.pair.before.numbers, region.pair.after.numbers]
+    names = read_names(node_names, numbers) or region.pair.names(region.before.node_ids)
+    classes = read_class_names(class_names) or region.pair.class_names
+    change = find_change(opened.network, region.before, region.after, opened.before_pass, opened.after_pass)
+    return Case(model, call, opened.fields, region, change, names, classes)

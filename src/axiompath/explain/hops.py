@@ -55,8 +55,8 @@ def hops_of(network: Network) -> tuple[Hop, ...]:
     for layer in network.layers:
         if not layer.local:
             rules = [rule for rule in layer.rules if not rule.local]
-            flows = {str(getattr(rule, "flow", SOURCE_TO_TARGET)) for rule in rules}
-            weighted = any(getattr(rule, "weighted", False) for rule in rules)
+            flows = {rule.flow for rule in rules}
+            weighted = any(rule.weighted for rule in rules)
             found.append(Hop(flows.pop() if len(flows) == 1 else BOTH, weighted))
     return tuple(found)
 

@@ -1,14 +1,15 @@
 """Files that users have -> graphs and models; nothing is ever unpickled, and no file makes code run.
 
-sizes.py    how large a file says it is, before anything of it is read into memory
-arrays.py   .npz -> arrays, without pickle
-tables.py   CSV or Parquet, an edge list and a node table -> GraphFile
-graphs.py   path -> GraphFile: a graph with the names of its nodes and classes; several matched
-nodelists.py   a node table or an array, however large -> features on disk, and the row of every node
-edgelists.py   an edge list, however large -> the same edges a batch at a time
-sorting.py     those batches -> edges sorted by receiver, on disk, in bounded memory
-conversion.py  edge list + nodes -> a stored graph
-models.py   folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> torch module
+sizes.py         how large a file says it is, before anything of it is read into memory
+npz.py           .npz -> arrays, without pickle
+tables.py        CSV or Parquet, an edge list and a node table -> GraphFile
+graph_file.py    path -> GraphFile: a graph with the names of its nodes and classes; several matched
+nodelists.py     a node table or an array, however large -> features on disk, and the row of every node
+edgelists.py     an edge list, however large -> the same edges a batch at a time
+order.py         those batches -> edges sorted by receiver, on disk, in bounded memory
+conversion.py    edge list + nodes -> a stored graph
+sum_gnn.py       the paper's network, which a model's folder may name
+model_folder.py  folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> the same
 """
 
 from .conversion import convert_graph

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 
 from ..errors import InputError
-from ..graphs.stored import FORMAT, HEADER, VERSION, SparseRows, StoredGraph, open_graph
+from ..graphs.stored import HEADER, STORED_FORMAT, STORED_VERSION, SparseRows, StoredGraph, open_graph
 from ..memory import parse_memory
 from .edgelists import EdgeList, is_table, open_arrays, open_table
-from .graph_file import NAMES, SPARSE, GraphFile, read_graph
+from .graph_file import NAME_FIELDS, SPARSE, GraphFile, read_graph
 from .nodelists import Numbering, link_nodes, number_nodes, store_array, store_names, store_sparse, store_table
 from .npz import map_array, unpack_arrays
 from .order import sort_edges
@@ -77,7 +77,7 @@ def _write(
 ) -> dict[str, Any]:
     whole: dict[str, Any] | None = None
     if source.suffix == ".npz":
-        whole = unpack_arrays(source, {*SPARSE, *NAMES, "x", "edge_index", "edge_weight", "n_id"}, draft)
+        whole = unpack_arrays(source, {*SPARSE, *NAME_FIELDS, "x", "edge_index", "edge_weight", "n_id"}, draft)
     elif source.suffix in (".pt", ".pth"):
         whole = _as_arrays(read_graph(source))
     elif source.is_dir():
@@ -106,7 +106,7 @@ def _write(
 
         num_edges = sort_edges(edges, numbering, draft, memory, advance)
     return {
-        "format": FORMAT, "version": VERSION, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
+        "format": STORED_FORMAT, "version": STORED_VERSION, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
         "weighted": edges.weight_dtype is not None, **header,
     }  # fmt: skip
 

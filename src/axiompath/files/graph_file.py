@@ -34,8 +34,8 @@ from .tables import SUFFIXES, read_edges, read_nodes
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 ARRAYS = ("x", "edge_index", "edge_weight", "n_id", "y")
-NAMES = ("node_names", "class_names")
-VERSION = 1
+NAME_FIELDS = ("node_names", "class_names")
+NPZ_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         file, found = _find_table(file, "edges"), _find_table(file, "nodes")
         nodes = nodes or found
     if file.suffix == ".npz":
-        graph = _from_values(read_arrays(file, {*SPARSE, *ARRAYS, *NAMES, "version"}, max_bytes), file)
+        graph = _from_values(read_arrays(file, {*SPARSE, *ARRAYS, *NAME_FIELDS, "version"}, max_bytes), file)
     elif file.suffix in (".pt", ".pth"):
         graph = _from_values(_read_torch(file, max_bytes), file)
     elif file.suffix in SUFFIXES:
@@ -120,7 +120,7 @@ def save_graph(
     if len(set(called)) < len(called):
         twice = next(name for name, count in Counter(called).items() if count > 1)
         raise InputError(f"Expected every name once in `node_names` (got {twice!r} twice); names tell nodes apart.")
-    arrays: dict[str, Any] = {"version": np.array(VERSION), "edge_index": snapshot.edge_index}
+    arrays: dict[str, Any] = {"version": np.array(NPZ_VERSION), "edge_index": snapshot.edge_index}
     if sparse.issparse(snapshot.x):
         x = sparse.csr_array(snapshot.x)
         parts = (x.data, x.indices, x.indptr, np.array(x.shape))
@@ -130,7 +130,7 @@ def save_graph(
     for key in ("edge_weight", "n_id", "y"):
         if data.get(key) is not None:
             arrays[key] = np.asarray(torch.as_tensor(data[key]).detach().cpu())
-    for key, names in zip(NAMES, (called, read_class_names(class_names)), strict=True):
+    for key, names in zip(NAME_FIELDS, (called, read_class_names(class_names)), strict=True):
         if names:
             arrays[key] = np.array(names)
     target = Path(path).with_suffix(".npz")
@@ -170,10 +170,11 @@ def _read_torch(path: Path, max_bytes: float) -> dict[str, Any]:
 
 
 def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
-    version = values.get("version", VERSION)
-    if not np.array_equal(version, VERSION):
+    version = values.get("version", NPZ_VERSION)
+    if not np.array_equal(version, NPZ_VERSION):
         raise InputError(
-            f"Expected version {VERSION} of the graph format in {path} (got {str(version)[:20]}); save the graph again."
+            f"Expected version {NPZ_VERSION} of the graph format in {path} (got {str(version)[:20]}); "
+            "save the graph again."
         )
     if all(key in values for key in SPARSE):
         x: Any = _sparse_features(values, path)
@@ -183,7 +184,7 @@ def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
         known = ", ".join(str(key)[:30] for key in list(values)[:8]) or "none that is known"
         raise InputError(f"Expected the arrays `x` and `edge_index` in {path} (got {known}).")
     parts = {"x": x} | {key: values[key] for key in ARRAYS[1:] if values.get(key) is not None}
-    names = {key: _read_names(values.get(key), key, path) for key in NAMES}
+    names = {key: _read_names(values.get(key), key, path) for key in NAME_FIELDS}
     try:
         data = Data(**{key: _tensor(value) for key, value in parts.items()})
     except (TypeError, ValueError, RuntimeError) as error:

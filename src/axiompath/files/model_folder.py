@@ -1,7 +1,7 @@
 """torch module <-> a folder of two files: model.json (class and arguments) and weights.safetensors.
 
-A folder can only name a network of torch_geometric.nn or axiompath.experiments.sum_gnn, so that reading one runs no
-code but theirs. Your own code is named by you, as `package.module:function`, never by a file.
+A folder can only name a network of torch_geometric.nn or the paper's SumGNN, so that reading one runs no code but
+theirs. Your own code is named by you, as `package.module:function`, never by a file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from ..errors import InputError
-from ..experiments import sum_gnn as experiment_models
 from ..writing import whole_file
+from .sum_gnn import SumGNN
 
-FORMAT = "axiompath.model"
-VERSION = 1
-PYG, OURS = "torch_geometric.nn", "axiompath.experiments.models"  # as files name them, wherever the code lies
+MODEL_FORMAT, MODEL_VERSION = "axiompath.model", 1
+PYG = "torch_geometric.nn"
+OURS = {"axiompath.experiments.models.SumGNN": SumGNN}  # names of the format, wherever the classes lie
 MAX_ARGUMENT = 10**7
 MAX_LAYERS = 1000
 MAX_JSON = 10**6
@@ -39,7 +39,7 @@ def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) 
     target = Path(folder)
     text = json.dumps(
         {
-            "format": FORMAT, "version": VERSION, "class": name, "arguments": arguments,
+            "format": MODEL_FORMAT, "version": MODEL_VERSION, "class": name, "arguments": arguments,
             "dtype": str(next(_floating(model), torch.zeros(0)).dtype).removeprefix("torch."),
         },
         indent=1,
@@ -98,21 +98,22 @@ def _floating(model: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def _public_name(kind: type) -> str:
-    for package, module in ((PYG, torch_geometric.nn), (OURS, experiment_models)):
-        if getattr(module, kind.__name__, None) is kind and _is_network(kind):
-            return f"{package}.{kind.__name__}"
+    if getattr(torch_geometric.nn, kind.__name__, None) is kind and _is_network(kind):
+        return f"{PYG}.{kind.__name__}"
+    for name, ours in OURS.items():
+        if kind is ours:
+            return name
     raise InputError(
-        f"Expected a network of {PYG} or {OURS} (got {kind.__module__}.{kind.__qualname__}); for your own class save "
-        "its weights with safetensors and name the function that builds it, as package.module:function."
+        f"Expected a network of {PYG}, or {' or '.join(OURS)} (got {kind.__module__}.{kind.__qualname__}); "
+        "for your own class save its weights with safetensors and name the function that builds it, as "
+        "package.module:function."
     )
 
 
 def _is_network(kind: Any) -> bool:
     if not isinstance(kind, type) or kind is MessagePassing or kind is BasicGNN:
         return False
-    return issubclass(kind, (BasicGNN, MessagePassing)) or (
-        issubclass(kind, nn.Module) and kind.__module__ == experiment_models.__name__
-    )
+    return issubclass(kind, (BasicGNN, MessagePassing))
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -126,11 +127,11 @@ def _read_description(path: Path) -> dict[str, Any]:
         described = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"Expected JSON in {path} (it is cut short, or of another kind).") from error
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise InputError(f"Expected a model's description (format {FORMAT!r}) in {path} (got something else).")
-    if described.get("version") != VERSION:
+    if not isinstance(described, dict) or described.get("format") != MODEL_FORMAT:
+        raise InputError(f"Expected a model's description (format {MODEL_FORMAT!r}) in {path} (got something else).")
+    if described.get("version") != MODEL_VERSION:
         raise InputError(
-            f"Expected version {VERSION} of the model format in {path} (got {described.get('version')!r}); "
+            f"Expected version {MODEL_VERSION} of the model format in {path} (got {described.get('version')!r}); "
             "use the release of axiompath that wrote it, or save the model again."
         )
     if not isinstance(described.get("class"), str) or not isinstance(described.get("arguments"), dict):
@@ -140,11 +141,10 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 def _build(name: str, arguments: dict[str, Any], source: Path) -> nn.Module:
     package, _, kind_name = name.rpartition(".")
-    module = {PYG: torch_geometric.nn, OURS: experiment_models}.get(package)
-    kind = getattr(module, kind_name, None) if module is not None else None
-    if kind is None or not _is_network(kind):
+    kind = OURS.get(name) or (getattr(torch_geometric.nn, kind_name, None) if package == PYG else None)
+    if kind is None or not (name in OURS or _is_network(kind)):
         raise InputError(
-            f"Expected a network of {PYG} or {OURS} in {source} (got {name[:80]!r}); "
+            f"Expected a network of {PYG}, or {' or '.join(OURS)}, in {source} (got {name[:80]!r}); "
             "your own code is named on the command line, as package.module:function."
         )
     numbers = [v for value in arguments.values() for v in (value if isinstance(value, list) else [value])]

@@ -18,7 +18,8 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.sweeps import count_receivers, place_edges, sort_rows
+from ..graphs.incoming import Incoming
+from ..graphs.rows import count_receivers, place_edges, sort_rows
 from .edgelists import EdgeList
 from .nodelists import ArrayWriter, Numbering
 
@@ -125,7 +126,8 @@ def _sort_range(file: Path, record: np.dtype[Any], indptr: IntArray, first: int)
     weighted = "weight" in (record.names or ())
     weights = np.empty(len(records) if weighted else 0, dtype=record["weight"] if weighted else np.float32)
     given = records["weight"] if weighted else weights
-    place_edges(records["receiver"], records["sender"], given, first, starts[:-1].copy(), senders, weights)
+    placed = Incoming(starts, senders, weights)
+    place_edges(records["receiver"], records["sender"], given, first, placed)
     del records, given
-    sort_rows(starts, senders, weights)
+    sort_rows(placed)
     return senders, weights

@@ -1,115 +1,135 @@
-"""Two StoredGraphs -> StoredPair: numbered alike, and searched for what differs, by sweeps over the files.
+"""Two graphs -> Pair: numbered alike, and searched for what differs, by sweeps over their edges and features.
 
-Nodes are numbered as in `before`, then come those that `after` alone has. They are matched by name where the graphs
-have names, else by position. A sweep holds a chunk of the files at a time; what stays is one flag a node, and one
-number a node where names had to be matched because they are listed in another order.
+Nodes are numbered as in `before`, then come those that `after` alone has. Stored graphs are matched by name where they
+have names, else by position; aligned snapshots are numbered alike already. A sweep holds a chunk of a file at a time;
+what stays is one flag a node, and one number a node where names had to be matched because they are listed in another
+order.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.compute
-from scipy import sparse
+from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError
-from ..memory import CHUNK, release
-from .snapshot import warn_of_rows
-from .stored import SparseRows, StoredGraph, release_graph, row_ranges, take_features
-from .sweeps import compare_stored, mark_stored_receivers
+from ..memory import CHUNK
+from .incoming import NO_IDS, Incoming, row_ranges, sweep
+from .rows import compare_edges, mark_receivers
+from .snapshot import Snapshot, rows_differ, rows_of, warn_of_rows
+from .stored import SparseRows, StoredGraph
 
-WHOLE = "^[+-]?[0-9]+$"
-SAME: IntArray = np.zeros(0, dtype=np.int64)
+A_NUMBER = "^[+-]?[0-9]+$"
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One graph of a pair, and how its rows are numbered."""
+    """One graph of a pair, its edges by receiver, and how its rows are numbered."""
 
-    graph: StoredGraph
-    ids: IntArray  # [graph.num_nodes]: number of each row; empty where it is the row itself
-    rows: IntArray  # [num_nodes of the pair]: row of each number, -1 for none; empty as above
+    graph: StoredGraph | Snapshot
+    ids: IntArray = NO_IDS  # as in Incoming
+    rows: IntArray = NO_IDS
+    names: Any = None  # pyarrow.LargeStringArray [num_rows], or None
+    data: Data | None = None  # the user's own graph, where it is in memory
+    backwards: bool = False  # messages flow against the edges
+
+    @cached_property
+    def edges(self) -> Incoming:
+        """The graph's edges; those of a snapshot are sorted when first asked for."""
+        return self.graph.incoming(backwards=self.backwards)._replace(ids=self.ids, rows=self.rows)
 
     def rows_of(self, numbers: IntArray) -> IntArray:
         """Row of each of these numbers, -1 where this graph has no such node."""
-        if len(self.ids):
+        if len(self.rows):
             return self.rows[numbers]
         return np.where(numbers < self.graph.num_nodes, numbers, -1)
 
     @property
     def numbers(self) -> IntArray:
-        """Number of each row."""
+        """Number of each row as the user lists them."""
+        if isinstance(self.graph, Snapshot):
+            return self.graph.node_ids if self.data is None else self.graph.node_ids[rows_of(self.graph, self.data)]
         return self.ids if len(self.ids) else np.arange(self.graph.num_nodes)
 
     def present(self, numbers: IntArray) -> BoolArray:
         """Which of these numbers this graph has."""
         return np.asarray(self.rows_of(numbers) >= 0)
 
-    @property
-    def edges(self) -> tuple[Any, Any, Any]:
-        """indptr, senders and weights (empty for none) as plain arrays, for the kernels."""
-        weights = np.zeros(0) if self.graph.weights is None else np.asarray(self.graph.weights)
-        return np.asarray(self.graph.indptr), np.asarray(self.graph.senders), weights
+    def some_rows(self, count: int) -> IntArray:
+        """Rows of random nodes, the same ones every time."""
+        rng = np.random.default_rng(0)
+        if len(self.rows) and not len(self.ids):
+            here = np.flatnonzero(self.rows >= 0)
+            return here[rng.integers(len(here), size=count)]
+        return rng.integers(self.graph.num_nodes, size=count)
 
     def pieces(self) -> Iterator[tuple[Any, Any, Any]]:
         """All edges, a chunk at a time: senders, receivers and weights (None for none), as rows of this graph."""
-        indptr = np.asarray(self.graph.indptr)
-        for start, stop in row_ranges(self.graph.indptr):
-            edges = slice(indptr[start], indptr[stop])
+        indptr, senders, values = self.edges[:3]
+        for start, stop in row_ranges(indptr):
+            part = slice(indptr[start], indptr[stop])
             receivers = np.repeat(np.arange(start, stop), np.diff(indptr[start : stop + 1]))
-            yield (
-                self.graph.senders[edges],
-                receivers,
-                None if self.graph.weights is None else self.graph.weights[edges],
-            )
-            release(self.graph.indptr, self.graph.senders, self.graph.weights)
+            yield senders[part], receivers, values[part] if len(values) else None
+            self.graph.release()
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPair:
-    """Two graphs on disk under one numbering."""
+class Pair:
+    """Two graphs under one numbering, in memory or on disk."""
 
     before: Side
     after: Side
     num_nodes: int  # of both together
 
+    @property
+    def num_shared_nodes(self) -> int:
+        """Nodes that both graphs have: those whose prediction could have changed."""
+        return self.num_nodes - len(self.numbers_of_one)
+
+    @property
+    def whole(self) -> tuple[Snapshot, Snapshot] | None:
+        """Both graphs, where they are in memory."""
+        before, after = self.before.graph, self.after.graph
+        return (before, after) if isinstance(before, Snapshot) and isinstance(after, Snapshot) else None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of classes that a graph brings along."""
+        stored = [side.graph for side in (self.before, self.after) if isinstance(side.graph, StoredGraph)]
+        return next((graph.class_names for graph in stored if graph.class_names), ())
+
     @cached_property
     def touched(self) -> BoolArray:
         """Nodes whose incoming edges differ, or that one graph alone has. [num_nodes]."""
-        differ = np.zeros(self.num_nodes, dtype=np.bool_)
-        differ[self.numbers_of_one] = True
-        graphs = self.before.graph, self.after.graph
-        edges = *self.before.edges, *self.after.edges
-        for start, stop in _both_ranges(*graphs, self.num_nodes):
-            compare_stored(start, stop, *edges, self.after.ids, self.after.rows, differ)
-            for graph in graphs:
-                release(graph.indptr, graph.senders, graph.weights)
+        differ = self._of_one()
+        edges = self.before.edges, self.after.edges
+        sweep(compare_edges, self._ranges(), *edges, differ, work=edges[0].work, release=self._release)
         return differ
 
     @cached_property
     def altered(self) -> BoolArray:
         """Nodes whose features differ, or that one graph alone has. [num_nodes]."""
-        differ = np.zeros(self.num_nodes, dtype=np.bool_)
-        differ[self.numbers_of_one] = True
+        differ = self._of_one()
         before, after = self.before.graph, self.after.graph
-        if not len(self.after.ids) and _same_file(before.x, after.x):
+        if not len(self.after.ids) and _is_same(before.x, after.x):
             return differ
+        num_rows = before.num_nodes
         step = max(CHUNK // max(before.num_features, 1), 1)
-        for start in range(0, before.num_nodes, step):
-            numbers = np.arange(start, min(start + step, before.num_nodes))
+        for start in range(0, num_rows, step):
+            numbers = np.arange(start, min(start + step, num_rows))
             rows = self.after.rows_of(numbers)
             numbers, rows = numbers[rows >= 0], rows[rows >= 0]
             if len(numbers):
-                differ[numbers] |= _features_differ(before, numbers, after, rows)
-            release_graph(before)
-            release_graph(after)
+                differ[numbers] |= rows_differ(_look_at(before, numbers), _look_at(after, rows))
+            self._release()
         return differ
 
     @cached_property
@@ -123,11 +143,43 @@ class StoredPair:
         found = np.zeros(self.num_nodes, dtype=np.bool_)
         if nodes.any():
             for side in (self.before, self.after):
-                indptr, senders, _ = side.edges
-                for start, stop in row_ranges(side.graph.indptr):
-                    mark_stored_receivers(start, stop, indptr, senders, side.ids, nodes, found)
-                    release(side.graph.indptr, side.graph.senders)
+                edges, ranges = side.edges, row_ranges(side.edges.indptr)
+                sweep(mark_receivers, ranges, edges, nodes, found, work=edges.work, release=side.graph.release)
         return found
+
+    def node_ids(self, numbers: IntArray) -> IntArray:
+        """What the user calls these nodes, where names are not asked for."""
+        return numbers if self.whole is None else self.whole[0].node_ids[numbers]
+
+    def has(self, nodes: IntArray) -> BoolArray:
+        """Which of these are nodes of the graphs, called as `node_ids` calls them."""
+        if self.whole is not None:
+            return np.isin(nodes, self.whole[0].node_ids)
+        return np.asarray((nodes >= 0) & (nodes < self.num_nodes))
+
+    @property
+    def all_nodes(self) -> str:
+        """What the nodes are called, for messages."""
+        if self.whole is None:
+            return f"nodes 0 to {self.num_nodes - 1}"
+        ids = self.whole[0].node_ids
+        return f"{len(ids):,} nodes {ids.min()} to {ids.max()}"
+
+    def _of_one(self) -> BoolArray:
+        differ = np.zeros(self.num_nodes, dtype=np.bool_)
+        differ[self.numbers_of_one] = True
+        return differ
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        """Ranges of numbers that are chunks of both graphs: the cuts of either."""
+        cuts = {0, self.num_nodes}
+        for side in (self.before, self.after):
+            cuts |= {start for start, _ in row_ranges(side.edges.indptr)} | {side.graph.num_nodes}
+        return itertools.pairwise(sorted(cuts))
+
+    def _release(self) -> None:
+        self.before.graph.release()
+        self.after.graph.release()
 
     def name(self, number: int) -> str:
         """A node's name, or its number as text."""
@@ -139,20 +191,20 @@ class StoredPair:
         for side in (self.after, self.before) if self.named else ():
             rows = side.rows_of(numbers)
             here, rows = numbers[rows >= 0].tolist(), rows[rows >= 0]
-            own = map(str, rows.tolist()) if side.graph.names is None else side.graph.names.take(rows).to_pylist()
+            own = map(str, rows.tolist()) if side.names is None else side.names.take(rows).to_pylist()
             found.update(zip(here, own, strict=True))
         return found
 
     @property
     def named(self) -> bool:
         """Whether one graph has names; those of the other are then 0 to N - 1, which are not stored."""
-        return self.before.graph.names is not None or self.after.graph.names is not None
+        return self.before.names is not None or self.after.names is not None
 
     def number(self, name: str) -> int | None:
         """The node of this name, None where neither graph has it."""
         for side in (self.before, self.after) if self.named else ():
-            if side.graph.names is not None:
-                row = pyarrow.compute.index(side.graph.names, pyarrow.scalar(name, pyarrow.large_string())).as_py()
+            if side.names is not None:
+                row = pyarrow.compute.index(side.names, pyarrow.scalar(name, pyarrow.large_string())).as_py()
             else:
                 row = int(name) if name.isdecimal() and name == str(int(name)) else -1
             if 0 <= row < side.graph.num_nodes:
@@ -162,15 +214,26 @@ class StoredPair:
     def name_that_is_a_number(self) -> str | None:
         """The first name that reads as a whole number, None where there is none."""
         for side in (self.before, self.after):
-            if side.graph.names is not None:
-                numeric = pyarrow.compute.match_substring_regex(side.graph.names, WHOLE)
+            if side.names is not None:
+                numeric = pyarrow.compute.match_substring_regex(side.names, A_NUMBER)
                 row = pyarrow.compute.index(numeric, pyarrow.scalar(True)).as_py()
                 if row >= 0:
-                    return str(side.graph.names[row])
+                    return str(side.names[row])
         return None
 
 
-def match_stored(before: StoredGraph, after: StoredGraph) -> StoredPair:
+def match_snapshots(
+    before: Snapshot, after: Snapshot, data: tuple[Data | None, Data | None] = (None, None), *, backwards: bool = False
+) -> Pair:
+    """Two aligned snapshots as a pair; `backwards` where messages flow against the edges."""
+    sides = []
+    for snapshot, own in zip((before, after), data, strict=True):
+        rows = NO_IDS if snapshot.present.all() else np.where(snapshot.present, np.arange(snapshot.num_nodes), -1)
+        sides.append(Side(snapshot, rows=rows, data=own, backwards=backwards))
+    return Pair(sides[0], sides[1], before.num_nodes)
+
+
+def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:
     """Number the nodes of two stored graphs alike."""
     if before.num_features != after.num_features:
         raise InputError(
@@ -185,7 +248,7 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> StoredPair:
         warn_of_rows(before.num_nodes, after.num_nodes, "convert both with a table that names their nodes")
     if names is None or other is None or _begin_alike(names, other):
         num_nodes = max(before.num_nodes, after.num_nodes)
-        return StoredPair(Side(before, SAME, SAME), Side(after, SAME, SAME), num_nodes)
+        return Pair(_side(before), _side(after), num_nodes)
     ids = pyarrow.compute.index_in(other, value_set=names)
     fresh = np.asarray(pyarrow.compute.is_null(ids).to_numpy(zero_copy_only=False))
     numbers = np.asarray(pyarrow.compute.fill_null(ids, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
@@ -193,7 +256,11 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> StoredPair:
     numbers[fresh] = np.arange(before.num_nodes, num_nodes)
     rows = np.full(num_nodes, -1, dtype=np.int64)
     rows[numbers] = np.arange(after.num_nodes)
-    return StoredPair(Side(before, SAME, SAME), Side(after, numbers, rows), num_nodes)
+    return Pair(_side(before), _side(after, numbers, rows), num_nodes)
+
+
+def _side(graph: StoredGraph, ids: IntArray = NO_IDS, rows: IntArray = NO_IDS) -> Side:
+    return Side(graph, ids, rows, graph.names)
 
 
 def _names_of(graph: StoredGraph, other: StoredGraph) -> Any:
@@ -213,32 +280,18 @@ def _begin_alike(names: Any, other: Any) -> bool:
     return bool(names.slice(0, shared).equals(other.slice(0, shared)))
 
 
-def _both_ranges(before: StoredGraph, after: StoredGraph, num_nodes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of numbers that are chunks of both graphs: the cuts of either."""
-    cuts = {0, num_nodes}
-    for graph in (before, after):
-        cuts |= {start for start, _ in row_ranges(graph.indptr)} | {graph.num_nodes}
-    ordered = sorted(cuts)
-    return itertools.pairwise(ordered)
+def _look_at(graph: StoredGraph | Snapshot, rows: IntArray) -> Any:
+    """Features of these rows; a range of dense ones as it lies in the file, unchecked, only others are gathered."""
+    if isinstance(graph.x, np.ndarray) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+        return graph.x[rows[0] : rows[-1] + 1]
+    return graph.x[rows] if isinstance(graph.x, np.ndarray) else graph.take_features(rows)
 
 
-def _features_differ(before: StoredGraph, rows: IntArray, after: StoredGraph, other: IntArray) -> BoolArray:
-    if isinstance(before.x, SparseRows) or isinstance(after.x, SparseRows):
-        unequal = sparse.csr_array(take_features(before, rows)) != sparse.csr_array(take_features(after, other))
-        return np.asarray(np.diff(sparse.csr_array(unequal).indptr) > 0)
-    # A range of rows is read as it lies in the file; only nodes in another order are gathered one by one.
-    mine, theirs = (
-        x[at[0] : at[-1] + 1] if at[-1] - at[0] == len(at) - 1 and (np.diff(at) == 1).all() else x[at]
-        for x, at in ((before.x, rows), (after.x, other))
-    )
-    return np.asarray((mine != theirs).any(axis=1))
-
-
-def _same_file(x: Any, other: Any) -> bool:
-    """Whether both graphs name the very same file of features: what is linked needs no comparing."""
+def _is_same(x: Any, other: Any) -> bool:
+    """Whether both graphs hold the very same features: what is shared, or linked on disk, needs no comparing."""
     if isinstance(x, SparseRows) and isinstance(other, SparseRows):
         pairs = [(x.data, other.data), (x.indices, other.indices), (x.indptr, other.indptr)]
-        return all(_same_file(mine, theirs) for mine, theirs in pairs)
-    if isinstance(x, SparseRows) or isinstance(other, SparseRows):
-        return False
-    return os.path.samefile(x.filename, other.filename)
+        return all(_is_same(mine, theirs) for mine, theirs in pairs)
+    if isinstance(x, np.memmap) and isinstance(other, np.memmap):
+        return Path(str(x.filename)).samefile(str(other.filename))
+    return x is other

@@ -1,13 +1,17 @@
-"""The compiled loops on rows of sparse matrices: sorted, compared, merged, replaced, searched.
+"""The compiled loops on rows of sparse matrices and graphs: placed, sorted, compared, searched, copied, replaced.
 
-Rows receive: row V lists the nodes U that it takes from. Loops that take a range of rows write to these rows alone, so
-that `run_in_pieces` can run them on several cores.
+Rows receive: row V lists the nodes U that it takes from. `edges` and `matrix` are `Incoming`, whose arrays may be
+memory-mapped: a loop takes a range of rows or a list of them and reads nothing else, so that the caller decides how
+much of a file is in memory at a time. Loops that take a range write to these rows alone, so that `run_in_pieces` can
+run them on several cores.
 """
 
 import numba
 import numpy as np
 
 from ..arrays import IntArray
+
+INSERTED = 24  # rows up to here are sorted by insertion, without an array of their own
 
 
 def entries_of(indptr: IntArray, nodes: IntArray) -> IntArray:
@@ -18,91 +22,195 @@ def entries_of(indptr: IntArray, nodes: IntArray) -> IntArray:
 
 
 @numba.njit(cache=True, nogil=True)
-def sort_by_receiver(receivers, senders, indptr, order, sorted_senders):
-    """Edges by receiver, in their own order within a row; `indptr` comes in as zeros."""
+def count_receivers(receivers, counts):
     for e in range(len(receivers)):
-        indptr[receivers[e] + 1] += 1
-    for v in range(len(indptr) - 1):
-        indptr[v + 1] += indptr[v]
-    free = indptr[:-1].copy()
-    for e in range(len(receivers)):
-        place = free[receivers[e]]
-        free[receivers[e]] = place + 1
-        order[place] = e
-        sorted_senders[place] = senders[e]
+        counts[receivers[e]] += 1
 
 
 @numba.njit(cache=True, nogil=True)
-def compare_edges(start, stop, indptr, senders, weights, other_indptr, other_senders, other_weights, differ):
-    """Whether two graphs differ in the edges into a node, in whatever order they list them; weights may be empty."""
-    weighted = len(weights) > 0
+def place_edges(receivers, senders, values, first, placed):
+    """Lay edges down row by row, in their own order within a row; row i of `placed` is that of node first + i."""
+    free = placed.indptr[:-1].copy()
+    for e in range(len(receivers)):
+        v = receivers[e] - first
+        place = free[v]
+        free[v] = place + 1
+        placed.senders[place] = senders[e]
+        if len(placed.values):
+            placed.values[place] = values[e]
+
+
+@numba.njit(cache=True, nogil=True)
+def sort_rows(edges):
+    """Sort every row by sender; parallel edges keep their order."""
+    indptr, senders, values = edges.indptr, edges.senders, edges.values
+    for v in range(len(indptr) - 1):
+        low, high = indptr[v], indptr[v + 1]
+        if high - low <= INSERTED:
+            for i in range(low + 1, high):
+                sender = senders[i]
+                value = values[i] if len(values) else 0.0
+                j = i
+                while j > low and senders[j - 1] > sender:
+                    senders[j] = senders[j - 1]
+                    if len(values):
+                        values[j] = values[j - 1]
+                    j -= 1
+                senders[j] = sender
+                if len(values):
+                    values[j] = value
+            continue
+        order = np.argsort(senders[low:high], kind="mergesort")
+        senders[low:high] = senders[low:high][order]
+        if len(values):
+            values[low:high] = values[low:high][order]
+
+
+@numba.njit(cache=True, nogil=True)
+def rows_in_order(start, stop, edges, num_nodes):
+    """Whether every sender of these rows is a node, and each row ascends."""
     for v in range(start, stop):
-        low, size = indptr[v], indptr[v + 1] - indptr[v]
-        other = other_indptr[v]
-        if other_indptr[v + 1] - other != size:
+        last = 0
+        for e in range(edges.indptr[v], edges.indptr[v + 1]):
+            if edges.senders[e] < last or edges.senders[e] >= num_nodes:
+                return False
+            last = edges.senders[e]
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _number_of(edges, row):
+    return edges.ids[row] if len(edges.ids) else row
+
+
+@numba.njit(cache=True, nogil=True)
+def _entries_of_number(edges, v):
+    """Where the row of number v begins and ends; nowhere if it has none."""
+    row = v
+    if len(edges.rows):
+        row = edges.rows[v]
+    if row < 0 or row >= len(edges.indptr) - 1:
+        return 0, 0
+    return edges.indptr[row], edges.indptr[row + 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def _by_number(edges, low, high):
+    """The entries of a row, ascending by the number of their sender; parallel ones in their own order."""
+    numbers = np.empty(high - low, dtype=np.int64)
+    for e in range(low, high):
+        numbers[e - low] = _number_of(edges, edges.senders[e])
+    return low + np.argsort(numbers, kind="mergesort")
+
+
+@numba.njit(cache=True, nogil=True)
+def _same_entry(edges, e, other, f):
+    return _number_of(edges, edges.senders[e]) == _number_of(other, other.senders[f]) and (
+        len(edges.values) == 0 or edges.values[e] == other.values[f]
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def compare_edges(start, stop, edges, other, differ):
+    """Mark the numbers in [start, stop) whose rows differ, in whatever order the rows list their entries."""
+    for v in range(start, stop):
+        low, high = _entries_of_number(edges, v)
+        other_low, other_high = _entries_of_number(other, v)
+        size = high - low
+        if other_high - other_low != size:
             differ[v] = True
             continue
         same = True
         for i in range(size):
-            if senders[low + i] != other_senders[other + i] or (
-                weighted and weights[low + i] != other_weights[other + i]
-            ):
+            if not _same_entry(edges, low + i, other, other_low + i):
                 same = False
                 break
-        if not same:
-            mine = np.argsort(senders[low : low + size], kind="mergesort")
-            theirs = np.argsort(other_senders[other : other + size], kind="mergesort")
-            for i in range(size):
-                e, f = low + mine[i], other + theirs[i]
-                if senders[e] != other_senders[f] or (weighted and weights[e] != other_weights[f]):
-                    differ[v] = True
-                    break
+        if same:
+            continue
+        mine, theirs = _by_number(edges, low, high), _by_number(other, other_low, other_high)
+        for i in range(size):
+            if not _same_entry(edges, mine[i], other, theirs[i]):
+                differ[v] = True
+                break
 
 
 @numba.njit(cache=True, nogil=True)
-def compare_rows(start, stop, indptr, indices, data, other_indptr, other_indices, other_data, differ):
-    """Whether two matrices with sorted rows differ in a row."""
-    for v in range(start, stop):
-        low, size = indptr[v], indptr[v + 1] - indptr[v]
-        other = other_indptr[v]
-        differ[v] = other_indptr[v + 1] - other != size
-        if not differ[v]:
-            for i in range(size):
-                if indices[low + i] != other_indices[other + i] or data[low + i] != other_data[other + i]:
-                    differ[v] = True
-                    break
-
-
-@numba.njit(cache=True, nogil=True)
-def mark_receivers(start, stop, indptr, senders, chosen, found):
-    """Mark the rows that take from a chosen node."""
-    for v in range(start, stop):
-        for e in range(indptr[v], indptr[v + 1]):
-            if chosen[senders[e]]:
+def mark_receivers(start, stop, edges, chosen, found):
+    """Mark the nodes among the rows [start, stop) that take from a chosen one."""
+    for row in range(start, stop):
+        v = _number_of(edges, row)
+        if found[v]:
+            continue
+        for e in range(edges.indptr[row], edges.indptr[row + 1]):
+            if chosen[_number_of(edges, edges.senders[e])]:
                 found[v] = True
                 break
 
 
 @numba.njit(cache=True, nogil=True)
-def replace_rows(indptr, indices, data, rows, new_indptr, new_indices, new_data, out_indptr, out_indices, out_data):
-    """The matrix with these rows (ascending) replaced."""
+def mark_senders(edges, rows, found):
+    """Mark the nodes that one of these rows takes from."""
+    for i in range(len(rows)):
+        for e in range(edges.indptr[rows[i]], edges.indptr[rows[i] + 1]):
+            found[_number_of(edges, edges.senders[e])] = True
+
+
+@numba.njit(cache=True, nogil=True)
+def copy_rows(edges, rows, copied):
+    """Entries of these rows: row i fills row i of `copied`, or as much of it as fits; senders by their number."""
+    for i in range(len(rows)):
+        low = edges.indptr[rows[i]]
+        start = copied.indptr[i]
+        for k in range(copied.indptr[i + 1] - start):
+            copied.senders[start + k] = _number_of(edges, edges.senders[low + k])
+            if len(copied.values):
+                copied.values[start + k] = edges.values[low + k]
+
+
+@numba.njit(cache=True, nogil=True)
+def sum_rows(edges, rows, sums, num_loops):
+    """Number (sums[0]) and weight (sums[1]) of the edges into these rows, without self-loops; and how many of those."""
+    for i in range(len(rows)):
+        for e in range(edges.indptr[rows[i]], edges.indptr[rows[i] + 1]):
+            if edges.senders[e] == rows[i]:
+                num_loops[i] += 1
+            else:
+                sums[0, i] += 1.0
+                if len(edges.values):
+                    sums[1, i] += edges.values[e]
+
+
+@numba.njit(cache=True, nogil=True)
+def copy_loops(edges, rows, loop_values):
+    """Values of the self-loops of these rows, one row after the other."""
+    place = 0
+    for i in range(len(rows)):
+        for e in range(edges.indptr[rows[i]], edges.indptr[rows[i] + 1]):
+            if edges.senders[e] == rows[i]:
+                loop_values[place] = edges.values[e]
+                place += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def replace_rows(matrix, rows, new, replaced):
+    """The matrix with these rows (ascending) replaced by those of `new`."""
     place, done = 0, 0
     for i in range(len(rows) + 1):
         # The rows between two replaced ones lie together: one copy.
-        last = rows[i] if i < len(rows) else len(indptr) - 1
-        shift = place - indptr[done]
+        last = rows[i] if i < len(rows) else len(matrix.indptr) - 1
+        shift = place - matrix.indptr[done]
         for v in range(done, last):
-            out_indptr[v + 1] = indptr[v + 1] + shift
-        for e in range(indptr[done], indptr[last]):
-            out_indices[e + shift] = indices[e]
-            out_data[e + shift] = data[e]
-        place += indptr[last] - indptr[done]
+            replaced.indptr[v + 1] = matrix.indptr[v + 1] + shift
+        for e in range(matrix.indptr[done], matrix.indptr[last]):
+            replaced.senders[e + shift] = matrix.senders[e]
+            replaced.values[e + shift] = matrix.values[e]
+        place += matrix.indptr[last] - matrix.indptr[done]
         if i < len(rows):
-            for e in range(new_indptr[i], new_indptr[i + 1]):
-                out_indices[place] = new_indices[e]
-                out_data[place] = new_data[e]
+            for e in range(new.indptr[i], new.indptr[i + 1]):
+                replaced.senders[place] = new.senders[e]
+                replaced.values[place] = new.values[e]
                 place += 1
-            out_indptr[last + 1] = place
+            replaced.indptr[last + 1] = place
         done = last + 1
 
 

@@ -7,44 +7,32 @@ and checked on about MAX_EDGES edges of each snapshot.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch_geometric.data import Data
 
-from ..arrays import BoolArray, FloatArray, IntArray
-from .pair import Side, StoredPair
+from ..arrays import BoolArray, IntArray
+from .incoming import NO_IDS, Incoming, sort_by_receiver, take_rows
+from .pair import Pair, Side
 from .snapshot import EDGE, GRAPH, NODE, Features, Snapshot, level_of, rows_of, to_torch_csr
-from .stored import SparseRows, release_graph, take_features
-from .sweeps import copy_rows
+from .stored import SparseRows
 
 MAX_EDGES = 100_000
 WHOLE_EDGES = 2_000_000  # up to here a graph is small enough to run the model on all of it
 NUM_SEEDS = 64  # touched nodes, and as many random ones
 NUM_ROUNDS = 3  # rings of senders around them
 
-# Rows -> positions (sender's row, receiver's row) of at most so many edges into them, and a number of each edge.
-EdgesInto = Callable[[IntArray, int], tuple[IntArray, IntArray, NDArray[Any] | None]]
 
+def sample_pair(pair: Pair) -> tuple[Data, Data]:
+    """Samples of two graphs, around nodes whose edges or features differ.
 
-def sample_pair(pair: StoredPair) -> tuple[Data, Data]:
-    """Samples of two stored graphs, around nodes whose edges or features differ."""
+    Of the fields of a graph in memory a sample holds the rows of its nodes and edges.
+    """
     differ = pair.touched | pair.altered
     return _sample_side(pair.before, differ), _sample_side(pair.after, differ)
-
-
-def sample_snapshots(before: tuple[Snapshot, Data], after: tuple[Snapshot, Data]) -> tuple[Data, Data]:
-    """Samples of two aligned snapshots in memory, around nodes whose number of incoming edges differs.
-
-    Each comes with the user's own graph, of whose fields a sample holds the rows of its nodes and edges.
-    """
-    degrees = [np.bincount(side.edge_index[1], minlength=side.num_nodes) for side, _ in (before, after)]
-    differ = degrees[0] != degrees[1]
-    return _sample_snapshot(*before, differ), _sample_snapshot(*after, differ)
 
 
 def to_data(snapshot: Snapshot, dtype: torch.dtype) -> Data:
@@ -69,43 +57,26 @@ def dtype_of(x: Any) -> torch.dtype:
 
 
 def _sample_side(side: Side, differ: BoolArray) -> Data:
-    graph = side.graph
-    indptr, senders, weights = side.edges
-
-    def edges_into(rows: IntArray, room: int) -> tuple[IntArray, IntArray, FloatArray | None]:
-        ends = np.minimum(np.cumsum(indptr[rows + 1] - indptr[rows]), room)
-        starts = np.concatenate([[0], ends])
-        taken, taken_weights = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1] if len(weights) else 0)
-        copy_rows(rows, indptr, senders, weights, np.zeros(0, dtype=np.int64), starts, taken, taken_weights)
-        return taken, np.repeat(rows, np.diff(starts)), None if graph.weights is None else taken_weights
-
+    graph, edges = side.graph, side.edges._replace(ids=NO_IDS)
+    if isinstance(graph, Snapshot):
+        # The fields of edges are taken by their position in the user's list.
+        senders, receivers = graph.edge_index
+        edges = sort_by_receiver(receivers, senders, np.arange(len(senders)), graph.num_nodes)
     chosen = side.rows_of(_some(np.flatnonzero(differ)))
-    others = np.random.default_rng(0).integers(graph.num_nodes, size=NUM_SEEDS)
-    nodes, edges, edge_weight = _collect(np.union1d(chosen[chosen >= 0], others), edges_into)
-    x = take_features(graph, nodes)
-    release_graph(graph)
-    present = np.ones(len(nodes), dtype=np.bool_)
-    return to_data(Snapshot(x, np.searchsorted(nodes, edges), edge_weight, nodes, present), dtype_of(graph.x))
-
-
-def _sample_snapshot(snapshot: Snapshot, data: Data, differ: BoolArray) -> Data:
-    """Each ring is one pass over the edges: cheaper than sorting them all."""
-
-    def edges_into(rows: IntArray, room: int) -> tuple[IntArray, IntArray, IntArray]:
-        wanted = np.zeros(snapshot.num_nodes, dtype=np.bool_)
-        wanted[rows] = True
-        found = np.flatnonzero(wanted[snapshot.edge_index[1]])[:room]
-        return snapshot.edge_index[0, found], snapshot.edge_index[1, found], found
-
-    seeds = [_some(np.flatnonzero(nodes)) for nodes in (differ & snapshot.present, snapshot.present)]
-    nodes, edges, found = _collect(np.union1d(*seeds), edges_into)
-    own = np.zeros(snapshot.num_nodes, dtype=np.int64)
-    own[rows_of(snapshot, data)] = np.arange(data.x.shape[0])
-    places = np.zeros(0, dtype=np.int64) if found is None else found
-    part = take_part(data, own[nodes], places)
-    whole_numbers = isinstance(data.x, torch.Tensor) and not data.x.is_floating_point()
-    part.x = _to_torch(snapshot.x[nodes], data.x.dtype if whole_numbers else torch.float64)
-    part.edge_index = torch.from_numpy(np.searchsorted(nodes, edges))
+    nodes, taken, receivers = _collect(np.union1d(chosen[chosen >= 0], side.some_rows(NUM_SEEDS)), edges)
+    x = graph.take_features(nodes)
+    graph.release()
+    edge_index = np.searchsorted(nodes, np.stack([taken.senders, receivers]))
+    if side.data is None or not isinstance(graph, Snapshot):
+        weights = taken.values if graph.weighted else None
+        here = np.ones(len(nodes), dtype=np.bool_)
+        return to_data(Snapshot(x, edge_index, weights, nodes, here), dtype_of(graph.x))
+    own = np.zeros(graph.num_nodes, dtype=np.int64)
+    own[rows_of(graph, side.data)] = np.arange(side.data.x.shape[0])
+    part = take_part(side.data, own[nodes], taken.values)
+    whole_numbers = isinstance(side.data.x, torch.Tensor) and not side.data.x.is_floating_point()
+    part.x = _to_torch(x, side.data.x.dtype if whole_numbers else torch.float64)
+    part.edge_index = torch.from_numpy(edge_index)
     return part
 
 
@@ -124,23 +95,20 @@ def take_part(data: Data, nodes: IntArray, edges: IntArray) -> Data:
     return part
 
 
-def _collect(seeds: IntArray, edges_into: EdgesInto) -> tuple[IntArray, IntArray, Any]:
-    """Nodes (ascending), edges [2, n] and a number of each: the seeds, and ring by ring who sends to them."""
-    ring = nodes = seeds
-    edges: list[IntArray] = [np.zeros((2, 0), dtype=np.int64)]
-    numbers: list[NDArray[Any]] = []
+def _collect(seeds: IntArray, edges: Incoming) -> tuple[IntArray, Incoming, IntArray]:
+    """Nodes (ascending), the edges taken and their receivers: the seeds, and ring by ring who sends to them."""
+    ring = nodes = rows = seeds
     room = MAX_EDGES
-    for _ in range(NUM_ROUNDS):
-        senders, receivers, number = edges_into(ring, room)
-        edges.append(np.stack([senders, receivers]))
-        if number is not None:
-            numbers.append(number)
-        room -= len(senders)
-        ring = np.setdiff1d(senders, nodes)
+    for _ in range(NUM_ROUNDS - 1):
+        taken = take_rows(edges, ring, room)
+        room -= len(taken.senders)
+        ring = np.setdiff1d(taken.senders, nodes)
         nodes = np.union1d(nodes, ring)
         if not len(ring) or room <= 0:
             break
-    return nodes, np.concatenate(edges, axis=1), np.concatenate(numbers) if numbers else None
+        rows = np.concatenate([rows, ring])
+    taken = take_rows(edges, rows, MAX_EDGES)
+    return np.union1d(nodes, taken.senders), taken, np.repeat(rows, np.diff(taken.indptr))
 
 
 def _some(nodes: IntArray) -> IntArray:

@@ -19,6 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow
+from .incoming import Incoming, sort_by_receiver
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 
@@ -40,6 +41,28 @@ class Snapshot:
     def num_nodes(self) -> int:
         """Rows of x, present or not."""
         return len(self.present)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights."""
+        return self.edge_weight is not None
+
+    @property
+    def num_features(self) -> int:
+        """Columns of x."""
+        return int(self.x.shape[1])
+
+    def incoming(self, *, backwards: bool = False) -> Incoming:
+        """The edges by receiver, in the user's order within a row; `backwards` where the source receives."""
+        senders, receivers = self.edge_index[::-1] if backwards else self.edge_index
+        return sort_by_receiver(receivers, senders, self.edge_weight, self.num_nodes)
+
+    def take_features(self, rows: IntArray) -> Features:
+        """Features of some nodes, [len(rows), num_features]."""
+        return self.x[rows]
+
+    def release(self) -> None:
+        """Nothing is mapped from disk, so that nothing can be given back."""
 
 
 @dataclass(frozen=True)
@@ -113,18 +136,21 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
         f"The graph before has {num_before:,} nodes and the graph after {num_after:,}, and nothing but their row says "
         f"which is which: row i of one is taken for row i of the other, {told}; if that is not so, {remedy}.",
         MatchedByRow,
-        stacklevel=4,
+        stacklevel=5,  # whoever made the Explainer
     )
 
 
 def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
     """Which nodes of two aligned snapshots have other features, or exist in one alone. [num_nodes]."""
-    if sparse.issparse(before.x) or sparse.issparse(after.x):
-        unequal = sparse.csr_array(before.x) != sparse.csr_array(after.x)
-        changed = np.diff(sparse.csr_array(unequal).indptr) > 0
-    else:
-        changed = (before.x != after.x).any(axis=1)
-    return np.asarray(changed | (before.present != after.present), dtype=np.bool_)
+    return np.asarray(rows_differ(before.x, after.x) | (before.present != after.present), dtype=np.bool_)
+
+
+def rows_differ(x: Features, other: Features) -> BoolArray:
+    """Which rows of two arrays of one shape differ."""
+    if sparse.issparse(x) or sparse.issparse(other):
+        unequal = sparse.csr_array(sparse.csr_array(x) != sparse.csr_array(other))
+        return np.asarray(np.diff(unequal.indptr) > 0)
+    return np.asarray((x != other).any(axis=1))
 
 
 def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:

@@ -14,7 +14,6 @@ Opening reads the edges once, to check them; features are checked where they are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,10 +26,11 @@ from scipy import sparse
 from ..arrays import IntArray
 from ..errors import InputError
 from ..memory import CHUNK, release
+from .incoming import NO_VALUES, Incoming, row_ranges
+from .rows import rows_in_order
 from .snapshot import Features
-from .sweeps import rows_in_order
 
-FORMAT, VERSION = "axiompath.graph", 1
+STORED_FORMAT, STORED_VERSION = "axiompath.graph", 1
 HEADER = "graph.json"
 MAX_HEADER = 10**7
 
@@ -66,6 +66,34 @@ class StoredGraph:
         """Every direction and every parallel edge counts."""
         return len(self.senders)
 
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights."""
+        return self.weights is not None
+
+    def incoming(self, *, backwards: bool = False) -> Incoming:
+        """The edges as plain arrays, for the loops; a stored graph knows them in one direction alone."""
+        assert not backwards
+        weights = NO_VALUES if self.weights is None else np.asarray(self.weights)
+        return Incoming(np.asarray(self.indptr), np.asarray(self.senders), weights)
+
+    def take_features(self, rows: IntArray) -> Features:
+        """Features of some nodes in float64, [len(rows), num_features], checked."""
+        features: Features
+        if isinstance(self.x, SparseRows):
+            features = _take_sparse(self, self.x, rows)
+            values = features.data
+        else:
+            features = values = np.asarray(self.x[rows], dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise InputError(f"Expected finite features in {self.folder} (got NaN or infinite ones); convert it again.")
+        return features
+
+    def release(self) -> None:
+        """Give back the memory of what was read; it is read again when looked at again."""
+        features = (self.x.data, self.x.indices, self.x.indptr) if isinstance(self.x, SparseRows) else (self.x,)
+        release(self.indptr, self.senders, self.weights, *features)
+
 
 def is_stored(path: str | Path) -> bool:
     """Whether a folder says that it is a stored graph."""
@@ -93,35 +121,6 @@ def open_graph(folder: str | Path) -> StoredGraph:
     return graph
 
 
-def row_ranges(indptr: IntArray) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, each of about CHUNK entries at the most, that cover all rows."""
-    start, num_rows = 0, len(indptr) - 1
-    while start < num_rows:
-        fits = int(np.searchsorted(indptr, indptr[start] + CHUNK, side="right")) - 1
-        stop = min(max(fits, start + 1), start + CHUNK, num_rows)
-        yield start, stop
-        start = stop
-
-
-def release_graph(graph: StoredGraph) -> None:
-    """The same for all arrays of a graph."""
-    features = (graph.x.data, graph.x.indices, graph.x.indptr) if isinstance(graph.x, SparseRows) else (graph.x,)
-    release(graph.indptr, graph.senders, graph.weights, *features)
-
-
-def take_features(graph: StoredGraph, rows: IntArray) -> Features:
-    """Features of some nodes in float64, [len(rows), num_features], checked."""
-    features: Features
-    if isinstance(graph.x, SparseRows):
-        features = _take_sparse(graph, graph.x, rows)
-        values = features.data
-    else:
-        features = values = np.asarray(graph.x[rows], dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise InputError(f"Expected finite features in {graph.folder} (got NaN or infinite ones); convert it again.")
-    return features
-
-
 def _take_sparse(graph: StoredGraph, x: SparseRows, rows: IntArray) -> sparse.csr_array:
     first = np.asarray(x.indptr[rows])
     counts = np.asarray(x.indptr[rows + 1]) - first
@@ -144,11 +143,13 @@ def _read_header(folder: Path) -> dict[str, Any]:
         header = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"Expected a whole {HEADER} in {folder} (it is damaged); convert the graph again.") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") != STORED_FORMAT:
         raise InputError(f"Expected a stored graph at {folder} (its {HEADER} is of another kind).")
-    if header.get("version") != VERSION:
+    if header.get("version") != STORED_VERSION:
         shown = str(header.get("version"))[:20]
-        raise InputError(f"Expected version {VERSION} of stored graphs in {folder} (got {shown}); convert it again.")
+        raise InputError(
+            f"Expected version {STORED_VERSION} of stored graphs in {folder} (got {shown}); convert it again."
+        )
     sizes = [header.get(key) for key in ("num_nodes", "num_edges", "num_features")]
     flags = [header.get(key) for key in ("weighted", "sparse", "named")]
     words = header.get("class_names")
@@ -207,13 +208,13 @@ def _check_indptr(indptr: IntArray, num_entries: int | None, path: Path) -> None
 
 def _check_edges(graph: StoredGraph) -> None:
     _check_indptr(graph.indptr, graph.num_edges, graph.folder / "indptr.npy")
-    indptr, senders = np.asarray(graph.indptr), np.asarray(graph.senders)
+    edges = graph.incoming()
     for start, stop in row_ranges(graph.indptr):
-        if not rows_in_order(start, stop, indptr, senders, graph.num_nodes):
+        if not rows_in_order(start, stop, edges, graph.num_nodes):
             raise InputError(
                 f"Expected the senders of each node in ascending order, all of them nodes 0 to {graph.num_nodes - 1}, "
                 f"in {graph.folder / 'senders.npy'} (they are not); convert the graph again."
             )
-        if graph.weights is not None and not np.isfinite(graph.weights[indptr[start] : indptr[stop]]).all():
+        if graph.weights is not None and not np.isfinite(edges.values[edges.indptr[start] : edges.indptr[stop]]).all():
             raise InputError(f"Expected finite weights in {graph.folder / 'weights.npy'} (got NaN or infinite ones).")
         release(graph.indptr, graph.senders, graph.weights)

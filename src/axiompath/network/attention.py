@@ -21,12 +21,10 @@ from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
 from .coefficients import (
     SOURCE_TO_TARGET,
-    Coefficients,
+    Rule,
     assemble,
     diagonal,
     edges_of,
-    reach_of,
-    reads_edges,
     renew_loops,
 )
 
@@ -35,7 +33,7 @@ _ORDERED: WeakKeyDictionary[Snapshot, dict[tuple[bool, str], tuple[IntArray, Int
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveAttention:
+class AdditiveAttention(Rule):
     """s[V, U] = leaky_relu(x[U] @ sender + x[V] @ receiver): one head of GAT."""
 
     sender: FloatArray  # [width]
@@ -43,7 +41,6 @@ class AdditiveAttention:
     negative_slope: float
     self_loops: bool
     flow: str = SOURCE_TO_TARGET
-    local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = True
     reach: ClassVar[int] = 0
 
@@ -55,7 +52,7 @@ class AdditiveAttention:
 
 
 @dataclass(frozen=True, eq=False)
-class PairAttention:
+class PairAttention(Rule):
     """s[V, U] = leaky_relu(x[U] @ W_sender + x[V] @ W_receiver + bias) @ direction: one head of GATv2."""
 
     sender: FloatArray  # [width, channels]
@@ -65,7 +62,6 @@ class PairAttention:
     negative_slope: float
     self_loops: bool
     flow: str = SOURCE_TO_TARGET
-    local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = True
     reach: ClassVar[int] = 0
 
@@ -79,7 +75,7 @@ class PairAttention:
 
 
 @dataclass(frozen=True, eq=False)
-class DotAttention:
+class DotAttention(Rule):
     """s[V, U] = (x[V] @ W_query + b_query) . (x[U] @ W_key + b_key): one head of a transformer, scale included."""
 
     query: FloatArray  # [width, channels]
@@ -87,7 +83,6 @@ class DotAttention:
     key: FloatArray  # [width, channels]
     key_bias: FloatArray  # [channels]
     flow: str = SOURCE_TO_TARGET
-    local: ClassVar[bool] = False
     reads_inputs: ClassVar[bool] = True
     reach: ClassVar[int] = 0
 
@@ -99,7 +94,7 @@ class DotAttention:
 
 
 @dataclass(frozen=True, eq=False)
-class InverseDeviation:
+class InverseDeviation(Rule):
     """a[V, V] = 1 / sqrt(mean of x[V]^2 + eps): the scale that LayerNorm gives a node whose features it has centred."""
 
     eps: float
@@ -115,10 +110,10 @@ class InverseDeviation:
 
 
 @dataclass(frozen=True)
-class ReadColumns:
+class ReadColumns(Rule):
     """A rule that is shown a range of the columns of a layer's inputs only."""
 
-    rule: Coefficients
+    rule: Rule
     start: int
     stop: int
     reads_inputs: ClassVar[bool] = True
@@ -131,17 +126,22 @@ class ReadColumns:
     @property
     def reach(self) -> int | None:
         """As the rule itself."""
-        return reach_of(self.rule)
+        return self.rule.reach
 
     @property
     def reads_edges(self) -> bool:
         """As the rule itself."""
-        return reads_edges(self.rule)
+        return self.rule.reads_edges
+
+    @property
+    def weighted(self) -> bool:
+        """As the rule itself."""
+        return self.rule.weighted
 
     @property
     def flow(self) -> str:
         """As the rule itself."""
-        return str(getattr(self.rule, "flow", SOURCE_TO_TARGET))
+        return self.rule.flow
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own matrix."""

@@ -1,9 +1,9 @@
 """Snapshot -> sparse matrix of coefficients: how much node V takes of node U in one aggregation.
 
-A rule is a small frozen value with `matrix(snapshot, inputs)`, the coefficients a[V, U] as CSR [num_nodes,
-num_nodes], rows receiving. Equal rules give equal matrices on one snapshot unless they read the `inputs` (hidden
-features [num_nodes, width], which attention needs); such a rule says `reads_inputs = True`, compares by identity, and
-receives exactly the columns that its reader named. See attention.py for those.
+A rule is a small frozen value that extends `Rule`: its `matrix(snapshot, inputs)` gives the coefficients a[V, U] as CSR
+[num_nodes, num_nodes], rows receiving. Equal rules give equal matrices on one snapshot unless they read the `inputs`
+(hidden features [num_nodes, width], which attention needs); such a rule says `reads_inputs = True`, compares by
+identity, and receives exactly the columns that its reader named. See attention.py for those.
 
 A rule may say how far its rows look, `reach`: 0 where the messages into V (and the inputs of V and its senders) decide
 row V, 1 where the messages into its senders do too. A rule that does not say is taken to look at the whole graph, and
@@ -17,8 +17,9 @@ a matrix holds is an edge, or a node, that exists, also where its coefficient is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -29,30 +30,54 @@ from ..graphs.snapshot import Features, Snapshot
 SOURCE_TO_TARGET = "source_to_target"
 
 
-class Coefficients(Protocol):
-    """What every rule offers."""
+class Rule(ABC):
+    """What every rule says of itself; a rule overrides what is otherwise with it, by class variables or fields."""
 
     @property
     def local(self) -> bool:
         """Only V = U: a path stays at its node."""
-        ...
+        return False
 
     @property
     def reads_inputs(self) -> bool:
         """Whether the coefficients depend on features."""
-        ...
+        return False
 
+    @property
+    def reads_edges(self) -> bool:
+        """Whether they depend on edges."""
+        return True
+
+    @property
+    def weighted(self) -> bool:
+        """Whether they depend on the weights of edges."""
+        return False
+
+    @property
+    def flow(self) -> str:
+        """Which way messages flow, in PyG's words."""
+        return SOURCE_TO_TARGET
+
+    @property
+    def reach(self) -> int | None:
+        """How far a row looks: 0 or 1 as above, None for the whole graph."""
+        return None
+
+    @property
+    def heeds_unseen(self) -> bool:
+        """Whether a rule of reach 1 counts what was left out of a snapshot."""
+        return False
+
+    @abstractmethod
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """a[V, U], [num_nodes, num_nodes]."""
-        ...
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(Rule):
     """a[V, V] = 1: root terms, residual connections, per-node Linear layers."""
 
     local: ClassVar[bool] = True
-    reads_inputs: ClassVar[bool] = False
     reads_edges: ClassVar[bool] = False
     reach: ClassVar[int] = 0
 
@@ -62,13 +87,11 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Rule):
     """a[V, U] = the weight of the edge from U to V, or 1: element-wise sum of the incoming messages."""
 
     weighted: bool = False
     flow: str = SOURCE_TO_TARGET
-    local: ClassVar[bool] = False
-    reads_inputs: ClassVar[bool] = False
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
@@ -77,13 +100,11 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Rule):
     """a[V, U] = the weight of the edge from U to V, or 1, over the number of edges into V."""
 
     weighted: bool = False
     flow: str = SOURCE_TO_TARGET
-    local: ClassVar[bool] = False
-    reads_inputs: ClassVar[bool] = False
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
@@ -94,13 +115,12 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Degree:
+class Degree(Rule):
     """a[V, V] = the sum of the weights of the edges into V, or their number."""
 
     weighted: bool = False
     flow: str = SOURCE_TO_TARGET
     local: ClassVar[bool] = True
-    reads_inputs: ClassVar[bool] = False
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
@@ -110,14 +130,12 @@ class Degree:
 
 
 @dataclass(frozen=True)
-class SymmetricNorm:
+class SymmetricNorm(Rule):
     """a[V, U] = w[V, U] / sqrt(d[V] d[U]), d the sum of incoming weights: GCN's normalisation."""
 
     weighted: bool = False
     self_loops: float | None = 1.0  # weight of the loop given to nodes that have none; None for no loops
     flow: str = SOURCE_TO_TARGET
-    local: ClassVar[bool] = False
-    reads_inputs: ClassVar[bool] = False
     reach: ClassVar[int] = 1
     heeds_unseen: ClassVar[bool] = True
 
@@ -140,7 +158,7 @@ class SymmetricNorm:
 
 
 @dataclass(frozen=True)
-class TargetNorm:
+class TargetNorm(Rule):
     """a[V, U] = 1/d, plus diag_lambda/d where V = U, d the number of edges into the edge's target, loops included.
 
     ClusterGCN's normalisation; the edge's target is V, or U where messages flow against the edges.
@@ -149,8 +167,6 @@ class TargetNorm:
     diag_lambda: float = 0.0
     single: bool = False  # rounded to float32, as PyG does whatever the model's dtype
     flow: str = SOURCE_TO_TARGET
-    local: ClassVar[bool] = False
-    reads_inputs: ClassVar[bool] = False
 
     @property
     def reach(self) -> int | None:
@@ -170,31 +186,14 @@ class TargetNorm:
 
 
 @dataclass(frozen=True)
-class GraphSize:
+class GraphSize(Rule):
     """a[V, V] = 1 / sqrt(number of nodes)."""
 
     local: ClassVar[bool] = True
-    reads_inputs: ClassVar[bool] = False
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Nodes of this snapshot alone are counted."""
         return diagonal(snapshot, np.full(snapshot.num_nodes, float(snapshot.present.sum()) ** -0.5))
-
-
-def reach_of(rule: Coefficients) -> int | None:
-    """0 or 1 as the rule says; None for the whole graph."""
-    reach: int | None = getattr(rule, "reach", None)
-    return reach
-
-
-def heeds_unseen(rule: Coefficients) -> bool:
-    """Whether the rule counts what was left out of a snapshot."""
-    return bool(getattr(rule, "heeds_unseen", False))
-
-
-def reads_edges(rule: Coefficients) -> bool:
-    """Whether the rule looks at edges; one that does not say is taken to."""
-    return bool(getattr(rule, "reads_edges", True))
 
 
 def edges_of(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:

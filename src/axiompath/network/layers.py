@@ -19,14 +19,14 @@ from scipy import sparse
 from ..arrays import FloatArray
 from ..graphs.snapshot import Features, Snapshot
 from .activations import Activation
-from .coefficients import Coefficients
+from .coefficients import Rule
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
     """One aggregation: coefficients and the linear map that follows it (None for the identity)."""
 
-    coefficients: Coefficients
+    coefficients: Rule
     weight: FloatArray | None  # [inputs, outputs]
     inputs: slice
     outputs: slice
@@ -52,7 +52,7 @@ class Layer:
     width: int
 
     @property
-    def rules(self) -> tuple[Coefficients, ...]:
+    def rules(self) -> tuple[Rule, ...]:
         """The different coefficient rules of the channels, in order of appearance."""
         return tuple(dict.fromkeys(channel.coefficients for channel in self.channels))
 
@@ -125,7 +125,7 @@ class ForwardPass:
 
 def run_network(network: Network, snapshot: Snapshot) -> ForwardPass:
     """The forward pass, in float64."""
-    fixed: dict[Coefficients, sparse.csr_array] = {}
+    fixed: dict[Rule, sparse.csr_array] = {}
     coefficients, inputs, preactivations = [], [], []
     h: Features = snapshot.x
     for layer in network.layers:

@@ -23,7 +23,7 @@ from .forms import Form
 from .functions import AFFINE, COPIES, Place, Value, form_of
 from .layout import lay_out
 from .refusals import REASONS
-from .tape import EDGE_FIELDS, EDGE_INDEX, Recording, Ref, Step, UnreadableModel, X, quoted, refs_in
+from .tape import EDGE_FIELDS, EDGE_INDEX, RecordedStep, Recording, Ref, UnreadableModel, X, quoted, refs_in
 from .trial import record_inner
 
 
@@ -46,7 +46,7 @@ SEPARATE = ("sigmoid", "logsigmoid", "log_sigmoid")  # at the end of a model: on
 UNREAD = "its reader does not know; leave it out."
 
 # What AFFINE does is folded into neighbours, with these exceptions.
-NOTES = {
+HOW_READ = {
     "layer_norm": "centred, then a coefficient of each node",
     "rms_norm": "a coefficient of each node",
     "stack": "layers to be added up",
@@ -91,7 +91,7 @@ class Assembler:
             self.read(step)
         return self.final.get(self.recording.output, self.recording.output)
 
-    def read(self, step: Step) -> None:
+    def read(self, step: RecordedStep) -> None:
         """Add the values of one step; a refusal says in which module."""
         try:
             self.read_step(step)
@@ -110,7 +110,7 @@ class Assembler:
             named.where = step.where
             raise named from error
 
-    def read_step(self, step: Step) -> None:
+    def read_step(self, step: RecordedStep) -> None:
         """Find out what kind of step it is."""
         operation = step.operation
         function = operation if operation.startswith("__") else operation.rstrip("_")
@@ -145,7 +145,7 @@ class Assembler:
             self.final[step.outputs[0]] = given
             self.notes.append(Note(step.where, operation, "dropped: explanations speak of logits"))
         elif function in AFFINE:
-            how = NOTES.get(function, "affine, folded into what comes before or after")
+            how = HOW_READ.get(function, "affine, folded into what comes before or after")
             self.write(step, AFFINE[function](self.place(step), *args, **kwargs), how)
         else:
             raise Unsupported(
@@ -154,7 +154,7 @@ class Assembler:
                 "concatenations and linear maps. Move it out of the model, or into a module with a registered reader."
             )
 
-    def write(self, step: Step, result: Value | tuple[Form, ...], how: str) -> None:
+    def write(self, step: RecordedStep, result: Value | tuple[Form, ...], how: str) -> None:
         """Note down what a step gave."""
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(step.outputs):
@@ -169,7 +169,7 @@ class Assembler:
             value = self.bases.hold(value, None if self.inner else output.index)
         self.values[output] = value
 
-    def place(self, step: Step) -> Place:
+    def place(self, step: RecordedStep) -> Place:
         """What a function may need to know besides its arguments."""
         shape = self.recording.values[step.outputs[0].index].shape if step.outputs else ()
         return Place(self.bases, self.recording.num_nodes, tuple(shape))
@@ -200,7 +200,7 @@ class Assembler:
         value = self.values[argument]
         return self.bases.latest(value) if isinstance(value, Form) else value
 
-    def read_module(self, step: Step, module: nn.Module) -> Form:
+    def read_module(self, step: RecordedStep, module: nn.Module) -> Form:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
             reason = REASONS[type(module)]
@@ -290,7 +290,7 @@ class Assembler:
         """The value that an argument is a copy of."""
         return self.same.get(value, value) if isinstance(value, Ref) else value
 
-    def note_copy(self, step: Step, function: str) -> None:
+    def note_copy(self, step: RecordedStep, function: str) -> None:
         """Remember a step outside of the features that leaves its value as it was, but for shape or precision."""
         source = step.args[0] if step.args else None
         if function not in COPIES or not isinstance(source, Ref) or len(step.outputs) != 1:
@@ -304,7 +304,7 @@ class Assembler:
         """A further argument of a module: features as a form, whatever else as it came."""
         return self.resolve(argument) if isinstance(argument, Ref) and argument in self.values else argument
 
-    def read_inner(self, step: Step) -> Any:
+    def read_inner(self, step: RecordedStep) -> Any:
         """How a reader has a network inside its module read."""
 
         def read(inner: Any, form: Form, name: str) -> Form:

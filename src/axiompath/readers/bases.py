@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..network.activations import Activation
-from ..network.coefficients import Coefficients
+from ..network.coefficients import Rule
 from .forms import Form, Term, aggregated, base_form
 
 INPUT = 0
@@ -58,7 +58,7 @@ class Bases:
         """The base that a form has become, if it has."""
         return self.held[id(form)][1] if id(form) in self.held else form
 
-    def aggregate(self, form: Form, rule: Coefficients, reads: Form | None = None) -> Form:
+    def aggregate(self, form: Form, rule: Rule, reads: Form | None = None) -> Form:
         """sum over U of rule[V, U] * form[U]; a rule that reads its inputs is shown `reads`, or the form itself."""
         if not rule.reads_inputs:
             return aggregated(form if form.is_pure else self.hold(form), rule)

@@ -21,7 +21,7 @@ from torch import nn
 
 from ..arrays import FloatArray
 from ..network.activations import Activation
-from ..network.coefficients import Coefficients
+from ..network.coefficients import Rule
 from .bases import Bases
 from .forms import Form
 from .tape import UnreadableModel
@@ -44,8 +44,13 @@ class Call:
         self.taken.add(name)
         return self.others.get(name)
 
-    def aggregate(self, form: Form, rule: Coefficients, reads: Form | None = None) -> Form:
+    def aggregate(self, form: Form, rule: Rule, reads: Form | None = None) -> Form:
         """sum over U of rule[V, U] * form[U]; a rule that reads features is shown `reads`, or the form itself."""
+        if not isinstance(rule, Rule):
+            self.refuse(
+                f"its reader aggregates by {type(rule).__name__}, which does not say what a rule says; let it extend "
+                "axiompath.network.coefficients.Rule."
+            )
         return self.bases.aggregate(form, rule, reads)
 
     def activate(self, form: Form, activation: Activation) -> Form:

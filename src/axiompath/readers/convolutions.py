@@ -15,7 +15,7 @@ from torch_geometric.nn import (
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from ..network.activations import relu
-from ..network.coefficients import Coefficients, Degree, Mean, Sum, SymmetricNorm, TargetNorm
+from ..network.coefficients import Degree, Mean, Rule, Sum, SymmetricNorm, TargetNorm
 from .calls import Call, register_reader, vector
 from .forms import Form
 
@@ -24,7 +24,7 @@ from .forms import Form
 def read_gcn_conv(conv: GCNConv, call: Call) -> Form:
     """D^-1/2 (A + I) D^-1/2 X W + b, or A X W + b without normalisation."""
     require_sum(conv, call)
-    rule: Coefficients
+    rule: Rule
     if conv.normalize:
         # PyG heeds `improved` only where edge weights are given; without them every loop weighs 1.
         loop_weight = 2.0 if conv.improved and call.weighted else 1.0
@@ -83,7 +83,7 @@ def read_cluster_gcn_conv(conv: ClusterGCNConv, call: Call) -> Form:
     return call.linear(conv.lin_out, around) + call.linear(conv.lin_root, call.x)
 
 
-def sum_or_mean(conv: MessagePassing, call: Call) -> Coefficients:
+def sum_or_mean(conv: MessagePassing, call: Call) -> Rule:
     """The rule of a convolution that leaves the choice of aggregation to the user."""
     aggregation = type(conv.aggr_module)
     if aggregation is SumAggregation:

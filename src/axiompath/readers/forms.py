@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from ..network.coefficients import Coefficients, Identity
+from ..network.coefficients import Identity, Rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Term:
     """One aggregation of one base, added to the form's columns from `start` on."""
 
     base: int
-    coefficients: Coefficients
+    coefficients: Rule
     weight: FloatArray | None  # [base's width, columns]; None for the identity
     width: int  # columns of the form that it adds to
     start: int = 0
@@ -128,7 +128,7 @@ def concatenate(forms: Sequence[Form]) -> Form:
     return Form(tuple(terms), bias, int(starts[-1]), _name(*forms))
 
 
-def aggregated(form: Form, coefficients: Coefficients, reads: int | None = None) -> Form:
+def aggregated(form: Form, coefficients: Rule, reads: int | None = None) -> Form:
     """sum over U of coefficients[V, U] * form[U]; `form` must be pure."""
     if not form.is_pure:
         raise ValueError("Only a linear map of bases can be aggregated; hold the form first.")

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..network.attention import ReadColumns
-from ..network.coefficients import Coefficients, Identity
+from ..network.coefficients import Identity, Rule
 from ..network.layers import Block, Channel, Layer
 from .bases import INPUT, Base, bases_of
 from .forms import Form, Term
@@ -102,7 +102,7 @@ def _make_layer(bases: list[Base], fresh: set[int], places: dict[int, slice], co
             channels.append(Channel(Identity(), None, columns[i], place))
             continue
         assert base.form is not None
-        rules: dict[tuple[Coefficients, int | None], Coefficients] = {}
+        rules: dict[tuple[Rule, int | None], Rule] = {}
         for term in base.form.terms:
             rule = rules.setdefault((term.coefficients, term.reads), _rule_of(term, columns))
             start = place.start + term.start
@@ -113,7 +113,7 @@ def _make_layer(bases: list[Base], fresh: set[int], places: dict[int, slice], co
     return Layer(tuple(channels), bias if bias.any() else None, tuple(blocks), width)
 
 
-def _rule_of(term: Term, columns: dict[int, slice]) -> Coefficients:
+def _rule_of(term: Term, columns: dict[int, slice]) -> Rule:
     if term.reads is None:
         return term.coefficients
     shown = columns[term.reads]

@@ -6,7 +6,7 @@ import numpy as np
 from torch_geometric.nn import APPNP, GCN2Conv, LGConv, MessagePassing, SGConv, SSGConv, TAGConv
 
 from ..arrays import FloatArray
-from ..network.coefficients import Coefficients, Sum, SymmetricNorm
+from ..network.coefficients import Rule, Sum, SymmetricNorm
 from .calls import Call, array, register_reader, vector
 from .convolutions import require_sum
 from .forms import Form
@@ -80,7 +80,7 @@ def read_gcn2_conv(conv: GCN2Conv, call: Call) -> Form:
     return around @ first + initial @ second
 
 
-def _rule(conv: MessagePassing, call: Call, normalize: bool, self_loops: bool) -> Coefficients:
+def _rule(conv: MessagePassing, call: Call, normalize: bool, self_loops: bool) -> Rule:
     require_sum(conv, call)
     if normalize:
         return SymmetricNorm(call.weighted, 1.0 if self_loops else None, conv.flow)

@@ -12,7 +12,8 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.sample import WHOLE_EDGES, sample_snapshots
+from ..graphs.pair import match_snapshots
+from ..graphs.sample import WHOLE_EDGES, sample_pair
 from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, read_snapshot, rows_of
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
@@ -23,7 +24,7 @@ from .trial import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
-NAMES = ("before", "after")
+SIDES = ("before", "after")
 FOLLOWED = ("x", "edge_index", "edge_weight", "n_id")  # whatever kind of array they are
 HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 
@@ -60,7 +61,7 @@ def read_network(
         return align_snapshots(read_snapshot(before_data, "before", fields), read_snapshot(after_data, "after", fields))
 
     if max(before.edge_index.shape[1], after.edge_index.shape[1]) > WHOLE_EDGES:
-        samples = sample_snapshots((before, before_data), (after, after_data))
+        samples = sample_pair(match_snapshots(before, after, (before_data, after_data)))
         network, fields = read_samples(model, *samples, call)
         sides = align(fields)
         return ReadModel(network, fields, *sides, *run_pair(network, *sides))
@@ -89,14 +90,14 @@ def _read_and_check(
 ) -> ReadModel:
     """Record the model on `before`, then compare it with the Network on `before` and on `after`."""
     duplicate = copy_model(model)
-    arguments = [find_arguments(duplicate, data, name, call) for data, name in zip(graphs, NAMES, strict=True)]
+    arguments = [find_arguments(duplicate, data, name, call) for data, name in zip(graphs, SIDES, strict=True)]
     compare_arguments(*arguments)
     constants = constant_fields(*graphs)
 
     def record(side: int) -> Recording:
         others = frozenset(graphs[1 - side].keys())
         recording = record_model(
-            duplicate, graphs[side], leaves(), arguments[side], NAMES[side], constants, of_other=others
+            duplicate, graphs[side], leaves(), arguments[side], SIDES[side], constants, of_other=others
         )
         _check_shared(recording, *graphs)
         return recording
@@ -105,7 +106,7 @@ def _read_and_check(
     reading = assemble_network(recording, graphs[0].x.shape[1])
     sides = snapshots_of(reading.fields)
     passes = run(reading.network, *sides)
-    for name, data, snapshot, computed in zip(NAMES, graphs, sides, passes, strict=True):
+    for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
         if name == "after":
             recording = record(1)
         try:

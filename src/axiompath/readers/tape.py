@@ -42,7 +42,7 @@ EDGE_FIELDS = frozenset(("edge_index", "edge_weight"))
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class RecordedStep:
     """One call: of a module that is read as a whole (`module` set) or of a torch function."""
 
     operation: str  # the function's name, or the module's type
@@ -62,7 +62,7 @@ class Step:
 class Recording:
     """The steps of one run that its output depends on, and the values they gave."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     values: dict[int, torch.Tensor]
     output: Ref
     num_nodes: int
@@ -118,7 +118,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, inputs: dict[Ref, torch.Tensor], outside: dict[Ref, frozenset[str]]) -> None:
         super().__init__()
-        self.steps: list[Step] = []
+        self.steps: list[RecordedStep] = []
         self.values: dict[int, torch.Tensor] = {}
         self.refs: dict[int, Ref] = {}
         self.alive: list[torch.Tensor] = []  # watched by id(), so none may be freed while we watch
@@ -171,7 +171,7 @@ class Recorder(TorchFunctionMode):
         else:
             outputs = tuple(Ref(self.num_refs + i) for i in range(len(tensors)))
             self.num_refs += len(outputs)
-        self.steps.append(Step(operation, where, module, seen_args, seen_kwargs, outputs))
+        self.steps.append(RecordedStep(operation, where, module, seen_args, seen_kwargs, outputs))
         for value, output in zip(tensors, outputs, strict=True):
             # A copy, because a later in-place function may overwrite the tensor.
             self.values[output.index] = value.detach().clone()

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from .arguments import Arguments, ModelCall, copy_data, find_arguments, is_feature, watched_fields
-from .tape import Recorder, Recording, Ref, Step, UnreadableModel, X, quoted, refs_in
+from .tape import RecordedStep, Recorder, Recording, Ref, UnreadableModel, X, quoted, refs_in
 
 
 def copy_model(model: Any) -> nn.Module:
@@ -182,7 +182,7 @@ def _finish(
     return Recording(tuple(steps), recorder.values, output, num_nodes, dtype, fields, recorder.outside)
 
 
-def _needed(steps: Sequence[Step], output: Ref) -> list[Step]:
+def _needed(steps: Sequence[RecordedStep], output: Ref) -> list[RecordedStep]:
     """The steps that a value depends on."""
     needed, kept = {output}, []
     for step in reversed(steps):
@@ -193,7 +193,7 @@ def _needed(steps: Sequence[Step], output: Ref) -> list[Step]:
     return kept[::-1]
 
 
-def _with_silu(steps: Sequence[Step]) -> list[Step]:
+def _with_silu(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
     """x * sigmoid(x), as PyG's swish is written, is one activation rather than a product of two values."""
     gates: dict[Ref, Ref] = {}
     found = []
