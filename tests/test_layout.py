@@ -66,3 +66,16 @@ def test_imports_point_upwards(name):
     allowed = {above for names in FLOORS[:floor] for above in names.split()} | {own}
     for package, late in imports(FILES[name]):
         assert package in allowed or (late and (name, package) in LATE), f"{name} imports {package}"
+
+
+def test_every_refusal_is_an_input_error():
+    """What is raised with a sentence is the user's to mend, and says so by its type; the rest are assertions."""
+    builtin = {"ValueError", "TypeError", "MemoryError", "FileNotFoundError", "KeyError", "IndexError", "RuntimeError"}
+    found = [
+        f"{name}, line {node.lineno}: {node.exc.func.id}"
+        for name, path in FILES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name)
+        and node.exc.func.id in builtin
+    ]  # fmt: skip
+    assert found == []

@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from .arrays import FloatArray, IntArray
 from .change.comparison import find_change
 from .change.region import Region, cut_differing, cut_region, cut_rings, find_sight
-from .errors import InputError
+from .errors import InputError, TooLarge, WrongKind
 from .explain.answer import Choice, Question, choose_batch, choose_budgets
 from .explain.edges import replay_edges
 from .explain.explanation import Caption, Explanation, with_caption
@@ -71,7 +71,7 @@ class Explainer:
         self._stored: StoredPair | None = None
         self._region: Region | None = None
         if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
-            raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
+            raise WrongKind("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
         if isinstance(before, StoredGraph):
             self._stored = match_stored(before, after)
             network, self.fields = read_samples(model, *sample_pair(self._stored), call)
@@ -90,7 +90,7 @@ class Explainer:
             passes = [read.before_pass, read.after_pass]
         self.change = find_change(network, *snapshots, *passes)
         if self.class_names and len(self.class_names) != network.num_classes:
-            raise ValueError(
+            raise InputError(
                 f"Expected a name for each of the {network.num_classes} classes (got {len(self.class_names)} names)."
             )
         self._model, self._before, self._after, self._call = model, before, after, call
@@ -327,7 +327,7 @@ class Explainer:
         rows = self._rows_of(targets)
         for i in np.flatnonzero(self.num_bytes[rows] > self.memory)[:1]:
             needed = self.num_bytes[rows[i]] / 1e9
-            raise MemoryError(
+            raise TooLarge(
                 f"Node {self.change.before.node_ids[rows[i]]} has {self.num_paths[rows[i]]:,} altered paths, about "
                 f"{needed:.1f} GB to walk, more than the budget of {self.memory / 1e9:.1f} GB; "
                 f'pass `memory="{np.ceil(needed):.0f}GB"` to Explainer, or explain a node with fewer paths.'
@@ -346,7 +346,7 @@ class Explainer:
         if given.size == 0:
             return np.zeros((0, num_positions), dtype=np.int64)
         if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
-            raise ValueError(
+            raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
                 f"(got {given.dtype} of shape {given.shape})."
             )
@@ -357,7 +357,7 @@ class Explainer:
         chosen = np.where(given == -1, -1, rows)
         wrong = ~known.all(axis=1) | (chosen[:, -1] != row)
         if wrong.any():
-            raise ValueError(
+            raise InputError(
                 f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
             )
         for path in given[~exist_in_either(self.change, chosen)][:1]:
@@ -373,24 +373,24 @@ class Explainer:
         if wanted.size == 0:
             return np.zeros(0, dtype=np.int64)
         if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
-            raise TypeError(f"Expected targets to be node numbers, integers (got {wanted.dtype}).")
+            raise WrongKind(f"Expected targets to be node numbers, integers (got {wanted.dtype}).")
         ids = self.change.before.node_ids
         order = np.argsort(ids, kind="stable")
         rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
         if self._region is not None:
             known = (ids[rows] == wanted) & self._region.reached[rows]
             for node in wanted[~known & (wanted >= 0) & (wanted < self.num_nodes)][:1]:
-                raise ValueError(
+                raise InputError(
                     f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
                     "graphs); `moved()` lists those that it does."
                 )
             for node in wanted[~known][:1]:
-                raise ValueError(f"Expected a target among the nodes 0 to {self.num_nodes - 1} (got {node}).")
+                raise InputError(f"Expected a target among the nodes 0 to {self.num_nodes - 1} (got {node}).")
         for node in wanted[ids[rows] != wanted][:1]:
-            raise ValueError(f"Expected a target among the {len(ids):,} nodes {ids.min()} to {ids.max()} (got {node}).")
+            raise InputError(f"Expected a target among the {len(ids):,} nodes {ids.min()} to {ids.max()} (got {node}).")
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
             for node in wanted[~snapshot.present[rows]][:1]:
-                raise ValueError(
+                raise InputError(
                     f"Expected a target that exists in both snapshots (got {node}, which `{name}` does not have); "
                     "a prediction that was never made cannot have changed."
                 )

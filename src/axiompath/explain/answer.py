@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
+from ..errors import InputError
 from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
 from ..paths.attribution import Shares, sum_up
 from ..paths.walk import PathSet, find_rows
@@ -42,13 +43,13 @@ class Question:
     def __post_init__(self) -> None:
         """Check here, before any work."""
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, np.integer)) or self.budget < 0:
-            raise ValueError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
+            raise InputError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
         if self.method not in (*METHODS, *RIVALS):
-            raise ValueError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
+            raise InputError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
         if self.objective not in OBJECTIVES:
-            raise ValueError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
+            raise InputError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
         if self.at_most and self.method not in ("convex", "exact"):
-            raise ValueError(f"Expected at_most with the methods convex and exact alone (got {self.method!r}).")
+            raise InputError(f"Expected at_most with the methods convex and exact alone (got {self.method!r}).")
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,11 +130,11 @@ def run_scan(
     `num_paths` and `num_bytes` are those of every node; `report` is told how many targets are done, of how many.
     """
     if engine not in ENGINES:
-        raise ValueError(f"Expected an engine among {', '.join(ENGINES)} (got {engine!r}).")
+        raise InputError(f"Expected an engine among {', '.join(ENGINES)} (got {engine!r}).")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise ValueError(f"Expected 1 worker or more (got {workers!r}).")
+        raise InputError(f"Expected 1 worker or more (got {workers!r}).")
     if memory < MIN_MEMORY:
-        raise ValueError(
+        raise InputError(
             f"Expected a memory budget of at least {MIN_MEMORY / 1e6:.0f}MB for a scan (got {memory / 1e6:.0f}MB): "
             f"a worker takes {PROCESS_BYTES / 1e6:.0f}MB before it has explained anything."
         )
