@@ -43,7 +43,7 @@ def browser():
 @pytest.fixture
 def call(monkeypatch, capsys):
     """The command line within this process: exit code, stdout, stderr."""
-    from axiompath.cli import commands as cli
+    from axiompath.cli import app as cli
 
     def call(*arguments):
         monkeypatch.setenv("COLUMNS", "100")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from torch_geometric.nn import SAGEConv
 
-from axiompath import Explanation, read_scan, save_model
-from axiompath.cli import commands as cli
-from axiompath.errors import InputError
+from axiompath import Explainer, Explanation, UnreadableModel, read_scan, save_model
+from axiompath.cli import app as cli
+from axiompath.errors import InputError, MissingFile, TooLarge
 
 ESCAPE = "\x1b"
 
@@ -22,7 +22,7 @@ ESCAPE = "\x1b"
 def run(*arguments, columns=100, cwd=None, **environment):
     """The program in a process of its own, its output piped."""
     return subprocess.run(
-        [sys.executable, "-m", "axiompath.cli.commands", *map(str, arguments)],
+        [sys.executable, "-m", "axiompath.cli", *map(str, arguments)],
         capture_output=True, text=True, cwd=cwd, timeout=300, check=False,
         env={**os.environ, "COLUMNS": str(columns), "PYTHONPATH": os.pathsep.join(sys.path), **environment},
     )  # fmt: skip
@@ -174,8 +174,6 @@ def test_a_graph_that_does_not_fit_the_model_is_the_users(call, files, tmp_path)
 
 
 def test_our_own_faults_are_exit_code_1(call, files, monkeypatch):
-    from axiompath.explainer import Explainer
-
     def fail(self):
         raise ValueError("too many values to unpack")
 
@@ -184,6 +182,28 @@ def test_our_own_faults_are_exit_code_1(call, files, monkeypatch):
     assert code == 1
     assert "This is a fault of axiompath's, not yours: ValueError: too many values to unpack" in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ValueError("Expected less of ourselves."), 1),
+        (FileNotFoundError("Expected a file of our own."), 1),
+        (InputError("No such thing."), 2),
+        (MissingFile("No such file."), 2),
+        (TooLarge("No such room."), 2),
+        (UnreadableModel("No such model."), 2),
+    ],
+)
+def test_whose_fault_it_is_follows_from_the_type_alone(call, files, monkeypatch, error, code):
+    def fail(self):
+        raise error
+
+    monkeypatch.setattr(Explainer, "moved", fail)
+    left, _, words = call("explain", *files)
+    assert left == code
+    assert str(error) in words
+    assert ("a fault of axiompath's" in words) == (code == 1)
 
 
 def test_debug_shows_the_traceback(monkeypatch, files):
@@ -245,7 +265,7 @@ def test_scan_of_a_sequence_has_a_folder_for_each_step(call, files, tmp_path):
 
 def test_a_scan_that_was_killed_goes_on(files, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "axiompath.cli.commands", "scan", *map(str, files), "--min-kl", "0", "--out"]
+    command = [sys.executable, "-m", "axiompath.cli", "scan", *map(str, files), "--min-kl", "0", "--out"]
     process = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment, stdout=subprocess.DEVNULL)
     while not (tmp_path / "killed").exists() and process.poll() is None:
         time.sleep(0.001)
@@ -267,7 +287,7 @@ def test_a_scan_that_was_killed_goes_on(files, tmp_path):
 def test_interrupting_stops_without_a_traceback(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "axiompath.cli.commands", "demo", "--large", "--out", str(tmp_path / "d")],
+        [sys.executable, "-m", "axiompath.cli", "demo", "--large", "--out", str(tmp_path / "d")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         # A job in the background starts with interrupts ignored, and so would its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

@@ -13,7 +13,7 @@ import torch
 from torch_geometric.data import Data
 
 from axiompath import Explainer
-from axiompath.cli import commands as cli
+from axiompath.cli import app as cli
 from axiompath.datasets import catalogue as datasets
 from axiompath.errors import InputError
 from axiompath.experiments import commands, timed

@@ -192,7 +192,7 @@ def test_the_default_is_exact_everywhere(explainer, tmp_path):
     import inspect
 
     from axiompath import report, selection
-    from axiompath.cli import commands as cli
+    from axiompath.cli import questions as cli
 
     asked = [
         explainer.explain, explainer.explain_many, explainer.frontier, explainer.scan, axiompath.select,

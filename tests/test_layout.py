@@ -1,9 +1,13 @@
 """The data's way through the program is the list of packages below: each imports only from lines above its own."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import axiompath
 
 SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
@@ -66,3 +70,35 @@ def test_imports_point_upwards(name):
     allowed = {above for names in FLOORS[:floor] for above in names.split()} | {own}
     for package, late in imports(FILES[name]):
         assert package in allowed or (late and (name, package) in LATE), f"{name} imports {package}"
+
+
+def test_every_refusal_is_an_input_error():
+    """What is raised with a sentence is the user's to mend, and says so by its type; the rest are assertions."""
+    builtin = {"ValueError", "TypeError", "MemoryError", "FileNotFoundError", "KeyError", "IndexError", "RuntimeError"}
+    found = [
+        f"{name}, line {node.lineno}: {node.exc.func.id}"
+        for name, path in FILES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name)
+        and node.exc.func.id in builtin
+    ]  # fmt: skip
+    assert found == []
+
+
+def test_the_package_alone_loads_nothing_heavy():
+    seen = "import sys, axiompath; print({'torch', 'numba', 'pandas', 'matplotlib'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"
+
+
+def test_public_names_are_the_same_for_people_and_for_type_checkers():
+    tree = ast.parse(FILES[""].read_text())
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    promised = {(node.module, alias.name) for node in typed.body for alias in node.names}
+    assert promised == {(module, name) for name, module in axiompath._HOME_OF.items()}
+    assert sorted(axiompath._HOME_OF) == sorted(axiompath.__all__)
+    assert set(axiompath.__all__) <= set(dir(axiompath))
+    for name in axiompath.__all__:
+        assert getattr(axiompath, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'KINDS'"):
+        axiompath.KINDS  # noqa: B018

@@ -393,7 +393,7 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
 # ---- the command line ---------------------------------------------------------------------------------------------
 def run(*arguments):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "axiompath.cli.commands", *map(str, arguments)]
+    command = [sys.executable, "-m", "axiompath.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 

@@ -10,29 +10,57 @@ model + before + after
   -> Scan           every moved node, explained on all cores or a cluster               scan/
   -> Story          the explanations of a sequence of snapshots, step by step           stories/
   -> report         pictures and pages to look at                                       report/
+
+A name is imported when it is first asked for: `import axiompath` alone loads no torch and compiles nothing.
 """
 
-from .change.states import KINDS
-from .errors import InputError
-from .explain.explanation import Explanation
-from .explainer import Explainer
-from .files import convert_graph, load_model, match_graphs, read_graph, save_graph, save_model
-from .graphs.stored import StoredGraph, open_graph
-from .origin import RELEASE, Origin
-from .paths.attribution import Attribution
-from .pyg import PyGAlgorithm
-from .readers import UnreadableModel, check, register_reader
-from .report import build_report, build_story_report, save_report, save_story_report
-from .scan import Scan, read_scan
-from .selection import Selection, select
-from .stories.chronicle import Stories, tell_stories
-from .stories.sequence import scan_sequence
-from .stories.story import Story
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .origin import RELEASE
+
+if TYPE_CHECKING:
+    from .errors import InputError
+    from .explain.explanation import Explanation
+    from .explainer import Explainer
+    from .files import convert_graph, load_model, match_graphs, read_graph, save_graph, save_model
+    from .graphs.stored import StoredGraph, open_graph
+    from .origin import Origin
+    from .paths.attribution import Attribution
+    from .pyg import PyGAlgorithm
+    from .readers import UnreadableModel, check, register_reader
+    from .report import build_report, build_story_report, save_report, save_story_report
+    from .scan import Scan, read_scan
+    from .selection import Selection, select
+    from .stories.chronicle import Stories, tell_stories
+    from .stories.sequence import scan_sequence
+    from .stories.story import Story
+
+# Where each public name lives, as above; a test holds the two lists equal.
+_HOMES = {
+    "errors": "InputError",
+    "explain.explanation": "Explanation",
+    "explainer": "Explainer",
+    "files": "convert_graph load_model match_graphs read_graph save_graph save_model",
+    "graphs.stored": "StoredGraph open_graph",
+    "origin": "Origin",
+    "paths.attribution": "Attribution",
+    "pyg": "PyGAlgorithm",
+    "readers": "UnreadableModel check register_reader",
+    "report": "build_report build_story_report save_report save_story_report",
+    "scan": "Scan read_scan",
+    "selection": "Selection select",
+    "stories.chronicle": "Stories tell_stories",
+    "stories.sequence": "scan_sequence",
+    "stories.story": "Story",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __version__ = RELEASE
 
 __all__ = [
-    "KINDS",
     "Attribution",
     "Explainer",
     "Explanation",
@@ -63,3 +91,15 @@ __all__ = [
     "select",
     "tell_stories",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'axiompath' has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

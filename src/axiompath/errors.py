@@ -1,4 +1,7 @@
-"""InputError: something the user gave is amiss. Its message says what was expected, what came, and what to do.
+"""What is the user's to mend, by type: InputError and its kinds; each says what was expected, what came, what to do.
+
+Each kind is also the built-in error that one would look for, so that `except FileNotFoundError` finds a missing file.
+Whatever else is raised is a fault of this program's.
 
 MatchedByRow: a warning, where what was given can be used but may mean something else.
 """
@@ -8,6 +11,18 @@ from __future__ import annotations
 
 class InputError(ValueError):
     """A file, an argument or a combination of them that cannot be used as it is."""
+
+
+class WrongKind(InputError, TypeError):
+    """A thing of another type than the one asked for."""
+
+
+class TooLarge(InputError, MemoryError):
+    """A question whose answer does not fit into the memory that it was given."""
+
+
+class MissingFile(InputError, FileNotFoundError):
+    """A file or a folder that should be there and is not."""
 
 
 class MatchedByRow(UserWarning):

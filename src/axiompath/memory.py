@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import FloatArray, IntArray
+from .errors import InputError
 
 # Larger batches are no faster (their multipliers leave the cache) and take more memory.
 BATCH_BYTES = 64e6
@@ -35,7 +36,7 @@ def parse_memory(memory: str | float) -> float:
     except (ValueError, KeyError):
         size = 0.0
     if size <= 0:
-        raise ValueError(f'Expected a memory budget such as "2GB" or a number of bytes (got {memory!r}).')
+        raise InputError(f'Expected a memory budget such as "2GB" or a number of bytes (got {memory!r}).')
     return size
 
 

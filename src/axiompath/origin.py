@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .errors import InputError
 from .memory import CHUNK, release
 
 RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it here
@@ -39,7 +40,7 @@ class Origin:
             seed = None if values["seed"] is None else int(values["seed"])
             return cls(str(values["release"]), digests, seed)
         except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
+            raise InputError(
                 "Expected an origin with a release, digests and a seed (got something else); "
                 "use the release of axiompath that wrote it, or save it again."
             ) from error

@@ -19,6 +19,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .errors import InputError
 from .writing import file_digest, whole_file, write_text
 
 NOTES = b"axiompath"  # the key of a file's metadata under which our notes are
@@ -60,11 +61,11 @@ def record_of(path: Path) -> Path:
 
 
 def recorded_digest(path: Path) -> str:
-    """The digest that the part had when it was written; ValueError where the record is damaged."""
+    """The digest that the part had when it was written; InputError where the record is damaged."""
     with record_of(path).open("rb") as stream:
         words = stream.read(500).decode().split()
     if not (words and re.fullmatch("[0-9a-f]{64}", words[0]) and words[1:] == [path.name]):
-        raise ValueError(f"Expected a digest and {path.name} in {record_of(path)} (got something else).")
+        raise InputError(f"Expected a digest and {path.name} in {record_of(path)} (got something else).")
     return words[0]
 
 

@@ -24,6 +24,7 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import WrongKind
 from ..graphs.changes import list_changes
 from ..graphs.incoming import take_rows
 from ..graphs.pair import Pair, Side, match_snapshots, match_stored
@@ -76,7 +77,7 @@ class Opened:
 def open_graphs(model: Any, before: Any, after: Any, call: ModelCall | None = None) -> Opened:
     """Read a model on two graphs, both in memory or both stored: the one place that asks which."""
     if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
-        raise TypeError("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
+        raise WrongKind("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
     if isinstance(before, StoredGraph):
         pair = match_stored(before, after)
         network, fields = read_samples(model, *sample_pair(pair), call)

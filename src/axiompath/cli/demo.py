@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 from torch_geometric.data import Data
@@ -16,11 +15,11 @@ from torch_geometric.nn import GCN
 from torch_geometric.utils import coalesce
 
 from ..datasets.drift import drifting_communities
-from ..explain.explanation import Explanation
 from ..explainer import Explainer
 from ..files import save_graph, save_model
 from ..report import save_report, save_story_report
 from ..stories.chronicle import tell_stories
+from .output import path_table
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.
 LOST = ((8, 33), (8, 32))
@@ -114,17 +113,6 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
     save_model(model, out / "model", settings)
     console.print(f"\nThe report on all steps is in {story}, that on the last one in {report}.", soft_wrap=True)
     return {"steps": steps, "report": str(report), "story": str(story)}
-
-
-def path_table(explanation: Explanation) -> Table:
-    """The chosen paths: nodes, kind, and share of the new class's logit against the old."""
-    old, new = explanation.class_before, explanation.class_after
-    shares = explanation.contributions[:, new] - (explanation.contributions[:, old] if old != new else 0.0)
-    toward = explanation.class_name(new) + (f" against {explanation.class_name(old)}" if old != new else "")
-    table = Table("path, leaf to root", "kind", escape(f"share of the logit of {toward}"))
-    for path, kind, share in zip(explanation.paths, explanation.kinds, shares, strict=True):
-        table.add_row(escape(" → ".join(explanation.name_of(int(node)) for node in path)), kind, f"{share:+.3f}")
-    return table
 
 
 def _train(model: Any, data: Data, epochs: int, rate: float, console: Console) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from ..errors import InputError
+from .output import aside
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 
@@ -18,13 +17,7 @@ if TYPE_CHECKING:
 
     from ..explainer import Explainer
     from ..stories.chronicle import Stories
-
-
-def aside() -> Console:
-    """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
-    console = Console(stderr=True)
-    console.quiet = not console.is_terminal
-    return console
+    from .options import Sources, Wanted
 
 
 class Graphs:
@@ -65,6 +58,10 @@ class Graphs:
             return self.stored.name(node)
         return self.names.get(node, str(node))
 
+    def targets(self, texts: Sequence[str] | None) -> list[int]:
+        """The nodes that are named on the command line; none where none is."""
+        return [self.number(text) for text in texts or ()]
+
     def number(self, text: str) -> int:
         """The node that a name or a number on the command line means."""
         if self.stored is not None:
@@ -97,13 +94,8 @@ class Graphs:
         return next((name for name in self.numbers if WHOLE.fullmatch(name)), None)
 
 
-def read_pair(before: Path, after: Path, nodes: Path | None) -> Graphs:
-    """Two graphs, numbered alike."""
-    return read_graphs([before, after], nodes)
-
-
 def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
-    """Several graphs, numbered alike."""
+    """Two graphs or more, numbered alike."""
     from ..files import match_graphs, read_graph
 
     with aside().status("Reading the graphs"):
@@ -113,29 +105,30 @@ def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
 
 
 def tell(
-    model: str, weights: Path | None, files: Sequence[Path], nodes: Path | None, target: list[str] | None, top: int,
-    budget: int, method: str, objective: str, memory: str,
-) -> Stories:  # fmt: skip
+    model: str, files: Sequence[Path], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
+) -> Stories:
     """Stories of these targets over the graphs, or of those that moved the most."""
     from ..files import read_model
     from ..stories.chronicle import tell_stories
 
-    graphs = read_graphs(files, nodes)
+    graphs = read_graphs(files, sources.nodes)
     stems = [file.stem for file in files]
     return tell_stories(
-        read_model(model, weights), graphs.data, [graphs.number(text) for text in target] if target else None,
-        budget, method, objective, top=top, memory=memory, node_names=graphs.names, class_names=graphs.class_names,
+        read_model(model, sources.weights), graphs.data, graphs.targets(target) or None,
+        wanted.budget, wanted.method, wanted.objective,
+        top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
         snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),
     )  # fmt: skip
 
 
-def open_explainer(model: str, weights: Path | None, pair: Graphs, memory: str) -> Explainer:
+def open_explainer(model: str, pair: Graphs, sources: Sources) -> Explainer:
     """The model, read on two graphs."""
     from ..explainer import Explainer
     from ..files import read_model
 
     with aside().status("Reading the model"):
-        network = read_model(model, weights)
+        network = read_model(model, sources.weights)
         return Explainer(
-            network, pair.before, pair.after, memory=memory, node_names=pair.names, class_names=pair.class_names
-        )
+            network, pair.before, pair.after,
+            memory=sources.memory, node_names=pair.names, class_names=pair.class_names,
+        )  # fmt: skip

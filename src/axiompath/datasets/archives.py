@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..errors import InputError
+from ..errors import InputError, MissingFile
 from ..files.npz import read_arrays
 from ..files.sizes import MAX_BYTES
 from ..writing import file_digest
@@ -43,7 +43,7 @@ def find_root(root: str | Path | None = None) -> Path | None:
     if not chosen:
         return None
     if not Path(chosen).is_dir():
-        raise FileNotFoundError(
+        raise MissingFile(
             f"Expected a folder with the data sets' .npz files (got {chosen}, which is none); "
             "pass `root=` or set the environment variable AXIOMPATH_DATA."
         )

@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
 from ..arrays import IntArray
+from ..errors import InputError, MissingFile
 from ..graphs.snapshot import to_torch_csr
 from .archives import CHECKSUMS, Arrays, check_static, check_timed, find_root, read_archive, read_features
 
@@ -42,7 +43,7 @@ DEGREE_BUCKETS = 12  # of a one-hot degree: 0, 1, 2-3, 4-7, ... 1024 and more
 def load(name: str, root: str | Path | None = None) -> Data:
     """A static graph: x as sparse CSR float32, edge_index in both directions, y, masks where a split is standard."""
     if name not in NAMES:
-        raise ValueError(f"Expected one of the data sets {', '.join(NAMES)} (got {name!r}).")
+        raise InputError(f"Expected one of the data sets {', '.join(NAMES)} (got {name!r}).")
     folder = find_root(root)
     if folder is None or not (folder / f"{name}.npz").is_file():
         return _download(name, folder)
@@ -78,13 +79,13 @@ def load_sequence(
     Each Data also carries y (-1 where unknown) where there are labels, and `window`, the times it spans.
     """
     if name not in TIMED:
-        raise ValueError(f"Expected one of the timed graphs {', '.join(TIMED)} (got {name!r}).")
+        raise InputError(f"Expected one of the timed graphs {', '.join(TIMED)} (got {name!r}).")
     if features not in FEATURES:
-        raise ValueError(f"Expected features among {', '.join(FEATURES)} (got {features!r}).")
+        raise InputError(f"Expected features among {', '.join(FEATURES)} (got {features!r}).")
     folder = find_root(root)
     path = (folder or Path()) / f"{name}.npz"
     if folder is None or not path.is_file():
-        raise FileNotFoundError(
+        raise MissingFile(
             f"Expected the timed graph's file {name}.npz in the folder given as `root=` or AXIOMPATH_DATA "
             f"(got {folder or 'no folder'}, without it); put {name}.npz there."
         )
@@ -122,17 +123,17 @@ def evolve(data: Data, *, added: int = 0, removed: int = 0, seed: int = 0) -> Da
     New edges join two different nodes that had none between them. Returns a new Data that shares x and y.
     """
     if data.get("edge_weight") is not None:
-        raise ValueError("Expected a graph without edge weights (got some); random edges would have none.")
+        raise InputError("Expected a graph without edge weights (got some); random edges would have none.")
     rng = np.random.default_rng(seed)
     num_nodes = int(data.num_nodes or 0)
     edges = data.edge_index.cpu().numpy()
     low, high = np.sort(edges, axis=0)
     pairs = np.unique((low.astype(np.int64) * num_nodes + high)[low != high])
     if removed > len(pairs):
-        raise ValueError(f"Expected at most {len(pairs):,} edges to remove (got {removed:,}).")
+        raise InputError(f"Expected at most {len(pairs):,} edges to remove (got {removed:,}).")
     possible = num_nodes * (num_nodes - 1) // 2 - len(pairs)
     if added > possible:
-        raise ValueError(f"Expected at most {possible:,} edges to add (got {added:,}).")
+        raise InputError(f"Expected at most {possible:,} edges to add (got {added:,}).")
     gone = rng.choice(pairs, removed, replace=False)
     fresh = _draw_pairs(rng, num_nodes, pairs, added)
     stays = ~np.isin(low.astype(np.int64) * num_nodes + high, gone)
@@ -162,7 +163,7 @@ def _download(name: str, folder: Path | None) -> Data:
     try:
         source = getattr(torch_geometric.datasets, kind)(str(place), its_name)[0]
     except Exception as error:  # whatever a failed download or a half-written file raises
-        raise FileNotFoundError(
+        raise MissingFile(
             f"Expected the data set's file at {folder / f'{name}.npz' if folder else f'{name}.npz'} (found none), and "
             f"torch_geometric could not download it ({type(error).__name__}: {error}); put {name}.npz "
             f"{'there' if folder else 'into a folder and pass `root=` or set the environment variable AXIOMPATH_DATA'}."
@@ -187,7 +188,7 @@ def _node_features(arrays: Arrays, path: Path, num_nodes: int, root: str | Path 
         (whole.values().numpy(), whole.col_indices().numpy(), whole.crow_indices().numpy()), shape=tuple(whole.shape)
     )[arrays["node_index"]]
     if rows.shape[0] != num_nodes:
-        raise ValueError(f"Expected `node_index` of {num_nodes} rows in {path} (got {rows.shape[0]}).")
+        raise InputError(f"Expected `node_index` of {num_nodes} rows in {path} (got {rows.shape[0]}).")
     return to_torch_csr(sparse.csr_array(rows), torch.float32)
 
 
@@ -202,17 +203,17 @@ def _window_times(times: NDArray[Any], windows: int | Sequence[float]) -> NDArra
     """The times [k + 1] that bound k windows; events at one time stay together."""
     if isinstance(windows, (int, np.integer)):
         if isinstance(windows, bool) or windows < 1:
-            raise ValueError(f"Expected at least 1 window (got {windows}).")
+            raise InputError(f"Expected at least 1 window (got {windows}).")
         bounds = np.append(times[len(times) * np.arange(windows) // windows], times[-1])
         if (np.diff(bounds[:-1]) <= 0).any() or (windows > 1 and bounds[-2] > bounds[-1]):
-            raise ValueError(
+            raise InputError(
                 f"Expected fewer windows (got {windows}); the {len(np.unique(times))} different times of this graph "
                 "cannot be cut into so many of equal count; pass the times instead."
             )
         return bounds
     bounds = np.asarray(windows)
     if bounds.ndim != 1 or len(bounds) < 2 or (np.diff(bounds) <= 0).any():
-        raise ValueError(f"Expected a number of windows or at least two ascending times (got {windows!r}).")
+        raise InputError(f"Expected a number of windows or at least two ascending times (got {windows!r}).")
     if bounds[-1] < times[0] or bounds[0] > times[-1]:
-        raise ValueError(f"Expected times between {times[0]} and {times[-1]}, those of the graph (got {windows!r}).")
+        raise InputError(f"Expected times between {times[0]} and {times[-1]}, those of the graph (got {windows!r}).")
     return bounds

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ..errors import InputError, MissingFile
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -60,7 +62,7 @@ def read_depths(values: Sequence[str] | None, otherwise: Sequence[int]) -> tuple
     try:
         return tuple(int(value) for value in split_commas(values, otherwise))
     except ValueError:
-        raise ValueError(f"Expected numbers of layers such as `--layers 2 3` (got {' '.join(values or ())}).") from None
+        raise InputError(f"Expected numbers of layers such as `--layers 2 3` (got {' '.join(values or ())}).") from None
 
 
 @reproduce.command()
@@ -87,7 +89,7 @@ def fidelity(
     wanted = split_commas(methods, [method for method, _ in offered])
     for method in wanted:
         if method not in dict(offered):
-            raise ValueError(f"Expected methods among {', '.join(dict(offered))} (got {method!r}).")
+            raise InputError(f"Expected methods among {', '.join(dict(offered))} (got {method!r}).")
     comparison = Comparison(
         split_commas(names, datasets.NAMES),
         read_depths(layers, (2, 3)),
@@ -272,7 +274,7 @@ def claims(
 
     file = out / "fidelity.parquet"
     if not file.is_file():
-        raise FileNotFoundError(f"Expected a table at {file} (found none); run `axiompath reproduce fidelity` first.")
+        raise MissingFile(f"Expected a table at {file} (found none); run `axiompath reproduce fidelity` first.")
     console = Console(stderr=json)  # what is piped is the answer alone
     verdicts = check_claims(read_table(file))
     if json:

@@ -91,7 +91,7 @@ def merge_parts(parts: Mapping[Job, pd.DataFrame], jobs: Sequence[Job]) -> pd.Da
     """All rows in the order of the jobs; jobs without a row leave none."""
     frames = [parts[job] for job in jobs if len(parts[job])]
     if not frames:
-        raise ValueError("Expected at least one target (got none): no prediction changed; try more repeats.")
+        raise InputError("Expected at least one target (got none): no prediction changed; try more repeats.")
     merged = pd.concat([frame.copy() for frame in frames], ignore_index=True)
     merged.attrs = {}
     return merged

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from .. import datasets
+from ..errors import InputError
 from .conditions import write_record
 from .fidelity import EVOLUTIONS, METHODS, OPTIONAL_METHODS, run_fidelity
 from .figures import draw_fidelity
@@ -40,9 +41,9 @@ class Comparison:
             (self.evolution, tuple(EVOLUTIONS), "an evolution"),
         ):
             if value not in allowed:
-                raise ValueError(f"Expected {what} among {', '.join(map(str, allowed))} (got {value!r}).")
+                raise InputError(f"Expected {what} among {', '.join(map(str, allowed))} (got {value!r}).")
         if self.repeats < 1:
-            raise ValueError(f"Expected at least 1 repeat (got {self.repeats}).")
+            raise InputError(f"Expected at least 1 repeat (got {self.repeats}).")
 
     @property
     def jobs(self) -> list[Job]:

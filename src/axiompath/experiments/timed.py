@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
 from .. import datasets
+from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..explainer import Explainer
 from .fidelity import FEWEST_PATHS, METHODS, compare_methods
@@ -41,14 +42,14 @@ class Slide:
     def __post_init__(self) -> None:
         """Check here, before any work."""
         if not 1 <= self.span < self.windows:
-            raise ValueError(f"Expected a span from 1 to {self.windows - 1} windows (got {self.span}).")
+            raise InputError(f"Expected a span from 1 to {self.windows - 1} windows (got {self.span}).")
 
 
 def load_slide(slide: Slide, root: str | Path | None = None) -> list[Data]:
     """The snapshots, oldest first, prepared as the networks see them."""
     windows = datasets.load_sequence(slide.dataset, slide.windows, root, features=slide.features)
     if windows[0].get("y") is None:
-        raise ValueError(f"Expected a timed graph with labels to train on (got {slide.dataset}, which has none).")
+        raise InputError(f"Expected a timed graph with labels to train on (got {slide.dataset}, which has none).")
     return [join_windows(windows[i : i + slide.span]) for i in range(slide.windows - slide.span + 1)]
 
 
@@ -81,7 +82,7 @@ def run_timed(
         if len(frame):
             frames.append(frame.assign(dataset=slide.dataset, layers=slide.layers, evolution="timed", repeat=i))
     if not frames:
-        raise ValueError(f"Expected changed predictions between the snapshots of {slide.dataset} (got none).")
+        raise InputError(f"Expected changed predictions between the snapshots of {slide.dataset} (got none).")
     whole = pd.concat([frame.copy() for frame in frames], ignore_index=True)
     whole.attrs = {"accuracy": trained.test_accuracy, "weights": trained.digest, "transitions": records}
     return whole
@@ -108,7 +109,7 @@ def pick_example(
             if best is None or found.explained > best[1].explained:
                 best = (i, found)
     if best is None:
-        raise ValueError(
+        raise InputError(
             f"Expected a changed prediction with more than 10 altered paths in {slide.dataset} (found none)."
         )
     return best

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, find_change
 from ..change.region import Region, find_pair_changes, open_graphs
-from ..errors import InputError
+from ..errors import InputError, TooLarge, WrongKind
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import Fields
 from ..network.digests import digest_graph, digest_network
@@ -51,7 +51,7 @@ class Case:
         """Hold the names against the network."""
         num_classes = self.change.network.num_classes
         if self.class_names and len(self.class_names) != num_classes:
-            raise ValueError(
+            raise InputError(
                 f"Expected a name for each of the {num_classes} classes (got {len(self.class_names)} names)."
             )
 
@@ -147,7 +147,7 @@ class Case:
 
     def _checked(self, walks: Walks) -> Walks:
         for sentence in filter(None, refuse_large(self.change, walks, self.num_paths)):
-            raise MemoryError(sentence)
+            raise TooLarge(sentence)
         return walks
 
     @cached_property
@@ -181,7 +181,7 @@ class Case:
         if given.size == 0:
             return np.zeros((0, num_positions), dtype=np.int64)
         if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
-            raise ValueError(
+            raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
                 f"(got {given.dtype} of shape {given.shape})."
             )
@@ -192,7 +192,7 @@ class Case:
         chosen = np.where(given == -1, -1, rows)
         wrong = ~known.all(axis=1) | (chosen[:, -1] != row)
         if wrong.any():
-            raise ValueError(
+            raise InputError(
                 f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
             )
         for path in given[~exist_in_either(self.change, chosen)][:1]:
@@ -208,21 +208,21 @@ class Case:
         if wanted.size == 0:
             return np.zeros(0, dtype=np.int64)
         if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
-            raise TypeError(f"Expected targets to be node numbers, integers (got {wanted.dtype}).")
+            raise WrongKind(f"Expected targets to be node numbers, integers (got {wanted.dtype}).")
         ids = self.change.before.node_ids
         order = np.argsort(ids, kind="stable")
         rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
         known = (ids[rows] == wanted) & self.region.reached[rows]
         for node in wanted[~known & self.region.pair.has(wanted)][:1]:
-            raise ValueError(
+            raise InputError(
                 f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
                 "graphs); `moved()` lists those that it does."
             )
         for node in wanted[~known][:1]:
-            raise ValueError(f"Expected a target among the {self.region.pair.all_nodes} (got {node}).")
+            raise InputError(f"Expected a target among the {self.region.pair.all_nodes} (got {node}).")
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
             for node in wanted[~snapshot.present[rows]][:1]:
-                raise ValueError(
+                raise InputError(
                     f"Expected a target that exists in both snapshots (got {node}, which `{name}` does not have); "
                     "a prediction that was never made cannot have changed."
                 )

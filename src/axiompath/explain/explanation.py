@@ -182,24 +182,24 @@ class Explanation:
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
         """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"Expected a saved explanation (format {FORMAT!r}); got something else.")
+            raise InputError(f"Expected a saved explanation (format {FORMAT!r}); got something else.")
         version = values.get("version")
         if not isinstance(version, int) or not 1 <= version <= VERSION:
-            raise ValueError(
+            raise InputError(
                 f"Expected version 1 to {VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
         known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - UNSAVED
         missing, strange = known - set(values), set(values) - known - {"format", "version"}
         if missing or strange:
-            raise ValueError(
+            raise InputError(
                 f"Expected the fields of an explanation (missing: {', '.join(sorted(missing)) or 'none'}; "
                 f"unknown: {', '.join(sorted(strange)) or 'none'})."
             )
         try:
             return _rebuild(cls, values)
         except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"Expected a whole explanation; one of its fields has another form: {error}.") from error
+            raise InputError(f"Expected a whole explanation; one of its fields has another form: {error}.") from error
 
     def save(self, path: str | Path) -> None:
         """Write JSON; a file that is there is replaced only once the new one is whole."""
@@ -242,7 +242,7 @@ class Explanation:
         graphs = (self.graph_before, self.graph) if after is None else (before, after)
         data = graphs[1]
         if data is None:
-            raise ValueError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
+            raise InputError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
         row = np.flatnonzero(node_numbers(data) == self.target)
         if len(row) == 0:
             raise InputError(f"Expected the graph `after` of this explanation (got one without node {self.target}).")
@@ -300,7 +300,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"Expected JSON in {path} (could not read it: {error}).") from error
+        raise InputError(f"Expected JSON in {path} (could not read it: {error}).") from error
 
 
 def _plain(value: Any) -> Any:
@@ -325,17 +325,17 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     paths = paths.reshape(0, 0) if paths.size == 0 else paths
     n = len(paths)
     if paths.ndim != 2 or len(values["kinds"]) != n or set(values["kinds"]) - {*KINDS, "unchanged"}:
-        raise ValueError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
+        raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
     numbers = {
         name: float(values[name])
         for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
     }
     whole = {name: int(values[name]) for name in ("target", "budget", "class_before", "class_after", "num_paths")}
     if not all(0 <= whole[name] < num_classes for name in ("class_before", "class_after")):
-        raise ValueError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
+        raise InputError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
     hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
     if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
-        raise ValueError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
+        raise InputError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
     known: dict[str, Any] = {**whole, **vectors, **numbers}
     return cls(
         **known,
@@ -357,5 +357,5 @@ def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
     if array.size == 0 and 0 in shape:
         return array.reshape(shape)
     if array.shape != shape:
-        raise ValueError(f"Expected `{name}` of shape {shape} (got {array.shape}).")
+        raise InputError(f"Expected `{name}` of shape {shape} (got {array.shape}).")
     return array

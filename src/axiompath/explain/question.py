@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import InputError
 from ..rivals import RIVALS
 from ..selection import DEFAULT_METHOD, METHODS
 
@@ -25,10 +26,10 @@ class Question:
     def __post_init__(self) -> None:
         """Check here, before any work."""
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, np.integer)) or self.budget < 0:
-            raise ValueError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
+            raise InputError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
         if self.method not in (*METHODS, *RIVALS):
-            raise ValueError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
+            raise InputError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
         if self.objective not in OBJECTIVES:
-            raise ValueError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
+            raise InputError(f"Expected an objective among {', '.join(OBJECTIVES)} (got {self.objective!r}).")
         if self.at_most and self.method not in RELAXED:
-            raise ValueError(f"Expected at_most with the methods convex and exact alone (got {self.method!r}).")
+            raise InputError(f"Expected at_most with the methods convex and exact alone (got {self.method!r}).")

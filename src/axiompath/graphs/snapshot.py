@@ -18,7 +18,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import InputError, MatchedByRow
+from ..errors import InputError, MatchedByRow, WrongKind
 from .incoming import Incoming, sort_by_receiver
 
 Features: TypeAlias = FloatArray | sparse.csr_array
@@ -80,12 +80,12 @@ NODE, EDGE, GRAPH = "node", "edge", "graph"
 def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapshot:
     """Check a Data object and copy what matters of it; `name` ("before", "after") is used in error messages."""
     if isinstance(data, HeteroData):
-        raise TypeError(
+        raise WrongKind(
             f"Expected `{name}` to be a torch_geometric.data.Data with one kind of node (got HeteroData); "
             "convert it with `data.to_homogeneous()` if the model treats all nodes alike."
         )
     if not isinstance(data, Data):
-        raise TypeError(
+        raise WrongKind(
             f"Expected `{name}` to be a torch_geometric.data.Data (got {type(data).__name__}); "
             "build one with `Data(x=..., edge_index=...)`."
         )
@@ -101,14 +101,14 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapsh
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
     """Give both snapshots the same node numbering: the nodes of `before`, then those that `after` alone has."""
     if before.x.shape[1] != after.x.shape[1]:
-        raise ValueError(
+        raise InputError(
             "Expected both snapshots to have node features of the same width "
             f"(got {before.x.shape[1]} in `before` and {after.x.shape[1]} in `after`); "
             "pad or select the columns that the model was trained on."
         )
     if (before.edge_weight is None) != (after.edge_weight is None):
         bare = "before" if before.edge_weight is None else "after"
-        raise ValueError(
+        raise InputError(
             f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
             "give it ones where its edges are unweighted."
         )
@@ -221,7 +221,7 @@ def _side_by_side(parts: Sequence[Features]) -> Features:
 
 def _read_features(x: Any, name: str) -> Features:
     if x is None:
-        raise ValueError(
+        raise InputError(
             f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
             "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
         )
@@ -233,14 +233,14 @@ def _read_features(x: Any, name: str) -> Features:
     else:
         features = np.asarray(_to_numpy(x), dtype=np.float64)
     if features.ndim != 2:
-        raise ValueError(
+        raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
         )
     if features.shape[0] == 0:
-        raise ValueError(f"Expected `{name.split('.')[0]}` to have at least one node (got an empty graph).")
+        raise InputError(f"Expected `{name.split('.')[0]}` to have at least one node (got an empty graph).")
     values: FloatArray = np.asarray(features.data if sparse.issparse(features) else features)
     if not np.isfinite(values).all():
-        raise ValueError(
+        raise InputError(
             f"Expected finite features in `{name}` (got {_describe_bad(values)}); "
             "clean them before the model sees them."
         )
@@ -249,7 +249,7 @@ def _read_features(x: Any, name: str) -> Features:
 
 def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
     if x.dim() != 2:
-        raise ValueError(
+        raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
         )
     rows = x.detach().cpu().to_sparse_csr()
@@ -272,18 +272,18 @@ def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
             "T.ToSparseTensor out, or give it remove_edge_index=False."
         )
     if edge_index is None:
-        raise ValueError(
+        raise InputError(
             f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
             "a graph without edges has `torch.empty(2, 0, dtype=torch.long)`."
         )
     edges = np.asarray(edge_index.detach().cpu() if isinstance(edge_index, torch.Tensor) else edge_index)
     if edges.ndim != 2 or edges.shape[0] != 2:
-        raise ValueError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
+        raise InputError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
     if not np.issubdtype(edges.dtype, np.integer):
-        raise TypeError(f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`.")
+        raise WrongKind(f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`.")
     if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
         worst = edges.max() if edges.max() >= num_nodes else edges.min()
-        raise ValueError(
+        raise InputError(
             f"Expected `{name}.edge_index` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst})."
         )
     return edges.astype(np.int64)
@@ -294,9 +294,9 @@ def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray
         return None
     weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
     if weights.shape not in ((num_edges,), (num_edges, 1)):
-        raise ValueError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
+        raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
     if not np.isfinite(weights).all():
-        raise ValueError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
+        raise InputError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
     return weights.reshape(-1)
 
 
@@ -306,7 +306,7 @@ def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
     node_ids = np.asarray(n_id.detach().cpu() if isinstance(n_id, torch.Tensor) else n_id)
     whole = np.issubdtype(node_ids.dtype, np.integer) and node_ids.shape == (num_nodes,)
     if not whole or node_ids.min() < 0 or len(np.unique(node_ids)) != num_nodes:
-        raise ValueError(
+        raise InputError(
             f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one a node "
             f"(got {node_ids.dtype} of shape {node_ids.shape})."
         )

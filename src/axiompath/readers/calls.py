@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from ..arrays import FloatArray
+from ..errors import WrongKind
 from ..network.activations import Activation
 from ..network.coefficients import Rule
 from .bases import Bases
@@ -87,9 +88,9 @@ def register_reader(*types: type[nn.Module]) -> Callable[[AnyReader], AnyReader]
     """
     for kind in types:
         if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
-            raise TypeError(f"Expected a class of torch.nn.Module to register a reader for (got {kind!r}).")
+            raise WrongKind(f"Expected a class of torch.nn.Module to register a reader for (got {kind!r}).")
     if not types:
-        raise TypeError("Expected at least one class: `@register_reader(MyConv)`.")
+        raise WrongKind("Expected at least one class: `@register_reader(MyConv)`.")
 
     def register(reader: AnyReader) -> AnyReader:
         READERS.update(dict.fromkeys(types, reader))

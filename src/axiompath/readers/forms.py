@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..errors import InputError
 from ..network.coefficients import Identity, Rule
 
 
@@ -66,7 +67,7 @@ class Form:
     def __matmul__(self, matrix: FloatArray) -> Form:
         """The form followed by a linear map [width, outputs]."""
         if matrix.ndim != 2 or matrix.shape[0] != self.width:
-            raise ValueError(f"Expected a linear map with {self.width} rows (got shape {matrix.shape}).")
+            raise InputError(f"Expected a linear map with {self.width} rows (got shape {matrix.shape}).")
         bias = None if self.bias is None else self.bias @ matrix
         return Form(_merge([term.mapped(matrix) for term in self.terms]), bias, matrix.shape[1], self.name)
 
@@ -94,7 +95,7 @@ class Form:
             constant = np.broadcast_to(np.asarray(other, dtype=np.float64), (self.width,))
             return replace(self, bias=constant.copy() if self.bias is None else self.bias + constant)
         if other.width != self.width:
-            raise ValueError(f"Expected a form of width {self.width} (got {other.width}).")
+            raise InputError(f"Expected a form of width {self.width} (got {other.width}).")
         bias = other.bias if self.bias is None else self.bias if other.bias is None else self.bias + other.bias
         return Form(_merge([*self.terms, *other.terms]), bias, self.width, _name(self, other))
 
@@ -131,7 +132,7 @@ def concatenate(forms: Sequence[Form]) -> Form:
 def aggregated(form: Form, coefficients: Rule, reads: int | None = None) -> Form:
     """sum over U of coefficients[V, U] * form[U]; `form` must be pure."""
     if not form.is_pure:
-        raise ValueError("Only a linear map of bases can be aggregated; hold the form first.")
+        raise InputError("Only a linear map of bases can be aggregated; hold the form first.")
     return replace(form, terms=tuple(replace(t, coefficients=coefficients, reads=reads) for t in form.terms))
 
 

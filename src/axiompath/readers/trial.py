@@ -12,6 +12,7 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
+from ..errors import WrongKind
 from .arguments import Arguments, ModelCall, copy_data, find_arguments, is_feature, watched_fields
 from .tape import RecordedStep, Recorder, Recording, Ref, UnreadableModel, X, quoted, refs_in
 
@@ -19,7 +20,7 @@ from .tape import RecordedStep, Recorder, Recording, Ref, UnreadableModel, X, qu
 def copy_model(model: Any) -> nn.Module:
     """A copy on the CPU in eval mode; the user's model keeps its device, flags, hooks and gradients."""
     if not isinstance(model, nn.Module):
-        raise TypeError(f"Expected `model` to be a torch.nn.Module (got {type(model).__name__}).")
+        raise WrongKind(f"Expected `model` to be a torch.nn.Module (got {type(model).__name__}).")
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if isinstance(model, torch.jit.ScriptModule):
         raise UnreadableModel(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray
+from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..metrics import kl_divergence
 from .movers import Movers
@@ -25,7 +26,7 @@ MAX_EDGES = 500
 def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
     """One target: its prediction on both graphs, every path that any budget chose, and each budget's choice."""
     if not frontier:
-        raise ValueError("Expected at least one Explanation of the target (got none).")
+        raise InputError("Expected at least one Explanation of the target (got none).")
     first = frontier[0]
     ends = (first.logits_after, first.logits_before)
     whole = kl_divergence(*(ends if first.objective == "sufficiency" else ends[::-1]))

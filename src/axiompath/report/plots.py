@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 
+from ..errors import InputError
 from ..explain.explanation import Explanation
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def share_of(explanation: Explanation, label: int | None) -> tuple[np.ndarray[An
     """Weights of the classes [num_classes] in what is shown, and its name."""
     num_classes = len(explanation.logits_before)
     if label is not None and not 0 <= label < num_classes:
-        raise ValueError(f"Expected a class between 0 and {num_classes - 1} (got {label}).")
+        raise InputError(f"Expected a class between 0 and {num_classes - 1} (got {label}).")
     old, new = explanation.class_before, explanation.class_after
     weights = np.zeros(num_classes)
     if label is None and old != new:

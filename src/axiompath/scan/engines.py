@@ -16,6 +16,7 @@ from multiprocessing import connection, get_all_start_methods, get_context
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from ..errors import InputError
 from ..threads import limit_cores, num_cores
 from .parts import write_part
 from .work import Workload, run_part, run_task
@@ -181,4 +182,6 @@ def _portable(error: Exception) -> Exception:
     """The error as something that can be sent through a pipe."""
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, error.strerror, error.filename)
+    if isinstance(error, InputError):
+        return InputError(str(error))
     return RuntimeError(f"{type(error).__name__}: {error}")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..errors import InputError
 from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
 from ..explain.moved import find_moved
@@ -41,7 +42,7 @@ class Thresholds:
     def __post_init__(self) -> None:
         """Check here, before any work."""
         if not (isinstance(self.min_kl, (int, float)) and 0 <= self.min_kl < float("inf")):
-            raise ValueError(f"Expected a smallest KL divergence of 0 or more, in nats (got {self.min_kl!r}).")
+            raise InputError(f"Expected a smallest KL divergence of 0 or more, in nats (got {self.min_kl!r}).")
 
     def admit(self, moved: pd.DataFrame) -> NDArray[np.bool_]:
         """Nodes whose class changed; and, unless only they are wanted, those whose KL is large enough."""

@@ -122,12 +122,12 @@ class Engine:
     def __post_init__(self) -> None:
         """Check here, before any work."""
         if self.name not in ENGINES:
-            raise ValueError(f"Expected an engine among {', '.join(ENGINES)} (got {self.name!r}).")
+            raise InputError(f"Expected an engine among {', '.join(ENGINES)} (got {self.name!r}).")
         workers = self.workers
         if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-            raise ValueError(f"Expected 1 worker or more (got {workers!r}).")
+            raise InputError(f"Expected 1 worker or more (got {workers!r}).")
         if self.memory < MIN_MEMORY:
-            raise ValueError(
+            raise InputError(
                 f"Expected a memory budget of at least {MIN_MEMORY / 1e6:.0f}MB for a scan (got "
                 f"{self.memory / 1e6:.0f}MB): a worker takes {PROCESS_BYTES / 1e6:.0f}MB before it has explained "
                 "anything."

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray
+from ..errors import InputError
 from ..origin import RELEASE, Origin, digest_of
 from ..threads import num_cores
 from .batch import (
@@ -164,7 +165,7 @@ def select_many(
     )
     workers = workers if workers is not None else num_cores()
     if workers < 1:
-        raise ValueError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
+        raise InputError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
     return _solve(
         packed,
         starts,
@@ -195,11 +196,11 @@ def _solve(
 ) -> list[Selection]:
     """Check the names, lay out the answers, run the kernel (in threads over ranges of problems), unpack."""
     if method not in METHODS:
-        raise ValueError(f"expected a method among {', '.join(METHODS)}, got {method!r}; choose one of these")
+        raise InputError(f"expected a method among {', '.join(METHODS)}, got {method!r}; choose one of these")
     if objective not in OBJECTIVES:
-        raise ValueError(f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these")
+        raise InputError(f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these")
     if at_most and method not in ("convex", "exact"):
-        raise ValueError(
+        raise InputError(
             f"expected at_most=False with method {method!r}, got at_most=True; a ranking takes exactly n "
             "paths, use method='convex' or 'exact'"
         )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray
+from ..errors import InputError, WrongKind
 
 
 def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> FloatArray:
@@ -16,12 +17,12 @@ def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> FloatArr
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(
+        raise WrongKind(
             f"expected {name} to be an array of numbers, got {type(value).__name__}; give a numpy array"
         ) from error
     if np.ndim(value) != dimensions:
         shape = "[m, c]" if dimensions == 2 else "[c]"
-        raise ValueError(
+        raise InputError(
             f"expected {name} of shape {shape}, got shape {np.shape(value)}; rows are paths and columns are classes"
         )
     return array
@@ -33,7 +34,7 @@ def check_finite(name: str, array: FloatArray) -> None:
     # fewer, but it starts BLAS threads, which on a busy machine take milliseconds.)
     if not (array.max(initial=0.0) <= 1e100 and array.min(initial=0.0) >= -1e100):
         where = np.argwhere(~(np.abs(array) <= 1e100))[0].tolist()
-        raise ValueError(
+        raise InputError(
             f"expected finite {name} below 1e100, got {array[tuple(where)]} at {where}; "
             "look for a division by zero or an overflow in the model's activations"
         )
@@ -48,7 +49,7 @@ def checked_problem(
     after = checked_floats(logits_after, "logits_after", 1)
     c = rows.shape[1]
     if c == 0 or before.shape != (c,) or after.shape != (c,):
-        raise ValueError(
+        raise InputError(
             f"expected contributions [m, c] with c >= 1 and logits [c], got {rows.shape}, {before.shape} and "
             f"{after.shape}; the columns of the contributions are the classes of the logits"
         )
@@ -60,9 +61,9 @@ def checked_problem(
 def checked_budget(budget: int) -> int:
     """A whole number of at least 0."""
     if isinstance(budget, bool | np.bool_) or not isinstance(budget, int | np.integer):
-        raise TypeError(f"expected a whole number as budget, got {budget!r}; give an int of at least 0")
+        raise WrongKind(f"expected a whole number as budget, got {budget!r}; give an int of at least 0")
     if budget < 0:
-        raise ValueError(f"expected a budget of at least 0, got {budget}; it is the number of paths to choose")
+        raise InputError(f"expected a budget of at least 0, got {budget}; it is the number of paths to choose")
     return int(budget)
 
 
@@ -78,7 +79,7 @@ def checked_problems(
     t, c = before.shape
     after = checked_floats(logits_after, "logits_after", 2)
     if after.shape != before.shape:
-        raise ValueError(
+        raise InputError(
             f"expected logits_after of the shape of logits_before, {before.shape}, got {after.shape}; "
             "give one row of logits for each problem in both"
         )
@@ -86,7 +87,7 @@ def checked_problems(
         parts = [checked_floats(part, f"contributions[{i}]", 2) for i, part in enumerate(contributions)]
         if len(parts) != t or any(part.shape[1] != c for part in parts):
             shapes = sorted({part.shape[1] for part in parts})
-            raise ValueError(
+            raise InputError(
                 f"expected {t} arrays of contributions with {c} columns (as logits_before has), got "
                 f"{len(parts)} arrays with {shapes} columns; give one array [m, c] for each row of logits"
             )
@@ -96,19 +97,19 @@ def checked_problems(
         packed = checked_floats(contributions, "contributions", 2)
         ends = np.asarray(offsets, dtype=np.int64)
         if ends.shape != (t + 1,) or ends[0] < 0 or ends[-1] > len(packed) or np.any(np.diff(ends) < 0):
-            raise ValueError(
+            raise InputError(
                 f"expected offsets [{t + 1}] rising from 0 to at most {len(packed)}, got "
                 f"{ends.tolist()[:4]}... of shape {ends.shape}; offsets[i] is where problem i's rows begin"
             )
         if packed.shape[1] != c:
-            raise ValueError(
+            raise InputError(
                 f"expected contributions [M, {c}], got {packed.shape}; their columns are the logits' classes"
             )
     if isinstance(budgets, int | np.integer):
         budgets = [int(budgets)] * t
     sizes = [checked_budget(budget) for budget in budgets]
     if len(sizes) != t:
-        raise ValueError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
+        raise InputError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
     for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
     return packed, ends[:-1], ends[1:], before, after, sizes

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ..arrays import FloatArray, IntArray
-from ..errors import MatchedByRow
+from ..errors import InputError, MatchedByRow, WrongKind
 from ..explain.case import Case, open_case
 from ..explain.explanation import Explanation
 from ..explain.question import Question
@@ -152,13 +152,13 @@ def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> t
     """Names of the snapshots and the nodes of each; all are looked at before anything is computed on the first."""
     if not isinstance(snapshots, Sequence) or len(snapshots) < 2:
         got = f"{len(snapshots)}" if isinstance(snapshots, Sequence) else f"a {type(snapshots).__name__}"
-        raise ValueError(
+        raise InputError(
             f"Expected a list of at least two snapshots, oldest first (got {got}); "
             "a change needs a graph before and one after it."
         )
     names = tuple(str(name) for name in given) if given else tuple(f"snapshot {i}" for i in range(len(snapshots)))
     if len(names) != len(snapshots):
-        raise ValueError(
+        raise InputError(
             f"Expected a name for each of the {len(snapshots)} snapshots (got {len(names)} names); "
             "leave `snapshot_names` out to have them numbered."
         )
@@ -169,7 +169,7 @@ def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> t
         widths.append(snapshot.x.shape[1])
     numbered = [data.get("n_id") is not None for data in snapshots]
     if any(numbered) and not all(numbered):
-        raise ValueError(
+        raise InputError(
             f"Expected `n_id` in all snapshots or in none (got it in {sum(numbered)} of {len(numbered)}); "
             "give it to all where nodes come and go."
         )
@@ -182,7 +182,7 @@ def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> t
             stacklevel=3,
         )
     if len(set(widths)) > 1:
-        raise ValueError(
+        raise InputError(
             f"Expected node features of the same width in all snapshots (got {', '.join(map(str, widths))}); "
             "pad or select the columns that the model was trained on."
         )
@@ -192,9 +192,9 @@ def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> t
 def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[str]) -> list[int]:
     wanted = np.asarray(list(targets))
     if wanted.size == 0:
-        raise ValueError("Expected at least one target (got none); leave `targets` out for those that moved the most.")
+        raise InputError("Expected at least one target (got none); leave `targets` out for those that moved the most.")
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
-        raise TypeError(
+        raise WrongKind(
             f"Expected targets to be node numbers, integers (got {wanted.dtype}); "
             "names go into `node_names`, by number."
         )
@@ -202,7 +202,7 @@ def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[
     here = np.stack([np.isin(chosen, nodes) for nodes in ids])
     for i in np.flatnonzero(~(here[:-1] & here[1:]).any(axis=0))[:1]:
         having = ", ".join(name for name, has in zip(names, here[:, i], strict=True) if has)
-        raise ValueError(
+        raise InputError(
             f"Expected targets that exist in two consecutive snapshots (got {chosen[i]}, which "
             f"{f'is in {having} alone' if having else 'none has'}); "
             "a prediction that was never made again cannot have changed."

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
 from ..explain.case import open_case
 from ..graphs.names import Names, read_names
 from ..graphs.snapshot import read_snapshot
@@ -51,7 +52,7 @@ def scan_sequence(
 def step_folders(out: str | Path, num_snapshots: int) -> list[Path]:
     """Where the steps go: two snapshots into `out` itself, more into numbered folders below it."""
     if num_snapshots < 2:
-        raise ValueError(f"Expected two graphs or more, in order of time (got {num_snapshots}).")
+        raise InputError(f"Expected two graphs or more, in order of time (got {num_snapshots}).")
     if num_snapshots == 2:
         return [Path(out)]
     return [Path(out) / f"step-{step:04d}" for step in range(1, num_snapshots)]

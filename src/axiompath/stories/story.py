@@ -24,6 +24,7 @@ from scipy import special
 
 from ..arrays import BoolArray, FloatArray
 from ..change.states import KINDS
+from ..errors import InputError
 from ..explain.explanation import Explanation, read_json, write_json
 from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
 from ..metrics import kl_divergence
@@ -250,20 +251,20 @@ class Story:
     def from_dict(cls, values: dict[str, Any]) -> Story:
         """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"Expected a saved story (format {FORMAT!r}); got something else.")
+            raise InputError(f"Expected a saved story (format {FORMAT!r}); got something else.")
         version = values.get("version")
         if version not in NUM_FIELDS:
-            raise ValueError(
+            raise InputError(
                 f"Expected version 1 to {VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
         fields = FIELDS[: NUM_FIELDS[version]]
         if set(values) != {"format", "version", *fields}:
-            raise ValueError(f"Expected the fields {', '.join(fields)} of a story (got {', '.join(values)}).")
+            raise InputError(f"Expected the fields {', '.join(fields)} of a story (got {', '.join(values)}).")
         try:
             return _rebuild(cls, values)
         except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"Expected a whole story; one of its fields has another form: {error}.") from error
+            raise InputError(f"Expected a whole story; one of its fields has another form: {error}.") from error
 
     def save(self, path: str | Path) -> None:
         """Write JSON; a file that is there is replaced only once the new one is whole."""
@@ -303,7 +304,7 @@ def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
     steps = len(values["logits"]) - 1
     for name, expected in (("snapshot_names", steps + 1), ("explanations", steps), ("notes", steps)):
         if len(values[name]) != expected:
-            raise ValueError(f"Expected {expected} entries in `{name}` (got {len(values[name])}).")
+            raise InputError(f"Expected {expected} entries in `{name}` (got {len(values[name])}).")
     return cls(
         target=int(values["target"]),
         name=str(values["name"]),

@@ -1,0 +1,78 @@
+"""Commands that look before anything is explained: can the model be read, what changed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .inputs import open_explainer, read_graphs
+from .options import After, AsJson, Before, Limit, Model, Nodes, Sources, Weights, spread
+from .output import changes_table, moved_table, print_json, records
+
+
+def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = None, json: AsJson = False) -> None:
+    """Can this model be read, module by module? Example: axiompath check demo/model demo/before.npz"""
+    from ..files import read_graph, read_model
+    from ..graphs.pair import match_stored
+    from ..graphs.sample import sample_pair
+    from ..graphs.stored import StoredGraph
+    from ..readers import check as check_model
+
+    data = read_graph(graph, nodes).data
+    if isinstance(data, StoredGraph):
+        data, _ = sample_pair(match_stored(data, data))
+    found = check_model(read_model(model, weights), data)
+    if json:
+        modules = found.to_frame().to_dict("records")
+        print_json(
+            {
+                "readable": found.readable,
+                "verdict": found.verdict,
+                "call": found.call,
+                "unused_fields": list(found.unused),
+                "default_arguments": list(found.defaults),
+                "modules": modules,
+            }
+        )
+    else:
+        Console().print(str(found), markup=False, highlight=False)
+    if not found.readable:
+        raise typer.Exit(2)
+
+
+@spread
+def diff(
+    before: Before,
+    after: After,
+    *,
+    model: Annotated[str | None, typer.Option(help="The model, to see which predictions moved.")] = None,
+    sources: Sources,
+    directed: Annotated[bool, typer.Option("--directed", help="List both directions of every edge.")] = False,
+    limit: Limit = 10,
+    json: AsJson = False,
+) -> None:
+    """What changed between two graphs, and which predictions moved.
+
+    Example: axiompath diff demo/before.npz demo/after.npz --model demo/model
+    """
+    pair = read_graphs([before, after], sources.nodes)
+    changes, counts = pair.changes(directed=directed)
+    moved = open_explainer(model, pair, sources).moved() if model else None
+    if json:
+        predictions = [] if moved is None else records(moved)
+        print_json({**counts, "changes": records(changes), "predictions": predictions})
+        return
+    console = Console()
+    console.print(
+        f"Edges: {counts['edges_added']:,} added, {counts['edges_removed']:,} removed, "
+        f"{counts['edges_reweighted']:,} reweighted. Nodes: {counts['nodes_added']:,} added, "
+        f"{counts['nodes_removed']:,} removed, {counts['features_changed']:,} with other features."
+    )
+    if len(changes):
+        console.print(changes_table(changes, limit))
+    if moved is not None:
+        flipped = int((moved.class_before != moved.class_after).sum())
+        console.print(f"{len(moved):,} predictions moved, {flipped:,} of them to another class.")
+        console.print(moved_table(moved, limit))

@@ -1,0 +1,73 @@
+"""What several commands ask for, each said once; and groups of options that commands take as one value."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+Model = Annotated[str, typer.Argument(help="A folder written by axiompath.save_model, or package.module:function.")]
+Before = Annotated[Path, typer.Argument(help="The graph before: .npz, .pt, an edge list, or a folder of tables.")]
+After = Annotated[Path, typer.Argument(help="The graph after.")]
+Later = Annotated[list[Path] | None, typer.Argument(help="Further graphs, in order.", show_default=False)]
+Weights = Annotated[Path | None, typer.Option(help="Weights (.safetensors) of a package.module:function.")]
+Nodes = Annotated[Path | None, typer.Option(help="Node table of an edge list.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
+Targets = Annotated[list[str] | None, typer.Option("--target", "-t", help="A node's name or number; repeat for more.")]
+Limit = Annotated[int, typer.Option(min=1, help="Rows to print.")]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is read besides the model and the graphs, and how much memory there is."""
+
+    weights: Weights = None
+    nodes: Nodes = None
+    memory: Annotated[str, typer.Option(help="Memory that paths may take, beside the graphs.")] = "2GB"
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How paths are chosen."""
+
+    # `selection.DEFAULT_METHOD`, whose import takes seconds that a page of help should not; a test holds them equal.
+    method: Annotated[str, typer.Option(help="convex, exact, linear, topk, deeplift, gnnlrp or grad.")] = "exact"
+    objective: Annotated[str, typer.Option(help="sufficiency or necessity.")] = "sufficiency"
+
+
+@dataclass(frozen=True)
+class Wanted(Manner):
+    """How paths are chosen, and how many."""
+
+    budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation; of a sequence, in each step's.")] = 10
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes groups -> the same with their fields as options, which is what the parser understands."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    found: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        asked = [(name, hints[name], parameter.default)]
+        if name in groups:
+            kinds = get_type_hints(groups[name], include_extras=True)
+            asked = [(field.name, kinds[field.name], field.default) for field in fields(groups[name])]
+        for key, kind, default in asked:
+            found[key] = inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        values = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **values)
+
+    run.__signature__ = inspect.Signature(list(found.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in found.items()}
+    return run

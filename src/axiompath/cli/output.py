@@ -1,0 +1,87 @@
+"""Answers -> what the terminal shows: JSON, or a table; and a place to write to, or a sentence why not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..explain.explanation import Explanation
+
+
+def aside() -> Console:
+    """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
+    console = Console(stderr=True)
+    console.quiet = not console.is_terminal
+    return console
+
+
+@contextmanager
+def written_to(path: Path) -> Iterator[None]:
+    """A place that cannot be written to is the user's to change."""
+    try:
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"Expected a place that can be written to (got {path}: {reason}).") from error
+
+
+def print_json(value: Any) -> None:
+    """For machines."""
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+def records(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a table as plain values, None where there is none."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [
+        {key: value.item() if hasattr(value, "item") else value for key, value in row.items()}
+        for row in plain.to_dict("records")
+    ]
+
+
+def changes_table(changes: Any, limit: int) -> Table:
+    """What happened to the graph."""
+    title = f"First {min(limit, len(changes)):,} of {len(changes):,} changes"
+    table = Table("id", "change", "of", "weight before", "after", title=title)
+    for row in records(changes.head(limit)):
+        if row["dst"] is None:
+            carried = f", with {row['num_edges']:,} edges" if row["num_edges"] else ""
+            of, weights = f"{row['src_name']}{carried}", ["", ""]
+        else:
+            of = f"{row['src_name']} {'→' if row['directed'] else '–'} {row['dst_name']}"
+            weights = ["" if row[key] is None else f"{row[key]:g}" for key in ("weight_before", "weight_after")]
+        table.add_row(str(row["id"]), row["kind"], escape(of), *weights)
+    return table
+
+
+def moved_table(moved: Any, limit: int) -> Table:
+    """The predictions that moved."""
+    table = Table("target", "class before", "after", "KL", "altered paths")
+    for row in records(moved.head(limit)):
+        old, new = (str(row.get(f"{key}_name", row[key])) for key in ("class_before", "class_after"))
+        table.add_row(escape(row["name"]), escape(old), escape(new), f"{row['kl']:.4f}", f"{row['num_paths']:,}")
+    return table
+
+
+def path_table(explanation: Explanation) -> Table:
+    """The chosen paths: nodes, kind, and share of the new class's logit against the old."""
+    old, new = explanation.class_before, explanation.class_after
+    shares = explanation.contributions[:, new] - (explanation.contributions[:, old] if old != new else 0.0)
+    toward = explanation.class_name(new) + (f" against {explanation.class_name(old)}" if old != new else "")
+    table = Table("path, leaf to root", "kind", escape(f"share of the logit of {toward}"))
+    for path, kind, share in zip(explanation.paths, explanation.kinds, shares, strict=True):
+        table.add_row(escape(" → ".join(explanation.name_of(int(node)) for node in path)), kind, f"{share:+.3f}")
+    return table

@@ -1,0 +1,71 @@
+"""Commands that make something to ask about: a demonstration, a graph sorted on disk, compiled kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .options import AsJson
+from .output import aside, print_json, written_to
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the report, the graphs and the model.")] = Path(
+        "axiompath-demo"
+    ),
+    large: Annotated[bool, typer.Option("--large", help="Thousands of nodes, five snapshots.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Explain a change in the karate club, and write a report. Example: axiompath demo --out demo"""
+    from .demo import run_demo, run_large_demo
+
+    console = Console(quiet=json)
+    with written_to(out):
+        found = run_large_demo(console, out, aside()) if large else run_demo(console, out)
+    if json:
+        print_json(found)
+
+
+def convert(
+    edges: Annotated[Path, typer.Argument(help="Edges: .parquet, .csv, .tsv, edge_index.npy, or a graph: .npz, .pt.")],
+    out: Annotated[Path, typer.Option(help="The folder to write; it must not exist yet.")],
+    nodes: Annotated[Path | None, typer.Option(help="Node table, or x.npy with nodes named by their row.")] = None,
+    features_of: Annotated[
+        Path | None, typer.Option(help="Instead of --nodes: a stored graph with the same nodes and features.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="edge_weight.npy of an edge_index.npy.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory that sorting may take.")] = "2GB",
+    json: AsJson = False,
+) -> None:
+    """Sort a graph into a folder that is opened without reading it into memory.
+
+    Example: axiompath convert edges.parquet --nodes nodes.parquet --out before --memory 500MB
+    """
+    from ..files import convert_graph
+
+    with written_to(out):
+        graph = convert_graph(
+            edges, out, nodes=nodes, features_of=features_of, weights=weights, memory=memory, progress=aside()
+        )
+    if json:
+        sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+        print_json({"graph": str(out), **sizes, "weighted": graph.weights is not None})
+    else:
+        Console().print(
+            f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}.", soft_wrap=True, highlight=False
+        )
+
+
+def warmup(json: AsJson = False) -> None:
+    """Compile the numerical kernels now rather than on first use. Example: axiompath warmup"""
+    from .warmup import warm_up
+
+    console = Console(quiet=json)
+    with console.status("Compiling the numerical kernels, about a minute the first time"):
+        warm_up()
+    console.print("The kernels are compiled.")
+    if json:
+        print_json({"compiled": True})

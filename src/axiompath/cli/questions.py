@@ -1,0 +1,183 @@
+"""Commands that explain: one node, a node over time, a page to look at, everything that moved."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+
+from ..errors import InputError
+from .inputs import open_explainer, read_graphs, tell
+from .options import After, AsJson, Before, Later, Limit, Manner, Model, Sources, Targets, Wanted, spread
+from .output import aside, moved_table, path_table, print_json, written_to
+
+
+@spread
+def explain(
+    model: Model,
+    before: Before,
+    after: After,
+    *,
+    target: Targets = None,
+    wanted: Wanted,
+    sources: Sources,
+    out: Annotated[Path | None, typer.Option(help="Save the explanations there as JSON, one file a node.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Which paths changed the prediction of a node? Without a target, of the one that moved the most.
+
+    Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
+    """
+    pair = read_graphs([before, after], sources.nodes)
+    explainer = open_explainer(model, pair, sources)
+    targets = pair.targets(target) or explainer.moved().target.head(1).tolist()
+    answers = explainer.explain_many(targets, wanted.budget, wanted.method, wanted.objective, progress=False)
+    found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
+    if out is not None:
+        with written_to(out):
+            out.mkdir(parents=True, exist_ok=True)
+            for explanation in found:
+                explanation.save(out / f"{explanation.target}.json")
+    if json:
+        print_json([explanation.to_dict() for explanation in found])
+        return
+    console = Console()
+    if not found:
+        console.print("No prediction moved.")
+    for explanation in found:
+        console.print(f"{explanation.verdict} {explanation.replayed}".rstrip(), markup=False)
+        if len(explanation.paths):
+            console.print(path_table(explanation))
+            console.print(
+                f"They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, and no choice of as many "
+                f"leaves less than {explanation.kl_bound:.4g}. Fidelity−: {explanation.fidelity_minus:.3f}, "
+                f"fidelity+: {explanation.fidelity_plus:.3f}.\n"
+            )
+
+
+@spread
+def story(
+    model: Model,
+    before: Before,
+    after: After,
+    later: Later = None,
+    *,
+    target: Targets = None,
+    wanted: Wanted,
+    sources: Sources,
+    json: AsJson = False,
+) -> None:
+    """What happened to a node over a sequence of graphs? Without a target, to the one that changed most often.
+
+    Example: axiompath story demo/model monday.npz tuesday.npz friday.npz --target 13
+    """
+    from ..report.terminal import story_table
+
+    told = tell(model, [before, after, *(later or ())], sources, target, 1, wanted)
+    if json:
+        print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
+        return
+    console = Console()
+    if not len(told):
+        console.print("No prediction moved.")
+    for item in told:
+        console.print(item.summary(), markup=False, highlight=False)
+        console.print(story_table(item))
+
+
+@spread
+def report(
+    model: Model,
+    before: Before,
+    after: After,
+    later: Later = None,
+    *,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    target: Targets = None,
+    top: Annotated[int, typer.Option(min=1, help="Without targets: how many, those that moved the most.")] = 20,
+    budget: Annotated[
+        int | None,
+        typer.Option(min=0, help="Largest budget on the slider [50]; of more graphs, paths a step [10]."),
+    ] = None,
+    manner: Manner,
+    sources: Sources,
+    json: AsJson = False,
+) -> None:
+    """Write a report, one HTML file to look at; of three graphs or more, with each node's story over all of them.
+
+    Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
+    """
+    from ..report import build_report, build_story_report
+    from ..report.html import BUDGETS
+    from ..writing import write_text
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
+    files = [before, after, *(later or ())]
+    title = " → ".join((files[0].stem, files[-1].stem))
+    if later:
+        wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
+        told = tell(model, files, sources, target, top, wanted)
+        targets = [item.target for item in told]
+        text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
+    else:
+        largest = 50 if budget is None else budget
+        pair = read_graphs(files, sources.nodes)
+        explainer = open_explainer(model, pair, sources)
+        targets = pair.targets(target) or explainer.moved().target.head(top).tolist()
+        budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
+        text = build_report(
+            explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, progress=aside()
+        )
+    with written_to(out):
+        write_text(out, text)
+    if json:
+        print_json({"report": str(out), "targets": targets, "bytes": len(text.encode())})
+    else:
+        Console().print(f"Explained {len(targets):,} nodes in {out} ({len(text) / 1e6:.1f} MB).", soft_wrap=True)
+
+
+@spread
+def scan(
+    model: Model,
+    graphs: Annotated[list[Path], typer.Argument(help="The graphs in order of time: two, or more for a sequence.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the results; a scan that was stopped goes on there.")],
+    wanted: Wanted,
+    min_kl: Annotated[float, typer.Option(min=0, help="Explain nodes whose KL (nats) is at least this.")] = 1e-3,
+    only_flips: Annotated[bool, typer.Option(help="Explain nodes whose class changed, and no others.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    ray_address: Annotated[str | None, typer.Option(help="A Ray cluster to join, such as auto or host:6379.")] = None,
+    sources: Sources,
+    limit: Limit = 10,
+    json: AsJson = False,
+) -> None:
+    """Explain every prediction that moved, on all cores, into a folder of Parquet files.
+
+    Example: axiompath scan demo/model demo/before.npz demo/after.npz --out scan
+    """
+    from ..stories.sequence import step_folders
+
+    found, console = [], Console(quiet=json)
+    for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
+        explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)
+        with written_to(folder):
+            done = explainer.scan(
+                folder, wanted.budget, wanted.method, wanted.objective, min_kl=min_kl, only_flips=only_flips,
+                workers=workers, engine="ray" if ray_address else engine, ray_address=ray_address,
+                progress=not aside().quiet,
+            )  # fmt: skip
+        counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
+        found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
+        console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
+        if len(done):
+            console.print(moved_table(done.to_frame(), limit))
+        console.print(f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n", soft_wrap=True)
+    if json:
+        print_json(found)
