@@ -1,11 +1,13 @@
 """Many packed problems -> their answers, packed: the compiled loops behind every public function.
 
-Problem i owns the rows row_starts[i] to row_stops[i] of the contributions. Its answer goes to its own stretch
+Problem i owns the rows starts[i] to stops[i] of the contributions. Its answer goes to its own stretch
 of the output arrays, so ranges of problems can be solved in different threads, and each problem's answer
 depends on nothing but the problem.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,8 +17,8 @@ from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from .deeplift import deeplift_keys
 from .exact import improve
 from .linear import linear_keys
-from .objective import Goal, copy_into, divergence, normal_form, price_rows, resolution_of, tilt, total_reach
-from .ranking import ranked_smallest, sum_of_smallest
+from .objective import Goal, Program, copy_into, divergence, normal_form, price_rows, resolution_of, tilt, total_reach
+from .smallest import ranked_smallest, sum_of_smallest
 from .topk import topk_keys
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift")
@@ -25,15 +27,70 @@ CONVEX, EXACT, LINEAR, TOPK, DEEPLIFT = range(5)
 SOLVED, ROUNDED, INACCURATE, PROVED, SEARCHED, RANKED, UNRESOLVED, UNKNOWN = range(8)
 
 
+class Problems(NamedTuple):
+    """What is asked of each of t problems."""
+
+    contributions: FloatArray  # [M, c]
+    starts: IntArray  # [t]
+    stops: IntArray  # [t]
+    before: FloatArray  # [t, c]
+    after: FloatArray  # [t, c]
+    budgets: IntArray  # [t]
+
+
+class Way(NamedTuple):
+    """How all of them are answered."""
+
+    method: int  # its place among METHODS
+    necessity: bool
+    at_most: bool
+    warm: bool  # each problem is the one before it with another budget
+
+
+class Answers(NamedTuple):
+    """Where the answers go."""
+
+    weights: FloatArray  # [sum m]
+    prices: FloatArray  # [sum m]
+    weight_starts: IntArray  # [t + 1]
+    chosen: IntArray  # [sum n], -1 where fewer are chosen
+    chosen_starts: IntArray  # [t + 1]
+    numbers: FloatArray  # [t, 4]: the divergence of the choice, the bound, iterations, outcome
+
+
+class Instance(NamedTuple):
+    """One problem, as given and in normal form."""
+
+    part: FloatArray  # [m, c]
+    before: FloatArray  # [c]
+    after: FloatArray  # [c]
+    necessity: bool
+    rows: FloatArray  # [m, c]
+    goal: Goal
+    reach: FloatArray  # [m]
+
+
+class Found(NamedTuple):
+    """The answer to one problem."""
+
+    members: IntArray
+    residual: float
+    bound: float
+    iterations: int
+    outcome: int
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _residual(part: FloatArray, before: FloatArray, after: FloatArray, necessity: bool, members: IntArray) -> float:
+def _residual(instance: Instance, members: IntArray) -> float:
     """The divergence that the members leave."""
-    start, target, sign = (after, before, -1.0) if necessity else (before, after, 1.0)
+    start, target, sign = instance.before, instance.after, 1.0
+    if instance.necessity:
+        start, target, sign = instance.after, instance.before, -1.0
     shift = np.zeros(target.size)
     top = np.argmax(target)
     for e in members:
         for j in range(target.size):
-            shift[j] += sign * (part[e, j] - part[e, top])
+            shift[j] += sign * (instance.part[e, j] - instance.part[e, top])
     return divergence(start, target, shift)
 
 
@@ -60,147 +117,111 @@ def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def solver_range(
-    contributions: FloatArray,
-    row_starts: IntArray,
-    row_stops: IntArray,
-    before: FloatArray,
-    after: FloatArray,
-    budgets: IntArray,
-    necessity: bool,
-    at_most: bool,
-    search: bool,
-    weights: FloatArray,
-    prices: FloatArray,
-    weight_starts: IntArray,
-    chosen: IntArray,
-    chosen_starts: IntArray,
-    numbers: FloatArray,
-    warm: bool,
-    first: int,
-    last: int,
-) -> None:
-    """Solve problems first..last-1 by `convex`, or by `exact` if `search`.
-
-    Writes weights and prices [sum m], chosen [sum n] (-1 where fewer are chosen) and numbers [t, 4]: the divergence of
-    the choice, the bound, iterations, outcome. With `warm`, each problem is the one before it with another budget.
+def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: FloatArray, again: bool) -> Found:
+    """By `convex` or `exact`. With `again`, x comes in as that of the same problem with another budget.
 
     "At most n" is the best of exactly 0, 1, ..., n paths, the fewest among equals: so it is never worse than exactly n,
     nor than at most fewer. The sizes that the bound rules out are not solved.
     """
-    c = contributions.shape[1]
+    rows, goal, at_most = instance.rows, instance.goal, way.at_most
+    m = rows.shape[0]
+    search = way.method == EXACT
+    certificate = Relaxed(0.0, 0.0, 0.0, 0.0, 0)
+    members = np.empty(0, np.int64)
+    residual = np.inf
+    proved = True
+    ascending = np.empty(0)
+    # With `at_most` the first round, k = -1, is the relaxation of all sizes together, which gives the bound.
+    for k in range(-1 if at_most else n, n + 1):
+        together = k < 0
+        if k >= 0 and at_most:
+            if _hopeless(certificate, ascending, k, residual):
+                continue
+            x, price = np.zeros(m), np.empty(m)
+        size = n if together else k
+        program = Program(rows, goal, total_reach(instance.reach, size), size, together)
+        relaxed = relax(program, x, price, again and (together or not at_most))
+        if together or not at_most:
+            certificate = relaxed
+            ascending = np.sort(price) if at_most else price
+        if together:
+            continue
+        found = rank_weights(k, x, price)
+        value = _residual(instance, found)
+        known = False
+        if search:
+            better, known = improve(program, x, price, found, relaxed.bound)
+            better_value = _residual(instance, better)
+            # Both are accurate to rounding only; between equals, keep what the caller could compare with.
+            if better_value <= value:
+                found, value = better, better_value
+        proved = proved and known
+        if not value >= residual:
+            members, residual = found, value
+    outcome = _outcome(goal, certificate, residual, resolution_of(goal, instance.before, instance.after))
+    if search and outcome not in (UNKNOWN, UNRESOLVED):
+        outcome = PROVED if proved else SEARCHED
+    return Found(members, residual, min(certificate.bound, residual), certificate.iterations, outcome)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys: FloatArray) -> Found:
+    """By a ranking: x becomes 1 for its members; keys [m] are overwritten."""
+    goal = instance.goal
+    if method == LINEAR:
+        linear_keys(instance.part, goal.q, instance.necessity, keys)
+    elif method == TOPK:
+        topk_keys(instance.part, keys)
+    else:
+        deeplift_keys(instance.part, instance.before, instance.after, keys)
+    members = ranked_smallest(keys, n)
+    x[:] = 0.0
+    for e in members:
+        x[e] = 1.0
+    residual = _residual(instance, members)
+    # A ranking proves nothing; the dual bound at its own choice is valid for every choice of its size.
+    w, p, r = np.empty(goal.q.size), np.empty(goal.q.size), np.empty(goal.q.size)
+    weigh_rows(instance.rows, goal, x, w)
+    tilt(goal, w, p, r)
+    price_rows(instance.rows, r, keys)
+    base, _ = certify(goal, total_reach(instance.reach, n), w, r)
+    bound = base + sum_of_smallest(keys, n, False)
+    outcome = RANKED if np.isfinite(residual) else UNKNOWN
+    if 0.0 < goal.whole <= resolution_of(goal, instance.before, instance.after):
+        outcome = UNRESOLVED
+    return Found(members, residual, min(bound, residual) if bound > 0.0 else 0.0, 0, outcome)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
+    """Answer problems first..last-1."""
+    c = problems.contributions.shape[1]
     goal = Goal(np.empty(c), np.empty(c), np.empty(c), 0.0, 0.0)
     rows = np.empty((0, c))
     reach = np.empty(0)
     for i in range(first, last):
-        part = contributions[row_starts[i] : row_stops[i]]
+        part = problems.contributions[problems.starts[i] : problems.stops[i]]
+        before, after = problems.before[i], problems.after[i]
         m = part.shape[0]
-        n = min(budgets[i], m)
-        x = weights[weight_starts[i] : weight_starts[i] + m]
-        price = prices[weight_starts[i] : weight_starts[i] + m]
-        again = warm and i > first
+        n = min(problems.budgets[i], m)
+        at = answers.weight_starts[i]
+        x = answers.weights[at : at + m]
+        price = answers.prices[at : at + m]
+        again = way.warm and i > first
         if again:
-            copy_into(x, weights[weight_starts[i - 1] : weight_starts[i - 1] + m])
+            copy_into(x, answers.weights[at - m : at])
         else:
             rows = np.empty((m, c))
             reach = np.empty(m)
-            goal = normal_form(part, before[i], after[i], necessity, rows, reach)
+            goal = normal_form(part, before, after, way.necessity, rows, reach)
             x[:] = 0.0
-        certificate = Relaxed(0.0, 0.0, 0.0, 0.0, 0)
-        members = np.empty(0, np.int64)
-        residual = np.inf
-        proved = True
-        ascending = np.empty(0)
-        # With `at_most` the first round, k = -1, is the relaxation of all sizes together, which gives the bound.
-        for k in range(-1 if at_most else n, n + 1):
-            together = k < 0
-            if k >= 0 and at_most:
-                if _hopeless(certificate, ascending, k, residual):
-                    continue
-                x, price = np.zeros(m), np.empty(m)
-            relaxed = relax(
-                rows, goal, reach, n if together else k, together, x, price, again and (together or not at_most)
-            )
-            if together or not at_most:
-                certificate = relaxed
-                ascending = np.sort(price) if at_most else price
-            if together:
-                continue
-            found = rank_weights(k, x, price)
-            value = _residual(part, before[i], after[i], necessity, found)
-            known = False
-            if search:
-                better, known = improve(rows, goal, k, x, price, found, relaxed.bound)
-                better_value = _residual(part, before[i], after[i], necessity, better)
-                # Both are accurate to rounding only; between equals, keep what the caller could compare with.
-                if better_value <= value:
-                    found, value = better, better_value
-            proved = proved and known
-            if not value >= residual:
-                members, residual = found, value
-        copy_into(chosen[chosen_starts[i] :], members)
-        outcome = _outcome(goal, certificate, residual, resolution_of(goal, before[i], after[i]))
-        if search and outcome not in (UNKNOWN, UNRESOLVED):
-            outcome = PROVED if proved else SEARCHED
-        numbers[i, 0] = residual
-        numbers[i, 1] = min(certificate.bound, residual)
-        numbers[i, 2] = certificate.iterations
-        numbers[i, 3] = outcome
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def ranking_range(
-    contributions: FloatArray,
-    row_starts: IntArray,
-    row_stops: IntArray,
-    before: FloatArray,
-    after: FloatArray,
-    budgets: IntArray,
-    method: int,
-    necessity: bool,
-    weights: FloatArray,
-    weight_starts: IntArray,
-    chosen: IntArray,
-    chosen_starts: IntArray,
-    numbers: FloatArray,
-    first: int,
-    last: int,
-) -> None:
-    """Answer problems first..last-1 by a ranking method; the outputs are those of `solver_range`."""
-    c = contributions.shape[1]
-    w = np.empty(c)
-    p = np.empty(c)
-    r = np.empty(c)
-    for i in range(first, last):
-        part = contributions[row_starts[i] : row_stops[i]]
-        m = part.shape[0]
-        n = min(budgets[i], m)
-        rows = np.empty((m, c))
-        reach = np.empty(m)
-        keys = np.empty(m)
-        goal = normal_form(part, before[i], after[i], necessity, rows, reach)
-        if method == LINEAR:
-            linear_keys(part, goal.q, necessity, keys)
-        elif method == TOPK:
-            topk_keys(part, keys)
+        instance = Instance(part, before, after, way.necessity, rows, goal, reach)
+        if way.method in (CONVEX, EXACT):
+            found = _relaxed_choice(instance, way, n, x, price, again)
         else:
-            deeplift_keys(part, before[i], after[i], keys)
-        members = ranked_smallest(keys, n)
-        copy_into(chosen[chosen_starts[i] :], members)
-        x = weights[weight_starts[i] : weight_starts[i] + m]
-        x[:] = 0.0
-        for e in members:
-            x[e] = 1.0
-        residual = _residual(part, before[i], after[i], necessity, members)
-        # A ranking proves nothing; the dual bound at its own choice is valid for every choice of its size.
-        weigh_rows(rows, goal, x, w)
-        tilt(goal, w, p, r)
-        price_rows(rows, r, keys)
-        base, _ = certify(goal, total_reach(reach, n), w, r)
-        bound = base + sum_of_smallest(keys, n, False)
-        numbers[i, 0] = residual
-        numbers[i, 1] = min(bound, residual) if bound > 0.0 else 0.0
-        numbers[i, 2] = 0.0
-        numbers[i, 3] = RANKED if np.isfinite(residual) else UNKNOWN
-        if 0.0 < goal.whole <= resolution_of(goal, before[i], after[i]):
-            numbers[i, 3] = UNRESOLVED
+            found = _ranked_choice(instance, way.method, n, x, price)
+        copy_into(answers.chosen[answers.chosen_starts[i] :], found.members)
+        answers.numbers[i, 0] = found.residual
+        answers.numbers[i, 1] = found.bound
+        answers.numbers[i, 2] = found.iterations
+        answers.numbers[i, 3] = found.outcome

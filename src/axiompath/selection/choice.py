@@ -7,7 +7,6 @@ Public entry points: `select` for one problem, `select_budgets` for one problem 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +16,10 @@ import numpy.typing as npt
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..origin import RELEASE, Origin, digest_of
-from ..threads import num_cores
+from ..threads import run_in_pieces
 from .batch import (
+    CONVEX,
+    EXACT,
     INACCURATE,
     METHODS,
     PROVED,
@@ -28,13 +29,18 @@ from .batch import (
     SOLVED,
     UNKNOWN,
     UNRESOLVED,
-    ranking_range,
-    solver_range,
+    Answers,
+    Problems,
+    Way,
+    solve_range,
 )
 from .problem import checked_budget, checked_problem, checked_problems
 
 OBJECTIVES = ("sufficiency", "necessity")
 DEFAULT_METHOD = "exact"  # of everything that chooses paths; `convex` is the paper's
+# Elementary operations of a problem, and of every number in it: rough, to see whether threads are worth it.
+WORK_OF_A_PROBLEM = 1e5
+WORK_OF_A_NUMBER = 200.0
 
 STATUS = {
     SOLVED: "optimal: the relaxation is solved to 1e-10 of the whole change, and its n heaviest paths are taken; "
@@ -100,19 +106,9 @@ def select(
     """
     rows, before, after = checked_problem(contributions, logits_before, logits_after)
     n = checked_budget(budget)
-    found = _solve(
-        rows,
-        [0],
-        [len(rows)],
-        before[None],
-        after[None],
-        [n],
-        method,
-        objective,
-        at_most,
-        warm=False,
-        workers=1,
-    )[0]
+    ends = np.array([0, len(rows)])
+    problems = Problems(rows, ends[:1], ends[1:], before[None], after[None], np.array([n]))
+    (found,) = _solve(problems, checked_way(method, objective, at_most))
     given = {"contributions": rows, "logits_before": before, "logits_after": after}
     return replace(found, origin=Origin(RELEASE, {name: digest_of(array) for name, array in given.items()}))
 
@@ -128,11 +124,11 @@ def select_budgets(
 ) -> list[Selection]:
     """One Selection for each budget, in the order given, each solve starting from the one before it."""
     rows, before, after = checked_problem(contributions, logits_before, logits_after)
-    sizes = [checked_budget(budget) for budget in budgets]
+    sizes = np.array([checked_budget(budget) for budget in budgets], dtype=np.int64)
     t = len(sizes)
     before, after = np.tile(before, (t, 1)), np.tile(after, (t, 1))
-    starts, stops = [0] * t, [len(rows)] * t
-    return _solve(rows, starts, stops, before, after, sizes, method, objective, at_most, warm=True, workers=1)
+    problems = Problems(rows, np.zeros(t, np.int64), np.full(t, len(rows)), before, after, sizes)
+    return _solve(problems, checked_way(method, objective, at_most)._replace(warm=True))
 
 
 def select_many(
@@ -158,94 +154,54 @@ def select_many(
         objective: see `select`.
         at_most: see `select`.
         offsets: see `contributions`.
-        workers: threads to use, by default one for each processor. The answers do not depend on it.
+        workers: 1 to stay in this thread; else every core that this process may use, where that is worth it.
+            The answers do not depend on it.
     """
-    packed, starts, stops, before, after, sizes = checked_problems(
-        contributions, logits_before, logits_after, budgets, offsets
-    )
-    workers = workers if workers is not None else num_cores()
-    if workers < 1:
+    problems = checked_problems(contributions, logits_before, logits_after, budgets, offsets)
+    if workers is not None and workers < 1:
         raise InputError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
-    return _solve(
-        packed,
-        starts,
-        stops,
-        before,
-        after,
-        sizes,
-        method,
-        objective,
-        at_most,
-        warm=False,
-        workers=workers,
-    )
+    return _solve(problems, checked_way(method, objective, at_most), threaded=workers != 1)
 
 
-def _solve(
-    rows: FloatArray,
-    row_starts: Sequence[int] | IntArray,
-    row_stops: Sequence[int] | IntArray,
-    before: FloatArray,
-    after: FloatArray,
-    budgets: Sequence[int],
-    method: str,
-    objective: str,
-    at_most: bool,
-    warm: bool,
-    workers: int,
-) -> list[Selection]:
-    """Check the names, lay out the answers, run the kernel (in threads over ranges of problems), unpack."""
+def checked_way(method: str, objective: str, at_most: bool) -> Way:
+    """The names of a method and an objective, as the kernels know them."""
     if method not in METHODS:
         raise InputError(f"expected a method among {', '.join(METHODS)}, got {method!r}; choose one of these")
     if objective not in OBJECTIVES:
         raise InputError(f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these")
-    if at_most and method not in ("convex", "exact"):
+    code = METHODS.index(method)
+    if at_most and code not in (CONVEX, EXACT):
         raise InputError(
             f"expected at_most=False with method {method!r}, got at_most=True; a ranking takes exactly n "
             "paths, use method='convex' or 'exact'"
         )
-    starts = np.asarray(row_starts, dtype=np.int64)
-    stops = np.asarray(row_stops, dtype=np.int64)
-    sizes = np.asarray(budgets, dtype=np.int64)
-    lengths = stops - starts
-    t = len(sizes)
+    return Way(code, objective == "necessity", bool(at_most), warm=False)
+
+
+def _solve(problems: Problems, way: Way, threaded: bool = False) -> list[Selection]:
+    """Lay out the answers, run the kernel (in threads over ranges of problems), unpack."""
+    lengths = problems.stops - problems.starts
+    t = len(lengths)
     weight_ends = np.concatenate(([0], np.cumsum(lengths)))
-    chosen_ends = np.concatenate(([0], np.cumsum(np.minimum(sizes, lengths))))
+    chosen_ends = np.concatenate(([0], np.cumsum(np.minimum(problems.budgets, lengths))))
     weights, prices = np.empty((2, weight_ends[-1]))
     chosen = np.full(chosen_ends[-1], -1)
     numbers = np.empty((t, 4))
-    necessity = objective == "necessity"
-
-    # fmt: off
-    def run(first: int, last: int) -> None:
-        problem = (rows, starts, stops, before, after, sizes)
-        choice = (chosen, chosen_ends, numbers)
-        if method not in ("convex", "exact"):
-            code = METHODS.index(method)
-            ranking_range(*problem, code, necessity, weights, weight_ends, *choice, first, last)
-            return
-        search = method == "exact"
-        rule = (necessity, bool(at_most), search)
-        solver_range(*problem, *rule, weights, prices, weight_ends, *choice, warm, first, last)
-    # fmt: on
-
-    if workers == 1 or t < 2:
-        run(0, t)
+    answers = Answers(weights, prices, weight_ends, chosen, chosen_ends, numbers)
+    if threaded:
+        work = WORK_OF_A_PROBLEM * t + WORK_OF_A_NUMBER * weight_ends[-1] * problems.before.shape[1]
+        run_in_pieces(solve_range, t, work, problems, way, answers)
     else:
-        # More ranges than threads, so that one heavy range does not leave the other threads idle.
-        cuts = np.unique(np.linspace(0, t, min(t, 8 * workers) + 1).astype(np.int64))
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(run, cuts[:-1].tolist(), cuts[1:].tolist()))
-
-    answers = []
+        solve_range(0, t, problems, way, answers)
+    found = []
     for i, (residual, bound, iterations, outcome) in enumerate(numbers.tolist()):
         members = chosen[chosen_ends[i] : chosen_ends[i + 1]]
-        answers.append(
+        found.append(
             Selection(
-                method=method,
-                objective=objective,
-                budget=int(sizes[i]),
-                chosen=members[members >= 0] if at_most else members,
+                method=METHODS[way.method],
+                objective=OBJECTIVES[way.necessity],
+                budget=int(problems.budgets[i]),
+                chosen=members[members >= 0] if way.at_most else members,
                 weights=weights[weight_ends[i] : weight_ends[i + 1]],
                 kl_residual=residual,
                 kl_bound=bound,
@@ -254,4 +210,4 @@ def _solve(
                 iterations=int(iterations),
             )
         )
-    return answers
+    return found

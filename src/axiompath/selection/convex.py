@@ -18,8 +18,8 @@ from numba import njit
 from ..arrays import FloatArray, IntArray
 from .basic import reduce_to_basic
 from .interior import solve_relaxation
-from .objective import EPSILON, Goal, copy_into, fixed_part, price_rows, remainder, rounding_of, tilt, total_reach
-from .ranking import n_smallest, settle_ties, sum_of_smallest
+from .objective import EPSILON, Goal, Program, copy_into, fixed_part, price_rows, remainder, rounding_of, tilt
+from .smallest import n_smallest, settle_ties, sum_of_smallest
 
 # Of the whole change, or of what is left where that is more. Ten times below what a divergence is ever quoted to.
 TOLERANCE = 1e-10
@@ -63,21 +63,13 @@ def certify(goal: Goal, reach: float, w: FloatArray, r: FloatArray) -> tuple[flo
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve_shortlisted(
-    rows: FloatArray,
-    goal: Goal,
-    reach: float,
-    n: int,
-    at_most: bool,
-    x: FloatArray,
-    w: FloatArray,
-    r: FloatArray,
-    warm: bool,
-    prices: FloatArray,
+    program: Program, x: FloatArray, w: FloatArray, r: FloatArray, prices: FloatArray, warm: bool
 ) -> int:
     """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations.
 
     Leaves the dual point in w and r, and the prices of all rows at it.
     """
+    rows, goal, n = program.rows, program.goal, program.n
     m, c = rows.shape
     p = np.empty(c)
     span = 0.0
@@ -98,10 +90,11 @@ def _solve_shortlisted(
         shortlist = np.flatnonzero(listed)
         part = rows[shortlist]
         part_x = x[shortlist]
-        nu, value, bound, steps = solve_relaxation(part, goal, n, at_most, part_x, w, TOLERANCE, reach, warm)
+        shorter = Program(part, goal, program.reach, n, program.at_most)
+        nu, value, bound, steps = solve_relaxation(shorter, part_x, w, TOLERANCE, warm)
         iterations += steps
         x[:] = 0.0
-        reduce_to_basic(part, n, at_most, part_x, span)
+        reduce_to_basic(part, n, program.at_most, part_x, span)
         x[shortlist] = part_x
         tilt(goal, w, p, r)
         price_rows(rows, r, prices)
@@ -130,33 +123,24 @@ def _solve_shortlisted(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def relax(
-    rows: FloatArray,
-    goal: Goal,
-    reach: FloatArray,
-    n: int,
-    at_most: bool,
-    x: FloatArray,
-    prices: FloatArray,
-    warm: bool,
-) -> Relaxed:
+def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Relaxed:
     """Fill x [m] (basic) and prices [m] (at the dual point). With `warm`, x comes in as that of a nearby budget."""
+    rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
     m, c = rows.shape
     w = np.empty(c)
     v = np.empty(c)
     p = np.empty(c)
     r = np.empty(c)
     iterations = 0
-    whole_reach = total_reach(reach, n)
     if n == 0 or m == 0 or (n >= m and not at_most):
         x[:] = 0.0 if n == 0 else 1.0
         weigh_rows(rows, goal, x, w)
         tilt(goal, w, p, r)
         price_rows(rows, r, prices)
     else:
-        iterations = _solve_shortlisted(rows, goal, whole_reach, n, at_most, x, w, r, warm, prices)
+        iterations = _solve_shortlisted(program, x, w, r, prices, warm)
         settle_ties(rows, prices, x)
-    base, rounding = certify(goal, whole_reach, w, r)
+    base, rounding = certify(goal, program.reach, w, r)
     value = weigh_rows(rows, goal, x, v)
     bound = base + sum_of_smallest(prices, n, at_most)
     # Whatever is not a number proves nothing.

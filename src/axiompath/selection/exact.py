@@ -15,14 +15,16 @@ full, and taken only if it is better.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from ..arrays import FloatArray, IntArray
 from .convex import TOLERANCE
 from .enumeration import NEAR, PRODUCTS, SUMS, compare_all, count_sets, meet_in_the_middle
-from .objective import Goal, copy_into, excess, remainder
-from .ranking import n_smallest, settle_ties
+from .objective import Goal, Program, copy_into, excess, remainder
+from .smallest import n_smallest, settle_ties
 
 # Allowance of comparisons, a few nanoseconds each: the least of these lines a + b m. Measured, so that all of
 # the search costs at most about twice what the relaxation does at every size.
@@ -39,6 +41,16 @@ _NEAR_REACH = 1.0
 _GAIN = 1.0 - 1e-14
 # A choice this close to the bound, in shares of the whole change, leaves nothing to search for.
 _NOTHING_LEFT = 1e-12
+
+
+class Pool(NamedTuple):
+    """Rows among which a search exchanges, and what a comparison needs of each."""
+
+    rows: FloatArray  # [k, c]
+    goal: Goal
+    factors: FloatArray  # [c, k]
+    own: FloatArray  # [k]
+    mode: int  # how two sums of rows are joined
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -91,20 +103,12 @@ def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _swap(
-    rows: FloatArray,
-    factors: FloatArray,
-    own: FloatArray,
-    goal: Goal,
-    members: IntArray,
-    base: FloatArray,
-    mode: int,
-    work: int,
-) -> tuple[float, int]:
+def _swap(pool: Pool, members: IntArray, base: FloatArray, work: int) -> tuple[float, int]:
     """Exchange one member at a time for the best other row until no exchange helps; return value, work left.
 
-    `base` is inf for the members, and `own` for the others.
+    `base` is inf for the members, and the pool's `own` for the others.
     """
+    rows, goal, mode = pool.rows, pool.goal, pool.mode
     m, c = rows.shape
     v = np.empty(c)
     new_v = np.empty(c)
@@ -116,7 +120,7 @@ def _swap(
     while quiet < members.size and work > 0:
         out = members[place]
         bar = _leave(goal, v, rows[out], current, mode, without)
-        _exchange_values(factors, without, base, mode, values)
+        _exchange_values(pool.factors, without, base, mode, values)
         at = np.argmin(values)
         work -= m
         quiet += 1
@@ -127,7 +131,7 @@ def _swap(
             if value < current:
                 current = value
                 copy_into(v, new_v)
-                base[out] = own[out]
+                base[out] = pool.own[out]
                 base[at] = np.inf
                 quiet = 0
             else:
@@ -152,13 +156,12 @@ def _round(rows: FloatArray, goal: Goal, n: int, x: FloatArray) -> IntArray:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _search(
-    rows: FloatArray, goal: Goal, n: int, pool: IntArray, start: IntArray, enough: float, work: int, mode: int
-) -> IntArray:
-    """Swaps from `start` over the rows in `pool` (which holds `start`), then kicks until the work is done."""
-    c = rows.shape[1]
-    k = pool.size
-    local = rows[pool]
+def _search(program: Program, listed: IntArray, start: IntArray, enough: float, work: int, mode: int) -> IntArray:
+    """Swaps from `start` over the rows `listed` (which hold `start`), then kicks until the work is done."""
+    goal, n = program.goal, program.n
+    c = program.rows.shape[1]
+    k = listed.size
+    local = program.rows[listed]
     factors = np.empty((c, k))
     own = np.zeros(k)
     for i in range(k):
@@ -170,7 +173,8 @@ def _search(
                 more = excess(local[i, j])
                 own[i] += goal.q[j] * more
                 factors[j, i] += more
-    kept = np.searchsorted(pool, start)
+    pool = Pool(local, goal, factors, own, mode)
+    kept = np.searchsorted(listed, start)
     trial = np.empty(n, np.int64)
     base = np.empty(k)
     best = np.inf
@@ -191,12 +195,12 @@ def _search(
                     base[trial[slot]] = own[trial[slot]]
                     trial[slot] = entry
                     base[entry] = np.inf
-        value, work = _swap(local, factors, own, goal, trial, base, mode, work)
+        value, work = _swap(pool, trial, base, work)
         if value < best:
             best = value
             copy_into(kept, trial)
         if work <= 0 or best <= enough:
-            return pool[kept]
+            return listed[kept]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -216,12 +220,13 @@ def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def improve(
-    rows: FloatArray, goal: Goal, n: int, x: FloatArray, prices: FloatArray, convex: IntArray, bound: float
+    program: Program, x: FloatArray, prices: FloatArray, convex: IntArray, bound: float
 ) -> tuple[IntArray, bool]:
     """The best set found, and whether no other is better by more than TOLERANCE. Never worse than `convex`.
 
     The path whose loss would cost most comes first.
     """
+    rows, goal, n = program.rows, program.goal, program.n
     m, c = rows.shape
     v = np.empty(c)
     best = convex
@@ -256,7 +261,7 @@ def improve(
                 keys[i] = -np.inf
         for i in best:
             keys[i] = -np.inf
-        found = _search(rows, goal, n, n_smallest(keys, n + _CANDIDATES), best, enough, work, mode)
+        found = _search(program, n_smallest(keys, n + _CANDIDATES), best, enough, work, mode)
         found_value = _set_value(rows, goal, found, v)
         if found_value < value:
             value = found_value

@@ -17,12 +17,14 @@ The method stops on a certificate, not on residuals: x gives an upper and p a lo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from ..arrays import FloatArray
-from .objective import EPSILON, Goal, copy_into, fixed_part, remainder, tilt
-from .ranking import kth_smallest
+from .objective import EPSILON, Program, copy_into, fixed_part, remainder, tilt
+from .smallest import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
 # alone, never by what else is being solved: the same problem gives the same bits.
@@ -31,6 +33,14 @@ _VECTOR = {"reassoc", "contract"}
 _PATIENCE = 30
 _ITERATIONS = 150
 _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
+
+
+class System(NamedTuple):
+    """What is left of a Newton step when all but p is eliminated."""
+
+    centre: FloatArray  # [c]
+    centred: FloatArray  # [c, m]
+    matrix: FloatArray  # [c, c], its lower triangle
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -115,20 +125,13 @@ def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
-def _normal_matrix(
-    columns: FloatArray,
-    inv_d: FloatArray,
-    slack: float,
-    centre: FloatArray,
-    centred: FloatArray,
-    scaled: FloatArray,
-    matrix: FloatArray,
-) -> float:
+def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
-    Centring eliminates the sum constraint without subtracting large numbers afterwards.
+    Centring eliminates the sum constraint without subtracting large numbers afterwards. `scaled` [m] is overwritten.
     """
     c, m = columns.shape
+    centre, centred, matrix = system.centre, system.centred, system.matrix
     weight = slack
     for i in range(m):
         weight += inv_d[i]
@@ -152,15 +155,7 @@ def _normal_matrix(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
-    rows: FloatArray,
-    goal: Goal,
-    n: int,
-    at_most: bool,
-    x: FloatArray,
-    w: FloatArray,
-    tolerance: float,
-    reach: float,
-    warm: bool,
+    program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
 ) -> tuple[float, float, float, int]:
     """Fill x [m] and w [c]; return the threshold nu, the value, the bound and the iterations.
 
@@ -168,6 +163,7 @@ def solve_relaxation(
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
+    rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
     m, c = rows.shape
     share = n / m
     if at_most:
@@ -211,6 +207,7 @@ def solve_relaxation(
     r = np.empty(c)
     centre = np.empty(c)
     matrix = np.empty((c, c))
+    system = System(centre, centred, matrix)
     root_p = np.empty(c)
     ones = np.empty(c)
     dp = np.empty(c)
@@ -243,7 +240,7 @@ def solve_relaxation(
     low_y = max(-nu, mu / y) if at_most else 0.0
     pairs = 2 * m + (1 if at_most else 0)
 
-    grain = 4.0 * EPSILON * (goal.size + reach)
+    grain = 4.0 * EPSILON * (goal.size + program.reach)
     best_value = np.inf
     best_bound = -np.inf
     best_nu = nu
@@ -285,7 +282,7 @@ def solve_relaxation(
             inv_room[i] = 1.0 / room[i]
             inv_d[i] = 1.0 / (low[i] * inv_x[i] + high[i] * inv_room[i])
         slack = y / low_y if at_most else 0.0
-        weight = _normal_matrix(columns, inv_d, slack, centre, centred, step, matrix)
+        weight = _normal_matrix(columns, inv_d, slack, system, step)
         theta = 0.0
         for j in range(c):
             root_p[j] = np.sqrt(p[j])

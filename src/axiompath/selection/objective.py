@@ -51,6 +51,16 @@ class Goal(NamedTuple):
     size: float  # the largest entry of v0 before it was centred: v0 is known to rounding of this
 
 
+class Program(NamedTuple):
+    """The problem in normal form, as the solvers take it."""
+
+    rows: FloatArray  # [m, c]: B
+    goal: Goal
+    reach: float  # `total_reach` of the n paths
+    n: int
+    at_most: bool  # sum x <= n instead of sum x = n
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """The same as target[:] = source, which takes numba two seconds to compile wherever it is written."""

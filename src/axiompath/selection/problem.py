@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
+from .batch import Problems
 
 
 def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> FloatArray:
@@ -73,8 +74,8 @@ def checked_problems(
     logits_after: npt.ArrayLike,
     budgets: Sequence[int] | int,
     offsets: npt.ArrayLike | None,
-) -> tuple[FloatArray, IntArray, IntArray, FloatArray, FloatArray, list[int]]:
-    """Packed contributions [M, c]; where a problem's rows start and stop [t]; logits [t, c]; budgets [t]."""
+) -> Problems:
+    """Many problems, packed."""
     before = checked_floats(logits_before, "logits_before", 2)
     t, c = before.shape
     after = checked_floats(logits_after, "logits_after", 2)
@@ -112,4 +113,4 @@ def checked_problems(
         raise InputError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
     for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
-    return packed, ends[:-1], ends[1:], before, after, sizes
+    return Problems(packed, ends[:-1], ends[1:], before, after, np.array(sizes, dtype=np.int64))
