@@ -1,6 +1,7 @@
 """The data's way through the program is the list of packages below: each imports only from lines above its own."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,37 @@ def test_public_names_are_the_same_for_people_and_for_type_checkers():
         assert getattr(axiompath, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'KINDS'"):
         axiompath.KINDS  # noqa: B018
+
+
+def defined(tree):
+    """Public classes and constants of a module, in its own lines."""
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        yield from (name for name in [*names, getattr(node, "name", "")] if name[:1].isupper())
+
+
+def test_one_name_means_one_thing():
+    """No two modules, classes or constants of one name, and no module called by what it does."""
+    homes = {}
+    for name, path in FILES.items():
+        if not path.stem.startswith("__"):
+            homes.setdefault(path.stem, []).append(name)
+        for thing in defined(ast.parse(path.read_text())):
+            homes.setdefault(thing, []).append(name)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+    assert [name for name in homes if name.endswith("ing") and name.islower() and name != "writing"] == []
+
+
+def test_the_way_through_the_code_names_what_is_there():
+    """CONTRIBUTING leads from a call to its answer: every file and function that it names exists."""
+    text = (SOURCE.parent.parent / "CONTRIBUTING.md").read_text()
+    hops = re.findall(r"^\d+\. `([\w/]+\.py)`: `([\w.]+)`", text, re.MULTILINE)
+    assert len(hops) >= 10
+    for file, function in hops:
+        tree = ast.parse((SOURCE / file).read_text())
+        assert function.split(".")[-1] in {getattr(node, "name", "") for node in ast.walk(tree)}, (file, function)
+    for part in text.split("### ")[1:]:
+        assert len(re.findall(r"^\d+\. ", part, re.MULTILINE)) <= 10, part.split("\n")[0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from .output import aside
 
-WHOLE = re.compile(r"[+-]?[0-9]+")
+NUMBER = re.compile(r"[+-]?[0-9]+")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class Graphs:
     def _name_that_is_a_number(self) -> str | None:
         if self.stored is not None:
             return self.stored.name_that_is_a_number()
-        return next((name for name in self.numbers if WHOLE.fullmatch(name)), None)
+        return next((name for name in self.numbers if NUMBER.fullmatch(name)), None)
 
 
 def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:

@@ -2,7 +2,7 @@
 
 page.py        frontiers of Explanations -> plain values: everything a page shows, and nothing it does not
 html.py        plain values -> one self-contained HTML file (template.html, report.css, report.js, overview.js)
-stories.py     Stories -> the same for a sequence of snapshots (story.html and story.js besides)
+story_page.py  Stories -> the same for a sequence of snapshots (story.html and story.js besides)
 terminal.py    Story -> a table for the terminal
 plots.py       Explanation -> matplotlib figure
 movers.py      which edges moved the most predictions

@@ -20,7 +20,7 @@ from ..graphs.changes import EDGE_CHANGES
 from ..paths.attribution import Attribution
 
 # A prediction counts as moved by an edge from a tenth of a percent on.
-MOVED = 1e-3
+LEAST_MOVED = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def find_movers(changes: pd.DataFrame, found: Iterable[tuple[Attribution, FloatA
         without = special.softmax(logits - shares, axis=1)
         mass = 0.5 * np.abs(without - special.softmax(logits)).sum(axis=1)
         moved[touched] += mass
-        count[touched] += mass >= MOVED
+        count[touched] += mass >= LEAST_MOVED
         better = mass > most[touched]
         most[touched[better]], top[touched[better]] = mass[better], target
     ranked = np.argsort(-moved, kind="stable")

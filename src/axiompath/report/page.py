@@ -20,7 +20,7 @@ from .movers import Movers
 
 # Rows of the overview's tables; more would make the file heavy and nobody reads them. The page says what it leaves out.
 MAX_ROWS = 5000
-MAX_EDGES = 500
+MAX_MOVERS = 500
 
 
 def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def describe_movers(movers: Movers, node_names: Mapping[int, str]) -> list[dict[
             "targets": int(movers.num_targets[i]),
             "top": node_names.get(int(movers.top_target[i]), str(int(movers.top_target[i]))),
         }
-        for i in range(min(len(movers.edges), MAX_EDGES))
+        for i in range(min(len(movers.edges), MAX_MOVERS))
     ]
 
 

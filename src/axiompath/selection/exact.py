@@ -43,7 +43,7 @@ _GAIN = 1.0 - 1e-14
 _NOTHING_LEFT = 1e-12
 
 
-class Pool(NamedTuple):
+class Exchange(NamedTuple):
     """Rows among which a search exchanges, and what a comparison needs of each."""
 
     rows: FloatArray  # [k, c]
@@ -103,7 +103,7 @@ def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _swap(pool: Pool, members: IntArray, base: FloatArray, work: int) -> tuple[float, int]:
+def _swap(pool: Exchange, members: IntArray, base: FloatArray, work: int) -> tuple[float, int]:
     """Exchange one member at a time for the best other row until no exchange helps; return value, work left.
 
     `base` is inf for the members, and the pool's `own` for the others.
@@ -173,7 +173,7 @@ def _search(program: Program, listed: IntArray, start: IntArray, enough: float, 
                 more = excess(local[i, j])
                 own[i] += goal.q[j] * more
                 factors[j, i] += more
-    pool = Pool(local, goal, factors, own, mode)
+    pool = Exchange(local, goal, factors, own, mode)
     kept = np.searchsorted(listed, start)
     trial = np.empty(n, np.int64)
     base = np.empty(k)
