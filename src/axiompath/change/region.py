@@ -24,14 +24,12 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import WrongKind
 from ..graphs.changes import list_changes
 from ..graphs.incoming import take_rows
-from ..graphs.pair import Pair, Side, match_snapshots, match_stored
+from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data
-from ..graphs.snapshot import Features, Fields, Snapshot, align_snapshots, read_snapshot
-from ..graphs.stored import StoredGraph
+from ..graphs.snapshot import Features, Fields, Snapshot
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import ForwardPass, Layer, Network
 from ..network.update import run_pair
@@ -75,26 +73,16 @@ class Opened:
 
 
 def open_graphs(model: Any, before: Any, after: Any, call: ModelCall | None = None) -> Opened:
-    """Read a model on two graphs, both in memory or both stored: the one place that asks which."""
-    if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
-        raise WrongKind("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
-    if isinstance(before, StoredGraph):
-        pair = match_stored(before, after)
+    """Read a model on two graphs, both in memory or both stored, and run it on what the change reaches."""
+    pair = open_pair(before, after)
+    if pair.whole is None:
         network, fields = read_samples(model, *sample_pair(pair), call)
         region = cut_region(network, pair)
         return Opened(network, fields, region, *run_pair(network, region.before, region.after))
-    given = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
-    read = read_network(model, *given, before, after, call)
-    pair = match_snapshots(read.before, read.after, (before, after))
+    read = read_network(model, *pair.whole, before, after, call)
+    if read.before is not pair.before.graph:  # the model takes other fields than x and edge_weight
+        pair = match_snapshots(read.before, read.after, (before, after))
     return Opened(read.network, read.fields, cut_region(read.network, pair), read.before_pass, read.after_pass)
-
-
-def open_pair(before: Any, after: Any) -> Pair:
-    """Two graphs as a pair, without a model."""
-    if isinstance(before, StoredGraph):
-        return match_stored(before, after)
-    aligned = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
-    return match_snapshots(*aligned, (before, after))
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,9 @@ class Graphs:
 
     def changes(self, *, directed: bool) -> tuple[pd.DataFrame, dict[str, int]]:
         """What happened to the graph, as `Explainer.changes` lists it; and how often, edges of new nodes included."""
-        from ..change.region import find_pair_changes, open_pair
+        from ..change.region import find_pair_changes
         from ..graphs.changes import count_changes
+        from ..graphs.pair import open_pair
 
         pair = self.stored or open_pair(self.before, self.after)
 

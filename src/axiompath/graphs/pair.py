@@ -20,11 +20,11 @@ import pyarrow.compute
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
-from ..errors import InputError
+from ..errors import InputError, WrongKind
 from ..memory import CHUNK
 from .incoming import NO_IDS, Incoming, row_ranges, sweep
 from .rows import compare_edges, mark_receivers
-from .snapshot import Snapshot, rows_differ, rows_of, warn_of_rows
+from .snapshot import Snapshot, align_snapshots, read_snapshot, rows_differ, rows_of, warn_of_rows
 from .stored import SparseRows, StoredGraph
 
 A_NUMBER = "^[+-]?[0-9]+$"
@@ -35,8 +35,8 @@ class Side:
     """One graph of a pair, its edges by receiver, and how its rows are numbered."""
 
     graph: StoredGraph | Snapshot
-    ids: IntArray = NO_IDS  # as in Incoming
-    rows: IntArray = NO_IDS
+    ids: IntArray  # as in Incoming
+    rows: IntArray
     names: Any = None  # pyarrow.LargeStringArray [num_rows], or None
     data: Data | None = None  # the user's own graph, where it is in memory
     backwards: bool = False  # messages flow against the edges
@@ -222,6 +222,16 @@ class Pair:
         return None
 
 
+def open_pair(before: Any, after: Any) -> Pair:
+    """Two graphs, both in memory or both stored, numbered alike: the one place that asks which."""
+    if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
+        raise WrongKind("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
+    if isinstance(before, StoredGraph):
+        return match_stored(before, after)
+    aligned = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+    return match_snapshots(*aligned, (before, after))
+
+
 def match_snapshots(
     before: Snapshot, after: Snapshot, data: tuple[Data | None, Data | None] = (None, None), *, backwards: bool = False
 ) -> Pair:
@@ -229,7 +239,7 @@ def match_snapshots(
     sides = []
     for snapshot, own in zip((before, after), data, strict=True):
         rows = NO_IDS if snapshot.present.all() else np.where(snapshot.present, np.arange(snapshot.num_nodes), -1)
-        sides.append(Side(snapshot, rows=rows, data=own, backwards=backwards))
+        sides.append(Side(snapshot, NO_IDS, rows, data=own, backwards=backwards))
     return Pair(sides[0], sides[1], before.num_nodes)
 
 
