@@ -108,9 +108,7 @@ def test_public_names_are_the_same_for_people_and_for_type_checkers():
 def defined(tree):
     """Public classes and constants of a module, in its own lines."""
     for node in tree.body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         yield from (name for name in [*names, getattr(node, "name", "")] if name[:1].isupper())
 
