@@ -80,7 +80,7 @@ def answer(
     caption: Caption,
     rank: Ranking | None = None,
 ) -> list[Explanation]:
-    """Explanations of each target, one a question; the questions differ in their budgets alone.
+    """Explanations of the targets of one batch, one a question; the questions differ in their budgets alone.
 
     `rank` hands in a ranking of paths of `after` that is none of RIVALS, in place of the questions' method.
     """
@@ -89,10 +89,10 @@ def answer(
     rank = rank or RIVALS.get(questions[0].method)
     if rank is not None:
         choices = [choice for source in sources for choice in _choose_ranked(change, source, questions, rank)]
-    elif isinstance(sources[0], Stream):
-        choices = [choice for source in sources for choice in _choose_priced(change, source, questions)]
+    elif held := [source for source in sources if isinstance(source, Held)]:
+        choices = list(_choose_held(change, held, questions))
     else:
-        choices = list(_choose_held(change, [source for source in sources if isinstance(source, Held)], questions))
+        choices = [choice for source in sources for choice in _choose_priced(change, source, questions)]
     return _explain(change, choices, caption)
 
 
@@ -138,14 +138,16 @@ def _choose_ranked(
         total = pool.contributions.sum(axis=0)
         ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
         residual = float(kl_divergence(*ends))
-        yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{_told(source)}")
+        yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{source.told}")
 
 
 def _choose_priced(change: Change, source: Candidates, questions: Sequence[Question]) -> Iterator[_Choice]:
     """From a pool of candidates; that of one question is where the next begins."""
     pool: Pool | None = None
     for question in questions:
-        choice, pool = _choose_from_pool(change, source, question, pool if question.method in RELAXED else None)
+        if pool is not None and (question.method not in RELAXED or len(pool.place) < question.budget):
+            pool = None
+        choice, pool = _choose_from_pool(change, source, question, pool)
         yield choice
 
 
@@ -180,11 +182,11 @@ def _choose_from_pool(
     status, left = selection.status, ""
     if relaxed and value - bound > 2 * enough:
         status = STATUS[INACCURATE]
-        left = f"; the relaxation was left {value - bound:.1e} from its bound"
+        left = f" The relaxation was left {value - bound:.1e} from its bound."
     elif status == STATUS[PROVED] and selection.kl_residual - bound > PROOF * max(reached.whole, value):
         status = STATUS[SEARCHED]  # the best of the candidates, and others may be better by the gap
     bound = min(bound, selection.kl_residual)
-    certified = replace(selection, kl_bound=bound, status=f"{status}{_told(source, left)}")
+    certified = replace(selection, kl_bound=bound, status=f"{status}{source.told}{left}")
     return _from_selection(question, source, pool, certified), pool
 
 
@@ -208,13 +210,6 @@ def _select(pool: Pool, question: Question, before: FloatArray, after: FloatArra
 
 def _pool_size(question: Question) -> int:
     return max(POOL_PATHS, 20 * int(question.budget))
-
-
-def _told(source: Candidates, left: str = "") -> str:
-    """That paths were not all held, where they were not."""
-    if not isinstance(source, Stream):
-        return ""
-    return f" Streamed in {source.num_passes} passes over {source.num_paths:,} paths{left}."
 
 
 def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> list[Explanation]:

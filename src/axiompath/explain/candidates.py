@@ -6,7 +6,7 @@ Whoever chooses needs no more of a target than `Candidates`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,6 +68,10 @@ class Candidates(Protocol):
     num_paths: int
     causes: FloatArray  # [len(KINDS), num_classes]: the whole change of each logit, by cause
 
+    @property
+    def told(self) -> str:
+        """A sentence for the status, with a blank before it, where not all paths were held; else nothing."""
+
     def best(self, prices: FloatArray, size: int) -> Pool:
         """The paths with the smallest C @ prices."""
 
@@ -80,6 +84,8 @@ class Candidates(Protocol):
 
 class Held:
     """All of them in memory: target number i of what was walked."""
+
+    told = ""
 
     def __init__(self, found: PathSet, shares: Shares, i: int) -> None:
         self.contributions = shares.contributions  # of all targets that were walked together
@@ -109,6 +115,12 @@ class Stream:
         self.num_paths, self.causes = 0, np.zeros((len(KINDS), change.network.num_classes))
         self.num_passes = 0
         self.largest, self.total = 0.0, 0.0  # of the paths' largest contributions to a logit
+
+    @property
+    def told(self) -> str:
+        """See Candidates."""
+        passes = "1 pass" if self.num_passes == 1 else f"{self.num_passes} passes"
+        return f" Streamed in {passes} over {self.num_paths:,} paths."
 
     def pieces(self) -> Iterator[Pool]:
         """One after the other, places counting on."""
@@ -143,7 +155,7 @@ class Stream:
         return float(min(self.total, n * self.largest))
 
 
-def _find(paths: IntArray, pieces: Any, num_classes: int) -> Pool:
+def _find(paths: IntArray, pieces: Iterable[Pool], num_classes: int) -> Pool:
     place = np.full(len(paths), -1)
     shares, kinds = np.zeros((len(paths), num_classes)), np.full(len(paths), UNCHANGED, dtype=np.int8)
     for piece in pieces:
