@@ -22,7 +22,7 @@ from axiompath.experiments.arithmetic import exponential
 from axiompath.experiments.claims import check_claims
 from axiompath.experiments.descent import Adam, clip_gradients, find_gradients, forward
 from axiompath.experiments.fidelity import (
-    METHODS,
+    COMPARED,
     OPTIONAL_METHODS,
     budgets_for,
     compare_methods,
@@ -73,14 +73,14 @@ def random_graph(num_nodes=60, num_pairs=150, seed=0):
 def small_comparison():
     before, after = random_graph(), random_graph(num_pairs=180)
     model = random_sum_gnn([8, 6, 3], seed=1)
-    return model, before, after, compare_methods(model, before, after, methods=(*METHODS, *OPTIONAL_METHODS))
+    return model, before, after, compare_methods(model, before, after, methods=(*COMPARED, *OPTIONAL_METHODS))
 
 
 def test_rows_say_what_the_explainer_says(small_comparison):
     model, before, after, rows = small_comparison
     explainer = Explainer(model, before, after)
     target = int(rows.target.iloc[0])
-    for method, objective in METHODS:
+    for method, objective in COMPARED:
         part = rows[(rows.target == target) & (rows.method == method) & (rows.objective == objective)]
         told = explainer.frontier(target, part.budget.tolist(), method, objective)
         for name in ("fidelity_minus", "fidelity_plus", "kl_residual"):
@@ -94,7 +94,7 @@ def test_only_changed_predictions_with_more_than_ten_paths_are_targets(small_com
     assert set(rows.target) == set(moved[moved.num_paths > 10].target)
     assert rows.attrs["changed"] == len(moved)
     assert rows.attrs["targets"] == rows.target.nunique() > 3
-    assert len(rows) == rows.target.nunique() * 10 * (len(METHODS) + 1)
+    assert len(rows) == rows.target.nunique() * 10 * (len(COMPARED) + 1)
 
 
 def test_what_does_not_fit_is_counted_and_samples_are_repeatable(small_comparison):

@@ -147,7 +147,7 @@ def test_edges_are_sorted_alike_however_little_fits_into_memory(tmp_path, seed, 
     with pytest.MonkeyPatch.context() as patch:
         # So few edges at a time that there are many batches and ranges.
         patch.setattr(sorting, "LEAST_BYTES", 0)
-        patch.setattr(sorting, "BATCH_BYTES", 2e9 / 2 / room)
+        patch.setattr(sorting, "SORTED_BYTES", 2e9 / 2 / room)
         patch.setattr(sorting, "RANGE_BYTES", 2e9 / room)
         graph = convert_graph(
             tmp_path / "edge_index.npy", target, nodes=tmp_path / "x.npy",

@@ -22,7 +22,7 @@ from ..stories.chronicle import tell_stories
 from .output import path_table
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.
-LOST = ((8, 33), (8, 32))
+ENDED = ((8, 33), (8, 32))
 MADE = ((8, 1), (8, 3), (8, 13))
 COMMUNITIES = ("community 0", "community 1", "community 2", "community 3")
 
@@ -44,7 +44,7 @@ def karate_arguments(data: Data) -> dict[str, Any]:
 def evolve_karate(data: Data) -> Data:
     """The club after member 8 changed friends."""
     edges = {tuple(pair) for pair in data.edge_index.T.tolist()}
-    edges -= {(u, v) for pair in LOST for u, v in (pair, pair[::-1])}
+    edges -= {(u, v) for pair in ENDED for u, v in (pair, pair[::-1])}
     edges |= {(u, v) for pair in MADE for u, v in (pair, pair[::-1])}
     after = data.clone()
     after.edge_index = coalesce(torch.tensor(sorted(edges)).T)
@@ -61,7 +61,7 @@ def run_demo(console: Console, out: Path, budget: int = 8) -> dict[str, Any]:
     moved = explainer.moved()
     flipped = moved[moved.class_before != moved.class_after]
     console.print(
-        f"The club lost {len(LOST)} ties and made {len(MADE)}. {len(moved)} of {before.num_nodes} members' "
+        f"The club lost {len(ENDED)} ties and made {len(MADE)}. {len(moved)} of {before.num_nodes} members' "
         f"predictions moved, {len(flipped)} of them to another community.\n"
     )
     explanation = explainer.explain(int(moved.target.iloc[0]), budget)

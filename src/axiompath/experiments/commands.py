@@ -22,7 +22,7 @@ reproduce = typer.Typer(help="Run the paper's experiments again.", no_args_is_he
 
 SEVERAL = ("--datasets", "--layers", "--methods")  # take several values: `--layers 2 3`, `--layers 2,3`
 
-Names = Annotated[list[str] | None, typer.Option("--datasets", help="Data sets: several after one flag.")]
+DatasetOption = Annotated[list[str] | None, typer.Option("--datasets", help="Data sets: several after one flag.")]
 Depths = Annotated[list[str] | None, typer.Option("--layers", help="Depths: several after one flag.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Random evolutions each.")]
 Evolution = Annotated[str, typer.Option(help="Which edges change: added, removed or both.")]
@@ -67,7 +67,7 @@ def read_depths(values: Sequence[str] | None, otherwise: Sequence[int]) -> tuple
 
 @reproduce.command()
 def fidelity(
-    names: Names = None,
+    names: DatasetOption = None,
     layers: Depths = None,
     repeats: Repeats = 10,
     evolution: Evolution = "added",
@@ -82,10 +82,10 @@ def fidelity(
 ) -> None:
     """Fidelity of every method at ten levels. Example: axiompath reproduce fidelity --datasets cora --layers 2 3"""
     from .. import datasets
-    from .fidelity import METHODS, OPTIONAL_METHODS, mean_by_level
+    from .fidelity import COMPARED, OPTIONAL_METHODS, mean_by_level
     from .study import Comparison, run_comparison
 
-    offered = (*METHODS, *(OPTIONAL_METHODS if gnnexplainer or "gnnexplainer" in (methods or ()) else ()))
+    offered = (*COMPARED, *(OPTIONAL_METHODS if gnnexplainer or "gnnexplainer" in (methods or ()) else ()))
     wanted = split_commas(methods, [method for method, _ in offered])
     for method in wanted:
         if method not in dict(offered):
@@ -118,7 +118,7 @@ def fidelity(
 
 @reproduce.command()
 def preservation(
-    names: Names = None,
+    names: DatasetOption = None,
     layers: Depths = None,
     repeats: Repeats = 1,
     root: Root = None,
@@ -127,9 +127,10 @@ def preservation(
 ) -> None:
     """Do contributions sum to the change of the logits? Example: axiompath reproduce preservation --layers 2"""
     from .conditions import write_record
+    from .fidelity import EVOLUTIONS
     from .figures import draw_preservation
     from .job_parts import write_table
-    from .preservation import EVOLUTIONS, run_preservation, summarise
+    from .preservation import run_preservation, summarise
 
     wanted, depths = split_commas(names, ("cora", "citeseer")), read_depths(layers, (2, 3, 4))
     rows = []
@@ -159,7 +160,7 @@ def preservation(
 
 @reproduce.command()
 def runtime(
-    names: Names = None,
+    names: DatasetOption = None,
     layers: Depths = None,
     repeats: Repeats = 1,
     evolution: Evolution = "added",
@@ -216,7 +217,7 @@ def runtime(
 
 @reproduce.command()
 def timed(
-    names: Names = None,
+    names: DatasetOption = None,
     layers: Depths = None,
     windows: Annotated[int, typer.Option(min=2, help="Windows of equally many events.")] = 10,
     span: Annotated[int, typer.Option(min=1, help="Consecutive windows in a snapshot.")] = 5,

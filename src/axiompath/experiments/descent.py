@@ -19,7 +19,7 @@ from ..threads import run_in_pieces
 from .arithmetic import cross_entropy_gradient, multiply_dense, multiply_sparse, multiply_transposed, sum_of_squares
 
 DECAYS = (0.9, 0.999)  # Adam's, of the gradient's mean and of its square's
-EPSILON = 1e-8
+ADAM_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class Adam:
         self.means = [a * mean + (1 - a) * g for mean, g in zip(self.means, gradients, strict=True)]
         self.squares = [b * square + (1 - b) * (g * g) for square, g in zip(self.squares, gradients, strict=True)]
         return [
-            weight - self.step * (mean / (1 - self.powers[0])) / (np.sqrt(square / (1 - self.powers[1])) + EPSILON)
+            weight - self.step * (mean / (1 - self.powers[0])) / (np.sqrt(square / (1 - self.powers[1])) + ADAM_EPSILON)
             for weight, mean, square in zip(weights, self.means, self.squares, strict=True)
         ]
 

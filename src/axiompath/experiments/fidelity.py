@@ -27,7 +27,7 @@ from .gnnexplainer import best_by_gnnexplainer
 from .training import SEED, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")
-METHODS = (*((method, "sufficiency") for method in (*PAPER_METHODS, "exact")), ("exact", "necessity"))
+COMPARED = (*((method, "sufficiency") for method in (*PAPER_METHODS, "exact")), ("exact", "necessity"))
 OPTIONAL_METHODS = (("gnnexplainer", "sufficiency"),)  # slow: trains a mask for every target
 EVOLUTIONS = {"added": (200, 0), "removed": (0, 200), "both": (100, 100)}
 FEWEST_PATHS = 10  # targets with this many or fewer are skipped
@@ -48,7 +48,7 @@ def run_fidelity(
     repeat: int,
     *,
     evolution: str = "added",
-    methods: Sequence[tuple[str, str]] = METHODS,
+    methods: Sequence[tuple[str, str]] = COMPARED,
     root: str | Path | None = None,
     cache: str | Path | None = None,
     memory: str = "2GB",
@@ -78,7 +78,7 @@ def compare_methods(
     before: Data,
     after: Data,
     *,
-    methods: Sequence[tuple[str, str]] = METHODS,
+    methods: Sequence[tuple[str, str]] = COMPARED,
     memory: str = "2GB",
     max_targets: int | None = None,
 ) -> pd.DataFrame:

@@ -16,9 +16,9 @@ import pandas as pd
 from .. import datasets
 from ..explainer import Explainer
 from ..files.sum_gnn import random_sum_gnn
+from .fidelity import EVOLUTIONS
 
 PRESERVED = 1e-5  # the paper's threshold
-EVOLUTIONS = {"added": (200, 0), "removed": (0, 200), "both": (100, 100)}
 
 
 def run_preservation(

@@ -14,7 +14,7 @@ import pandas as pd
 from .. import datasets
 from ..errors import InputError
 from .conditions import write_record
-from .fidelity import EVOLUTIONS, METHODS, OPTIONAL_METHODS, run_fidelity
+from .fidelity import COMPARED, EVOLUTIONS, OPTIONAL_METHODS, run_fidelity
 from .figures import draw_fidelity
 from .job_parts import Job, merge_parts, run_parts, write_table
 from .training import ALGORITHM, SEED, prepare, settings_for, train
@@ -28,7 +28,7 @@ class Comparison:
     layers: tuple[int, ...] = (2, 3)
     repeats: int = 10
     evolution: str = "added"
-    methods: tuple[tuple[str, str], ...] = METHODS
+    methods: tuple[tuple[str, str], ...] = COMPARED
     max_targets: int | None = None
     memory: str = "2GB"
 
@@ -37,7 +37,7 @@ class Comparison:
         for value, allowed, what in (
             *((name, datasets.NAMES, "a data set") for name in self.names),
             *((depth, range(1, 10), "a number of layers") for depth in self.layers),
-            *((method, (*METHODS, *OPTIONAL_METHODS), "a method and its objective") for method in self.methods),
+            *((method, (*COMPARED, *OPTIONAL_METHODS), "a method and its objective") for method in self.methods),
             (self.evolution, tuple(EVOLUTIONS), "an evolution"),
         ):
             if value not in allowed:

@@ -21,7 +21,7 @@ from .. import datasets
 from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..explainer import Explainer
-from .fidelity import FEWEST_PATHS, METHODS, compare_methods
+from .fidelity import COMPARED, FEWEST_PATHS, compare_methods
 from .training import Trained, Training, prepare, train
 
 EXAMPLE_BUDGET = 5
@@ -76,7 +76,7 @@ def run_timed(
     trained = train_first(slide, snapshots, cache)
     frames, records = [], []
     for i, (before, after) in enumerate(pairwise(snapshots)):
-        frame = compare_methods(trained.model, before, after, methods=METHODS, max_targets=max_targets)
+        frame = compare_methods(trained.model, before, after, methods=COMPARED, max_targets=max_targets)
         came, went = _count_new(before, after), _count_new(after, before)
         records.append({"transition": i, "edges": before.num_edges, "came": came, "went": went, **frame.attrs})
         if len(frame):

@@ -29,7 +29,7 @@ from ..rivals import RIVALS
 from ..selection import Selection, select, select_budgets, select_many
 from ..selection.batch import INACCURATE, PROVED, SEARCHED
 from ..selection.choice import STATUS
-from ..selection.convex import TOLERANCE as PROOF
+from ..selection.convex import TOLERANCE
 from ..selection.objective import fixed_part, normal_form, remainder, rounding_of, tilt
 from .candidates import Candidates, Held, Pool, Stream
 from .explanation import Caption, Explanation, with_caption
@@ -40,7 +40,7 @@ from .walks import Batch, Walks
 
 POOL_PATHS = 2000  # candidates, or twenty times the budget
 MAX_PASSES = 40
-TOLERANCE = 5e-10  # of the whole change, or of what is left where that is more
+STREAMED = 5e-10  # of the whole change, or of what is left where that is more
 JUDGED = "ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change."
 
 Ranking = Callable[[Change, int, int, int], tuple[IntArray, FloatArray]]  # change, row, n, class -> paths, scores
@@ -174,7 +174,7 @@ def _choose_from_pool(
         smallest = np.minimum(prices, 0.0) if question.at_most else prices
         rounding = rounding_of(reached, w, r, source.reach(question.budget))
         bound = max(bound, fixed_part(reached, w, r) + float(smallest.sum()) - rounding)
-        enough = max(TOLERANCE * max(reached.whole, value), 4 * rounding)
+        enough = max(STREAMED * max(reached.whole, value), 4 * rounding)
         if not relaxed or value - bound <= enough:
             break
         pool = pool.take(weights > 0).join(offered)
@@ -183,7 +183,7 @@ def _choose_from_pool(
     if relaxed and value - bound > 2 * enough:
         status = STATUS[INACCURATE]
         left = f" The relaxation was left {value - bound:.1e} from its bound."
-    elif status == STATUS[PROVED] and selection.kl_residual - bound > PROOF * max(reached.whole, value):
+    elif status == STATUS[PROVED] and selection.kl_residual - bound > TOLERANCE * max(reached.whole, value):
         status = STATUS[SEARCHED]  # the best of the candidates, and others may be better by the gap
     bound = min(bound, selection.kl_residual)
     certified = replace(selection, kl_bound=bound, status=f"{status}{source.told}{left}")

@@ -25,8 +25,8 @@ from .hops import FLOWS, Hop, node_numbers, place_shares
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = "axiompath.explanation"
-VERSION = 2
+EXPLANATION_FORMAT = "axiompath.explanation"
+EXPLANATION_VERSION = 2
 FIELDS_SINCE = {"origin": 2, "hops": 2}  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
@@ -172,7 +172,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold, with the format's name and version."""
-        values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+        values: dict[str, Any] = {"format": EXPLANATION_FORMAT, "version": EXPLANATION_VERSION}
         for item in fields(self):
             if item.name not in UNSAVED:
                 values[item.name] = _plain(getattr(self, item.name))
@@ -181,12 +181,12 @@ class Explanation:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
         """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise InputError(f"Expected a saved explanation (format {FORMAT!r}); got something else.")
+        if not isinstance(values, dict) or values.get("format") != EXPLANATION_FORMAT:
+            raise InputError(f"Expected a saved explanation (format {EXPLANATION_FORMAT!r}); got something else.")
         version = values.get("version")
-        if not isinstance(version, int) or not 1 <= version <= VERSION:
+        if not isinstance(version, int) or not 1 <= version <= EXPLANATION_VERSION:
             raise InputError(
-                f"Expected version 1 to {VERSION} of the format (got {version!r}); "
+                f"Expected version 1 to {EXPLANATION_VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
         known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - UNSAVED

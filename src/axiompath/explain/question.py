@@ -9,8 +9,8 @@ import numpy as np
 from ..errors import InputError
 from ..rivals import RIVALS
 from ..selection import DEFAULT_METHOD, METHODS
+from ..selection.choice import OBJECTIVES
 
-OBJECTIVES = ("sufficiency", "necessity")
 RELAXED = ("convex", "exact")  # methods that solve the relaxation
 
 

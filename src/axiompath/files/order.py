@@ -25,7 +25,7 @@ from .nodelists import ArrayWriter, Numbering
 
 # Bytes at the peak, roughly: an edge of a batch as a table's text or numbers, its rows, and its record; an edge of a
 # range as read, laid down, and sorted.
-BATCH_BYTES, RANGE_BYTES = 240, 56
+SORTED_BYTES, RANGE_BYTES = 240, 56
 LEAST_BYTES = 8e6  # for batches and ranges, below which sorting would crawl
 
 Progress = Callable[[str, int], None]  # what is being done, and how many edges of it just were
@@ -41,7 +41,7 @@ def sort_edges(edges: EdgeList, numbering: Numbering, draft: Path, memory: float
             f"Expected a memory budget of at least {np.ceil(least):.0f}MB for {num_nodes:,} nodes "
             f"(got {memory / 1e6:.0f}MB); give more with --memory."
         )
-    size = int(room / 2 / BATCH_BYTES)
+    size = int(room / 2 / SORTED_BYTES)
     counts = np.zeros(num_nodes, dtype=np.int64)
     for _, targets, _ in edges.batches(size):
         rows = numbering.rows(targets, edges.path)

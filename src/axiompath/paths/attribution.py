@@ -38,7 +38,7 @@ from ..threads import run_in_pieces
 from .share_loops import mark_mixed, multiply_rows, sum_causes, take_mixed, take_sources
 from .walk import Level, PathSet, count_suffixes, count_ways, highest_hop
 
-UNCHANGED = np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)  # marks of a coefficient that stays the same
+SAME_MARKS = np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)  # marks of a coefficient that stays the same
 SUM_WORK = 2  # operations to add one contribution to a sum, roughly
 
 
@@ -193,7 +193,7 @@ def _above_the_root(num_roots: int, num_classes: int) -> Above:
         np.zeros(num_roots, dtype=np.int64),
         np.full(num_roots, DELTA, dtype=np.uint8),
         np.array([[0, 0, num_classes, 0]]),
-        one, one, one, UNCHANGED,
+        one, one, one, SAME_MARKS,
     )  # fmt: skip
 
 
@@ -284,7 +284,7 @@ def _take_biases(
     one, message, first = np.ones((1, 1)), layer.bias[None], np.zeros(len(rows), dtype=np.int64)
     arguments = (
         *above, level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width,
-        *_rates(change, t), here, number, first, held, np.zeros(1, dtype=np.int32), one, one, one, UNCHANGED,
+        *_rates(change, t), here, number, first, held, np.zeros(1, dtype=np.int32), one, one, one, SAME_MARKS,
         np.zeros(1, dtype=np.bool_), np.array([[0, 0, layer.width, 0]]), message, message,
     )  # fmt: skip
     # A bias does not change, so that its path is what it is by what the snapshots have.

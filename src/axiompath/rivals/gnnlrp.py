@@ -26,7 +26,7 @@ BLOCK_BYTES = 64e6  # of multipliers in one block
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class OpenPaths:
     """Partial paths at the output of one layer."""
 
     layer: int
@@ -72,7 +72,7 @@ def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -
     trail = np.full((1, network.num_hops + 1), -1, dtype=np.int64)
     trail[0, -1] = target
     first = np.ones(1, dtype=np.uint16)
-    blocks = [Block(len(change.layers) - 1, np.array([target]), root, trail, network.num_hops, np.zeros(1), first)]
+    blocks = [OpenPaths(len(change.layers) - 1, np.array([target]), root, trail, network.num_hops, np.zeros(1), first)]
     bounds = _leaf_bounds(change)
     while blocks:
         block = blocks.pop()
@@ -89,14 +89,14 @@ def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -
     return best.found()
 
 
-def _offer_biases(change: Change, best: Best, block: Block, ends: BoolArray) -> None:
+def _offer_biases(change: Change, best: Best, block: OpenPaths, ends: BoolArray) -> None:
     """The paths that start at the biases of a node, where no layer below adds another."""
     sets = change.after_steps.sets[block.layer]
     chosen = ends & (sets.starts | (sets.parts[:, -1] > 0))[block.sets]
     best.offer(block.bias[chosen], block.trail[chosen])
 
 
-def _open(change: Change, best: Best, block: Block, q: FloatArray) -> list[Block]:
+def _open(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> list[OpenPaths]:
     """The partial paths one layer below, cut into blocks of bounded size, first to be opened last in the list."""
     t = block.layer
     layer, entries = change.network.layers[t], change.layers[t]
@@ -128,7 +128,7 @@ def _open(change: Change, best: Best, block: Block, q: FloatArray) -> list[Block
         node = entries.indices[e].astype(np.int64)
         trail[:, position] = node
         bias = block.bias[p] if entries.local else np.zeros(len(p))
-        pieces.append(Block(t - 1, node, multiplier, trail, position, bias, sets[start : start + size]))
+        pieces.append(OpenPaths(t - 1, node, multiplier, trail, position, bias, sets[start : start + size]))
     return pieces[::-1]
 
 
@@ -153,7 +153,7 @@ def _leaf_bounds(change: Change) -> FloatArray:
     return bounds
 
 
-def _offer_leaves(change: Change, best: Best, block: Block, q: FloatArray, bounds: FloatArray) -> None:
+def _offer_leaves(change: Change, best: Best, block: OpenPaths, q: FloatArray, bounds: FloatArray) -> None:
     entries = change.layers[change.lowest_hop]
     size = len(best.scores)
     scores = np.full(size, -np.inf)

@@ -25,8 +25,8 @@ from ..writing import DRAFT, LOCK, clear_drafts, locked, write_text
 from .parts import notes_of
 from .plan import Plan
 
-FORMAT = "axiompath.scan"
-VERSION = 2  # 1, which 0.1 wrote, is read too
+SCAN_FORMAT = "axiompath.scan"
+SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
 
 
@@ -95,8 +95,8 @@ def describe(plan: Plan) -> dict[str, Any]:
     """What a plan says of itself: nothing that depends on when, where or how it is carried out."""
     flipped = int((plan.moved.class_before != plan.moved.class_after).sum())
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": SCAN_FORMAT,
+        "version": SCAN_VERSION,
         "scan": plan.digest,
         "origin": plan.origin.to_dict(),
         "question": {**asdict(plan.question), "budget": int(plan.question.budget)},
@@ -116,11 +116,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
     except (OSError, ValueError) as error:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).") from error
-    if not isinstance(held, dict) or held.get("format") != FORMAT:
+    if not isinstance(held, dict) or held.get("format") != SCAN_FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
-    if held.get("version") not in range(1, VERSION + 1):
+    if held.get("version") not in range(1, SCAN_VERSION + 1):
         raise InputError(
-            f"Expected version 1 to {VERSION} of a scan in {folder} (got {held.get('version')!r}); run the scan again."
+            f"Expected version 1 to {SCAN_VERSION} of a scan in {folder} (got {held.get('version')!r}); run it again."
         )
     return held
 

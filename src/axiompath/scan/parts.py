@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 from .. import parquet
 from ..change.states import KINDS
 from ..errors import InputError
-from ..explain.explanation import FORMAT, VERSION, Explanation
+from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation
 from ..graphs.labels import label_class
 from ..origin import Origin
 
 GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
-VECTOR, LABELS = pa.list_(pa.float64()), pa.list_(pa.string())
+VECTOR, TEXTS = pa.list_(pa.float64()), pa.list_(pa.string())
 COLUMNS: dict[str, pa.DataType] = {
     "target": pa.int64(),
     "name": pa.string(),
@@ -52,10 +52,10 @@ COLUMNS: dict[str, pa.DataType] = {
     "paths": pa.list_(pa.list_(pa.int64())),
     "contributions": pa.list_(VECTOR),
     "weights": VECTOR,
-    "kinds": LABELS,
+    "kinds": TEXTS,
     "causes": pa.struct([(kind, VECTOR) for kind in KINDS]),
     "node_names": pa.map_(pa.int64(), pa.string()),
-    "class_names": LABELS,
+    "class_names": TEXTS,
     "hops": pa.list_(pa.struct([("flow", pa.string()), ("weighted", pa.bool_())])),
 }
 LATER = {"hops"}  # columns that scans of 0.1 do not have
@@ -108,7 +108,7 @@ def read_part(path: Path) -> Iterator[Explanation | Failure]:
     try:
         file = pq.ParquetFile(path)
         held = {field.name for field in file.schema_arrow}
-        version = VERSION if "hops" in held else 1
+        version = EXPLANATION_VERSION if "hops" in held else 1
         if held - set(BESIDE) != set(COLUMNS) - set(BESIDE) - (LATER if version == 1 else set()):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
         origin = parquet.read_notes(file.schema_arrow).get("origin")
@@ -145,4 +145,4 @@ def _from_row(row: dict[str, Any], version: int, origin: dict[str, Any] | None) 
         return Failure(row["target"], str(row["target"]) if name is None else name, problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
     later = {} if version == 1 else {"origin": origin}
-    return Explanation.from_dict({"format": FORMAT, "version": version, **held, **later})
+    return Explanation.from_dict({"format": EXPLANATION_FORMAT, "version": version, **held, **later})

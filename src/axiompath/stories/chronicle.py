@@ -34,7 +34,7 @@ from .story import Story
 NUM_STORIES = 20
 
 # A node that nothing reached may still move by rounding, where rows are summed in another order.
-MOVED = 1e-12
+LEAST_KL = 1e-12
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def _rank(case: Case, snapshots: Sequence[Any], ids: list[IntArray], top: int) -
             moved[rows] += kl_divergence(logits[new], before[1][old])
         before = nodes, logits
     order = np.lexsort((union, -moved, -flips))
-    return [int(node) for node in union[order[(moved > MOVED)[order]]][:top]]
+    return [int(node) for node in union[order[(moved > LEAST_KL)[order]]][:top]]
 
 
 def _count_step(case: Case, before: str, after: str) -> Step:

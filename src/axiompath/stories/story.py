@@ -31,8 +31,8 @@ from ..metrics import kl_divergence
 from ..origin import Origin
 from .words import signed, tell_classes, tell_shares
 
-FORMAT = "axiompath.story"
-VERSION = 2  # 1, which 0.1 wrote, is read too: it lacks the last two fields
+STORY_FORMAT = "axiompath.story"
+STORY_VERSION = 2  # 1, which 0.1 wrote, is read too: it lacks the last two fields
 FIELDS = ("target", "name", "snapshot_names", "class_names", "logits", "explanations", "notes", "method", "origin")
 NUM_FIELDS = {1: 7, 2: 9}
 
@@ -234,8 +234,8 @@ class Story:
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold, with the format's name and version."""
         return {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": STORY_FORMAT,
+            "version": STORY_VERSION,
             "target": self.target,
             "name": self.name,
             "snapshot_names": list(self.snapshot_names),
@@ -250,12 +250,12 @@ class Story:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Story:
         """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise InputError(f"Expected a saved story (format {FORMAT!r}); got something else.")
+        if not isinstance(values, dict) or values.get("format") != STORY_FORMAT:
+            raise InputError(f"Expected a saved story (format {STORY_FORMAT!r}); got something else.")
         version = values.get("version")
         if version not in NUM_FIELDS:
             raise InputError(
-                f"Expected version 1 to {VERSION} of the format (got {version!r}); "
+                f"Expected version 1 to {STORY_VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
         fields = FIELDS[: NUM_FIELDS[version]]
