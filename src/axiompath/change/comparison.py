@@ -29,9 +29,9 @@ from ..graphs.snapshot import Snapshot, differing_features
 from ..network.layers import ForwardPass, Network, project
 from ..threads import run_in_pieces
 from .links import Links, find_links
-from .loops import count_union, fill_union, find_moves, join_marks, number_marks
 from .sets import Steps, merge_causes, trace_sets
 from .states import AFTER_GAINED, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
+from .union_loops import count_union, fill_union, find_moves, join_marks, number_marks
 
 BLOCK_ENTRIES = 10**6  # merged at a time
 RATE_WORK = 20  # operations for one slope, roughly

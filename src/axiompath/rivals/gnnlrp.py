@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..graphs.rows import entries_of
-from .loops import bound_leaves, offer_leaves
+from .rank_loops import bound_leaves, offer_leaves
 
 BLOCK_BYTES = 64e6  # of multipliers in one block
 

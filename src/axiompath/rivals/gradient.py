@@ -17,7 +17,7 @@ from ..change.comparison import Change
 from ..change.states import IN_AFTER
 from ..graphs.rows import entries_of
 from ..network.layers import project
-from .loops import best_continuations, edge_gradients
+from .rank_loops import best_continuations, edge_gradients
 
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
