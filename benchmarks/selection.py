@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from axiompath import Explainer, datasets
 from axiompath.experiments.fidelity import budgets_for
-from axiompath.experiments.training import Training, prepare, train
+from axiompath.experiments.trained import Training, prepare, train
 from axiompath.selection import select, select_many
 from tables import make_parser, publish, to_markdown
 

@@ -26,7 +26,7 @@ SELECTION = (
     "objective", "ranking", "interior", "basic", "convex", "enumeration", "exact", "batch", "linear", "topk", "deeplift"
 )  # fmt: skip
 MODULES = (
-    "graphs.rows", "change.loops", "paths.share_loops", "paths.walk_loops", "rivals.loops",
+    "graphs.rows", "change.union_loops", "paths.share_loops", "paths.walk_loops", "rivals.rank_loops",
     *(f"selection.{name}" for name in SELECTION),
 )  # fmt: skip
 # Loops that only streams of edges larger than memory need, tested there.

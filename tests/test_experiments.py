@@ -32,7 +32,7 @@ from axiompath.experiments.fidelity import (
 from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw_runtime
 from axiompath.experiments.job_parts import Job, merge_parts, read_table, run_parts, write_table
 from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scs
-from axiompath.experiments.training import Training, _scale, prepare, settings_for, train
+from axiompath.experiments.trained import Training, _scale, prepare, settings_for, train
 from axiompath.files.sum_gnn import random_sum_gnn
 from axiompath.selection import select
 

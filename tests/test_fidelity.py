@@ -5,7 +5,7 @@ import pytest
 
 from axiompath.datasets import catalogue as datasets
 from axiompath.experiments.fidelity import COMPARED, PAPER_METHODS, budgets_for, mean_by_level, run_fidelity
-from axiompath.experiments.training import Training, prepare, train
+from axiompath.experiments.trained import Training, prepare, train
 
 ACCURACY = {"cora": 0.80, "citeseer": 0.68}
 

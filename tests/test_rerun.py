@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import axiompath
-from axiompath.graphs.incoming import sort_by_receiver
+from axiompath.graphs.adjacency import sort_by_receiver
 from axiompath.graphs.pair import match_snapshots
 from axiompath.network import update as rerun
 from axiompath.network.attention import (

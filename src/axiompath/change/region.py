@@ -24,8 +24,8 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs.adjacency import take_rows
 from ..graphs.changes import list_changes
-from ..graphs.incoming import take_rows
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data

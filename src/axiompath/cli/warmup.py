@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
-from ..experiments.training import Training, prepare, train
+from ..experiments.trained import Training, prepare, train
 from ..explainer import Explainer
 from ..files import convert_graph, save_graph
 from ..files.sum_gnn import random_sum_gnn

@@ -179,7 +179,7 @@ def runtime(
     from .job_parts import write_table
     from .runtime import can_compare, run_runtime
     from .study import Comparison
-    from .training import SEED
+    from .trained import SEED
 
     console = Console(stderr=json)  # what is piped is the answer alone
     if not can_compare():
@@ -234,7 +234,7 @@ def timed(
     from .fidelity import mean_by_level
     from .job_parts import write_table
     from .timed import Slide, pick_example, run_timed
-    from .training import SEED
+    from .trained import SEED
 
     console = Console(stderr=json)  # what is piped is the answer alone
     wanted = split_commas(names, ("pubmed_pmid", "highschool_2013"))

@@ -24,7 +24,7 @@ from ..explain.walks import Batch
 from ..explainer import Explainer
 from ..files.sum_gnn import SumGNN
 from .gnnexplainer import best_by_gnnexplainer
-from .training import SEED, prepare, settings_for, train
+from .trained import SEED, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")
 COMPARED = (*((method, "sufficiency") for method in (*PAPER_METHODS, "exact")), ("exact", "necessity"))

@@ -23,7 +23,7 @@ from ..explainer import Explainer
 from ..metrics import kl_divergence
 from ..selection import select
 from .fidelity import EVOLUTIONS, FEWEST_PATHS, budgets_for
-from .training import prepare, settings_for, train
+from .trained import prepare, settings_for, train
 
 LEVEL = 5  # of the paper's ten: whose budget is solved for
 SCS_SECONDS = 60.0  # SCS gives up after this long

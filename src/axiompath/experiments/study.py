@@ -17,7 +17,7 @@ from .conditions import write_record
 from .fidelity import COMPARED, EVOLUTIONS, OPTIONAL_METHODS, run_fidelity
 from .figures import draw_fidelity
 from .job_parts import Job, merge_parts, run_parts, write_table
-from .training import ALGORITHM, SEED, prepare, settings_for, train
+from .trained import ALGORITHM, SEED, prepare, settings_for, train
 
 
 @dataclass(frozen=True)

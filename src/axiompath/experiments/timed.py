@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..explainer import Explainer
 from .fidelity import COMPARED, FEWEST_PATHS, compare_methods
-from .training import Trained, Training, prepare, train
+from .trained import Trained, Training, prepare, train
 
 EXAMPLE_BUDGET = 5
 CANDIDATES = 20

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.incoming import Incoming
+from ..graphs.adjacency import Incoming
 from ..graphs.rows import count_receivers, place_edges, sort_rows
 from .edgelists import EdgeList
 from .nodelists import ArrayWriter, Numbering

@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError, WrongKind
 from ..memory import CHUNK
-from .incoming import NO_IDS, Incoming, row_ranges, sweep
+from .adjacency import NO_IDS, Incoming, row_ranges, sweep
 from .rows import compare_edges, mark_receivers
 from .snapshot import Snapshot, align_snapshots, read_snapshot, rows_differ, rows_of, warn_of_rows
 from .stored import SparseRows, StoredGraph

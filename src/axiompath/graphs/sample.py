@@ -15,7 +15,7 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
-from .incoming import NO_IDS, Incoming, sort_by_receiver, take_rows
+from .adjacency import NO_IDS, Incoming, sort_by_receiver, take_rows
 from .pair import Pair, Side
 from .snapshot import EDGE, GRAPH, NODE, Features, Snapshot, level_of, rows_of, to_torch_csr
 from .stored import SparseRows

@@ -19,7 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
-from .incoming import Incoming, sort_by_receiver
+from .adjacency import Incoming, sort_by_receiver
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 

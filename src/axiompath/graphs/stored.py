@@ -26,7 +26,7 @@ from scipy import sparse
 from ..arrays import IntArray
 from ..errors import InputError
 from ..memory import CHUNK, release
-from .incoming import NO_VALUES, Incoming, row_ranges
+from .adjacency import NO_VALUES, Incoming, row_ranges
 from .rows import rows_in_order
 from .snapshot import Features
 

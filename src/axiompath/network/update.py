@@ -16,7 +16,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..graphs.incoming import Incoming, rows_of_matrix, take_rows
+from ..graphs.adjacency import Incoming, rows_of_matrix, take_rows
 from ..graphs.pair import Pair, match_snapshots
 from ..graphs.rows import compare_edges, mark_receivers, mark_senders, replace_rows
 from ..graphs.snapshot import Features, Snapshot, differing_features
