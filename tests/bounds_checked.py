@@ -23,7 +23,7 @@ from axiompath.rivals import RIVALS
 from axiompath.selection import METHODS, select, select_budgets, select_many
 
 SELECTION = (
-    "objective", "ranking", "interior", "basic", "convex", "enumeration", "exact", "batch", "linear", "topk", "deeplift"
+    "objective", "smallest", "interior", "basic", "convex", "enumeration", "exact", "batch", "linear", "topk", "deeplift"
 )  # fmt: skip
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.share_loops", "paths.walk_loops", "rivals.rank_loops",

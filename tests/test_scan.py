@@ -1,5 +1,6 @@
 """Scans: the same bytes whatever runs them and whatever befalls them; what fails, is too large or too small is told."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -248,6 +249,7 @@ def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, mo
     assert set(failed.target) == victims
     assert set(failed.problem) == {"ArithmeticError: no luck with 1"}
     assert "failed: 3" in found.summary
+    monkeypatch.undo()
     loop = {e.target: e for e in explainer.explain_many(found.moved().target, progress=False)}
     for explanation in found:
         assert explanation.to_dict() == loop[explanation.target].to_dict()
@@ -520,7 +522,7 @@ def test_nothing_moved_is_an_answer(tmp_path):
 
 def test_names_are_part_of_the_scan(explainer, tmp_path, monkeypatch):
     scan(explainer, tmp_path, min_kl=0.01)
-    monkeypatch.setattr(explainer, "class_names", ("w", "x", "y", "z"))
+    monkeypatch.setattr(explainer, "case", dataclasses.replace(explainer.case, class_names=("w", "x", "y", "z")))
     with pytest.raises(InputError, match="nothing there was touched"):
         scan(explainer, tmp_path, min_kl=0.01)
 

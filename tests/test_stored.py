@@ -433,7 +433,7 @@ def test_the_command_line_converts_and_explains_by_name(tables, tmp_path):
     checked = run("check", tmp_path / "model", tmp_path / "before")
     assert checked.returncode == 0, checked.stderr
     same = run("diff", tmp_path / "before", tmp_path / "before", "--json")
-    assert json.loads(same.stdout)["edges"] == []
+    assert json.loads(same.stdout)["changes"] == []
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
         f"The graph before has {num_before:,} nodes and the graph after {num_after:,}, and nothing but their row says "
         f"which is which: row i of one is taken for row i of the other, {told}; if that is not so, {remedy}.",
         MatchedByRow,
-        stacklevel=6,  # whoever made the Explainer
+        stacklevel=7,  # whoever made the Explainer
     )
 
 
