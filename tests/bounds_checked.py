@@ -23,7 +23,8 @@ from axiompath.rivals import RIVALS
 from axiompath.selection import METHODS, select, select_budgets, select_many
 
 SELECTION = (
-    "objective", "smallest", "interior", "basic", "convex", "enumeration", "exact", "batch", "linear", "topk", "deeplift"
+    "objective", "smallest", "interior", "basic", "convex", "enumeration",
+    "exact", "batch", "linear", "topk", "deeplift",
 )  # fmt: skip
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.share_loops", "paths.walk_loops", "rivals.rank_loops",
@@ -86,6 +87,7 @@ def run_explanations():
         "added": (graph(6, ring, 0), graph(6, [*ring, [0, 3], [3, 0]], 0)),
         "removed": (graph(6, [*ring, [5, 2]], 0), graph(6, ring, 0)),
         "features": (graph(6, ring, 0), graph(6, ring, 1)),
+        "both": (graph(6, ring, 0), graph(6, [*ring, [0, 3], [3, 0]], 1)),
         "emptied": (graph(6, ring, 0), graph(6, [], 0)),
         "no edges": (graph(2, [], 0), graph(2, [], 1)),
         "alone": (graph(1, [], 0), graph(1, [], 1)),
