@@ -10,6 +10,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 ORDER = [
     "errors",
     "writing",
+    "trust",
+    "pages",
     "activations",
     "threads",
     "states",
@@ -108,8 +110,8 @@ ORDER = [
     "experiments.claims",
     "experiments.commands",
     "experiments",
-    "files.sizes",
     "files.arrays",
+    "files.tensors",
     "files.tables",
     "files.graphs",
     "files.nodelists",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import zipfile
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..stored import release
-from .arrays import declared_size
+from ..trust import bound_growth, check_file, check_size, map_array
+from .arrays import declared_size, member_names, open_archive, unpack_array
 from .nodelists import read_ids
-from .sizes import check_archive
 from .tables import SOURCES, SUFFIXES, TARGETS, WEIGHTS, as_numbers, column_names, find_column, listed, read_parts
 
 TABLE_BYTES = 32e6  # pages of a Parquet file, packed and unpacked; what pandas and Arrow keep for themselves
@@ -76,33 +75,17 @@ def open_arrays(path: Path, edge_index: Any, edge_weight: Any) -> EdgeList:
     return EdgeList(path, dtype, 0.0, batches)
 
 
-def map_array(path: Path) -> Any:
-    """An .npy file, memory-mapped, never unpickled."""
-    if not path.is_file():
-        raise InputError(f"Expected a file at {path} (found none).")
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError) as error:
-        raise InputError(f"Expected a whole .npy array at {path} (it is cut short, or of another kind).") from error
-
-
 def unpack_archive(path: Path, wanted: set[str], draft: Path) -> dict[str, Any]:
     """Arrays of an .npz, unpacked into the draft a piece at a time and mapped from there."""
-    if not path.is_file():
-        raise InputError(f"Expected a file at {path} (found none).")
-    members = check_archive(path, float("inf"))
+    check_file(path, math.inf)
+    with open_archive(path) as archive:
+        names = member_names(archive, wanted)
+        check_size(path, sum(declared_size(archive, name, path) for name in names), bound_growth(path))
     arrays = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in sorted({member.removesuffix(".npy") for member in members} & wanted):
-                declared_size(archive, name, path)
-                with archive.open(f"{name}.npy") as source, (draft / f"unpacked_{name}.npy").open("wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                arrays[name] = map_array(draft / f"unpacked_{name}.npy")
-    except InputError:
-        raise
-    except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, SyntaxError, KeyError) as error:
-        raise InputError(f"Expected a whole .npz file at {path} (it is cut short or damaged).") from error
+    for name in names:
+        with (draft / f"unpacked_{name}.npy").open("wb") as target:
+            target.writelines(unpack_array(path, name))
+        arrays[name] = map_array(draft / f"unpacked_{name}.npy")
     return arrays
 
 

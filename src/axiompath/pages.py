@@ -1,0 +1,164 @@
+"""A Parquet file -> the same, opened, once its pages were counted: its footer may say anything, and a page of a few
+bytes may unpack to gigabytes or repeat one number a billion times.
+
+A column is a chain of pages, each with a header (Thrift's compact protocol) that says how many values it makes and how
+many bytes it unpacks to. Arrow believes these headers; so they, and not the footer, are added up and judged. Text is
+read as a dictionary and its occurrences, and spelt out only when that was found to fit.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from .errors import InputError
+from .trust import bound_growth, check_file, check_size
+
+MAX_COLUMNS = 50_000
+MAX_DEPTH = 16  # of a header within itself
+HEADER, MAX_HEADER = 1 << 9, 1 << 20  # bytes of a page's header, mostly; with the statistics that some writers add
+VALUE_BYTES = 24  # of a number, with its levels, on its way into memory
+TEXT_BYTES = 64  # of a piece of text as a Python object, beside its letters
+DELTA_TEXT = 7  # an encoding in which a text may begin with all of the one before it
+# Written before 2014, with pages longer than they say.
+OLD = re.compile(r"parquet-mr version (0|1\.[0-2])\.")
+
+
+def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
+    """A file all of whose columns may be read within the limit; call it within `blamed`."""
+    check_file(path, max_bytes)
+    limit = bound_growth(path, max_bytes)
+    with path.open("rb") as stream:
+        footer = pq.read_metadata(path)
+        if footer.num_columns > MAX_COLUMNS:
+            raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {footer.num_columns:,}).")
+        if OLD.match(footer.created_by or ""):
+            raise InputError(f"Expected a Parquet file of this decade at {path} (got one by {footer.created_by}).")
+        size, words = 0.0, set()
+        for group in range(footer.num_row_groups):
+            for column in range(footer.num_columns):
+                chunk = footer.row_group(group).column(column)
+                length = 8
+                if chunk.physical_type == "BYTE_ARRAY":
+                    words.add(chunk.path_in_schema)
+                elif chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+                    length = footer.schema.column(column).length
+                size += _chunk_size(stream, chunk, length)
+                check_size(path, size, limit)
+    # With a buffer of its own, a column is read as it is needed and not a whole row group at once.
+    return pq.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False, read_dictionary=sorted(words))
+
+
+def spell_out(batch: pa.RecordBatch, path: Path, limit: float) -> pa.RecordBatch:
+    """The same batch with text in place of dictionaries."""
+    arrays, size = [], 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            column.validate(full=True)
+            lengths = pa.compute.binary_length(column.dictionary)
+            spelt = pa.compute.sum(lengths.take(column.indices)).as_py() or 0
+            size += spelt + TEXT_BYTES * len(column)
+            check_size(path, size, limit)
+            column = column.cast(_spelt(column.type))  # noqa: PLW2901
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _spelt(kind: pa.DataType) -> pa.DataType:
+    return pa.large_binary() if pa.types.is_binary(kind.value_type) else pa.large_string()
+
+
+def _chunk_size(stream: IO[bytes], chunk: Any, length: int) -> float:
+    """Bytes that the pages of one column of one row group take, as they say themselves."""
+    start = chunk.data_page_offset
+    if chunk.dictionary_page_offset and chunk.dictionary_page_offset < start:
+        start = chunk.dictionary_page_offset
+    end, size = start + chunk.total_compressed_size, 0.0
+    while start < end:
+        fields, header_size = _read_header(stream, start)
+        packed, unpacked = fields[3], fields[2]
+        # Which of these Arrow will look at depends on more than needs to be known here.
+        kinds = [fields[key] for key in (5, 7, 8) if key in fields]
+        values = max((kind.get(1, 0) for kind in kinds), default=0)
+        if min(packed, unpacked, values) < 0:
+            raise ValueError("a negative size")
+        if any(DELTA_TEXT in (kind.get(2), kind.get(4)) for kind in kinds):
+            length = max(length, unpacked)
+        size += unpacked + packed + values * (VALUE_BYTES + max(length, 8))
+        start += header_size + packed
+    return size
+
+
+def _read_header(stream: IO[bytes], start: int) -> tuple[dict[int, Any], int]:
+    for length in (HEADER, MAX_HEADER):
+        stream.seek(start)
+        header = _Compact(stream.read(length))
+        try:
+            return header.struct(0), header.place
+        except IndexError:  # longer than what was read
+            if length == MAX_HEADER:
+                raise
+    raise AssertionError
+
+
+class _Compact:
+    """Values of Thrift's compact protocol: structs as dicts by field number, of what is asked for here."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def byte(self) -> int:
+        self.place += 1
+        return self.data[self.place - 1]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise ValueError("a number without end")
+
+    def signed(self) -> int:
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def struct(self, depth: int) -> dict[int, Any]:
+        if depth > MAX_DEPTH:
+            raise ValueError("too deep")
+        found: dict[int, Any] = {}
+        number = 0
+        while (head := self.byte()) & 15:
+            number = number + (head >> 4) if head >> 4 else self.signed()
+            kind = head & 15
+            value = None if kind in (1, 2) else self.value(kind, depth + 1)
+            if kind in (5, 9, 12):  # numbers of 32 bits, lists and structs: all that is asked for
+                found[number] = value
+        return found
+
+    def value(self, kind: int, depth: int) -> Any:
+        if kind in (1, 2, 3):
+            return self.byte()
+        if kind in (4, 5, 6):
+            return self.signed()
+        if kind in (7, 8):
+            length = 8 if kind == 7 else self.varint()
+            self.place += length
+            return None
+        if kind in (9, 10):
+            head = self.byte()
+            count = head >> 4 if head >> 4 < 15 else self.varint()
+            if count > len(self.data):
+                raise ValueError("a list longer than the file")
+            return [self.value(head & 15, depth) for _ in range(count)]
+        if kind == 12:
+            return self.struct(depth)
+        raise ValueError("another type")
