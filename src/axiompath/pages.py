@@ -64,9 +64,20 @@ def spell_out(batch: pa.RecordBatch, path: Path, limit: float) -> pa.RecordBatch
             spelt = pa.compute.sum(lengths.take(column.indices)).as_py() or 0
             size += spelt + TEXT_BYTES * len(column)
             check_size(path, size, limit)
-            column = column.cast(_spelt(column.type))  # noqa: PLW2901
+            column = column.cast(_spelt(column.type))
         arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def longest_text(column: pa.Array) -> int:
+    """Bytes of the longest text in the dictionaries of a column, however deep they lie."""
+    if pa.types.is_dictionary(column.type):
+        return pa.compute.max(pa.compute.binary_length(column.dictionary)).as_py() or 0
+    if pa.types.is_map(column.type):
+        return max(longest_text(column.keys), longest_text(column.items))
+    if pa.types.is_struct(column.type):
+        return max((longest_text(part) for part in column.flatten()), default=0)
+    return longest_text(column.values) if pa.types.is_list(column.type) else 0
 
 
 def _spelt(kind: pa.DataType) -> pa.DataType:

@@ -23,10 +23,12 @@ import pandas as pd
 from scipy import special
 
 from .activations import BoolArray, FloatArray
-from .explanation import Explanation, read_json, write_json
+from .errors import InputError
+from .explanation import Explanation, read_record, read_words, write_json
 from .metrics import kl_divergence
 from .narration import signed, tell_classes, tell_shares
 from .states import KINDS
+from .trust import blamed
 
 FORMAT = "axiompath.story"
 VERSION = 1
@@ -228,20 +230,19 @@ class Story:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Story:
-        """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"Expected a saved story (format {FORMAT!r}); got something else.")
+            raise InputError(f"Expected a saved story (format {FORMAT!r}); got something else.")
         if values.get("version") != VERSION:
-            raise ValueError(
-                f"Expected version {VERSION} of the format (got {values.get('version')!r}); "
+            raise InputError(
+                f"Expected version {VERSION} of the format (got {str(values.get('version'))[:20]}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
         if set(values) != {"format", "version", *FIELDS}:
-            raise ValueError(f"Expected the fields {', '.join(FIELDS)} of a story (got {', '.join(values)}).")
-        try:
+            found = ", ".join(str(key)[:30] for key in list(values)[:12])
+            raise InputError(f"Expected the fields {', '.join(FIELDS)} of a story (got {found}).")
+        with blamed("Expected a whole story (one of its fields has another form)."):
             return _rebuild(cls, values)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"Expected a whole story; one of its fields has another form: {error}.") from error
 
     def save(self, path: str | Path) -> None:
         """Write JSON; a file that is there is replaced only once the new one is whole."""
@@ -250,7 +251,7 @@ class Story:
     @classmethod
     def load(cls, path: str | Path) -> Story:
         """Read what `save` wrote."""
-        return cls.from_dict(read_json(path))
+        return read_record(path, cls.from_dict)
 
     def _parts(self) -> Iterator[tuple[range, FloatArray]]:
         """Unbroken parts: their steps, and the change of the logits over them."""
@@ -276,18 +277,30 @@ class Story:
 
 
 def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
-    width = next(len(row) for row in values["logits"] if row is not None)
-    logits = np.array([[np.nan] * width if row is None else row for row in values["logits"]], dtype=np.float64)
-    steps = len(values["logits"]) - 1
+    rows = values["logits"]
+    width = next(len(row) for row in rows if row is not None)
+    present = np.array([row is not None for row in rows])
+    logits = np.full((len(rows), width), np.nan)
+    logits[present] = np.array([row for row in rows if row is not None], dtype=np.float64)
+    if not np.isfinite(logits[present]).all() or width == 0:
+        raise InputError("Expected finite logits, or none, for each snapshot (got NaN or infinite ones).")
+    steps = len(rows) - 1
     for name, expected in (("snapshot_names", steps + 1), ("explanations", steps), ("notes", steps)):
         if len(values[name]) != expected:
-            raise ValueError(f"Expected {expected} entries in `{name}` (got {len(values[name])}).")
+            raise InputError(f"Expected {expected} entries in `{name}` (got {len(values[name])}).")
+    explanations = tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"])
+    for step, explanation in enumerate(explanations):
+        if explanation is not None and (len(explanation.logits_after) != width or not present[step : step + 2].all()):
+            raise InputError(f"Expected explanations of {width} classes between snapshots that have the node.")
+    if type(values["target"]) is not int:
+        raise InputError("Expected a whole number as `target` of a story (got something else).")
+    (name,) = read_words([values["name"]], "name")
     return cls(
-        target=int(values["target"]),
-        name=str(values["name"]),
-        snapshot_names=tuple(str(name) for name in values["snapshot_names"]),
-        class_names=tuple(str(name) for name in values["class_names"]),
+        target=values["target"],
+        name=name,
+        snapshot_names=read_words(values["snapshot_names"], "snapshot_names"),
+        class_names=read_words(values["class_names"], "class_names"),
         logits=logits,
-        explanations=tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"]),
-        notes=tuple(str(note) for note in values["notes"]),
+        explanations=explanations,
+        notes=read_words(values["notes"], "notes"),
     )

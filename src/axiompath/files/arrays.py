@@ -41,9 +41,9 @@ def unpack_array(path: Path, name: str) -> Iterator[bytes]:
 @contextmanager
 def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """A zip archive; what goes wrong while it is open is its own fault."""
-    with blamed(f"Expected a whole {path.suffix} file at {path} (it is cut short, damaged or of another kind)."):
-        with zipfile.ZipFile(path) as archive:
-            yield archive
+    sentence = f"Expected a whole {path.suffix} file at {path} (it is cut short, damaged or of another kind)."
+    with blamed(sentence), zipfile.ZipFile(path) as archive:
+        yield archive
 
 
 def member_names(archive: zipfile.ZipFile, wanted: set[str]) -> list[str]:

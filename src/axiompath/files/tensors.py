@@ -1,4 +1,4 @@
-""".pt -> plain values: dicts, lists, text, numbers and tensors. No class and no function that the file names is looked up.
+""".pt -> plain values: dicts, lists, text, numbers and tensors. Nothing that the file names is ever looked up.
 
 torch.save writes a zip of raw numbers and one pickle that says how to put them together. A pickle is a program; this
 module carries out the few instructions that such files need, on a stack of plain values. Names in it stay text, so that
@@ -63,9 +63,9 @@ class Storage:
 def read_tensors(path: Path, max_bytes: float) -> dict[str, Any]:
     """The dict, or the attributes of the torch_geometric Data, that a file holds."""
     check_file(path, max_bytes)
-    with blamed(f"Expected a whole .pt file at {path} (it is cut short, damaged or of another kind)."):
-        with zipfile.ZipFile(path) as archive:
-            loaded = _Machine(path, archive, bound_growth(path, max_bytes)).run()
+    sentence = f"Expected a whole .pt file at {path} (it is cut short, damaged or of another kind)."
+    with blamed(sentence), zipfile.ZipFile(path) as archive:
+        loaded = _Machine(path, archive, bound_growth(path, max_bytes)).run()
     if isinstance(loaded, Thing):
         store = loaded.state.get("_store")
         loaded = store.state.get("_mapping") if isinstance(store, Thing) else None

@@ -1,6 +1,6 @@
 """The folder that a scan writes: locked while it is written to, and whole only when its manifest says so.
 
-manifest.json       what was asked, how many nodes were found, and every part with its digest; written last
+manifest.json       what was asked, how many nodes were found, and every file with its digest; written last
 moved.parquet       every node that an altered path reaches
 too_large.parquet   nodes that the memory budget cannot hold, with their number of paths
 parts/part-*.parquet
@@ -8,8 +8,8 @@ parts/part-*.parquet
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +21,14 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import InputError
+from ..trust import blamed, file_digest, read_json
 from ..writing import DRAFT, write_text
 from .parts import is_whole, write_whole
 from .plan import Plan
 
 FORMAT = "axiompath.scan"
 VERSION = 1
+DIGEST = re.compile("[0-9a-f]{64}")
 MANIFEST, MOVED, TOO_LARGE, PARTS, LOCK = "manifest.json", "moved.parquet", "too_large.parquet", "parts", ".lock"
 
 
@@ -92,13 +94,14 @@ def finish(folder: Path, plan: Plan, num_failed: int) -> None:
     """Write the tables of the plan and, last, the manifest."""
     write_whole(folder / MOVED, _to_table(plan.moved))
     write_whole(folder / TOO_LARGE, _to_table(plan.too_large))
+    tables = {name: file_digest(folder / name) for name in (MOVED, TOO_LARGE)}
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest = file_digest(file)
         parts.append({"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start, "sha256": digest})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
-    write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "complete": True})
+    write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True})
 
 
 def clear_drafts(folder: Path) -> None:
@@ -130,19 +133,37 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, checked to be one."""
-    try:
-        held = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).") from error
+    path = folder / MANIFEST
+    if not path.exists():
+        raise InputError(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).")
+    held = read_json(path)
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
     if held.get("version") != VERSION:
-        raise InputError(
-            f"Expected version {VERSION} of a scan in {folder} (got {held.get('version')!r}); run the scan again."
-        )
+        shown = str(held.get("version"))[:20]
+        raise InputError(f"Expected version {VERSION} of a scan in {folder} (got {shown}); run the scan again.")
+    if held.get("complete") is True:
+        with blamed(f"Expected a scan's {MANIFEST} in {folder} (it is damaged)."):
+            _check_manifest(held)
     return held
+
+
+def _check_manifest(held: dict[str, Any]) -> None:
+    """Raise a ValueError unless counts are counts, and every file is one of this folder's, with its digest."""
+    counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
+    tables = held.get("tables", {})  # scans of release 0.1 have no digests of these
+    digests = [*tables.values(), *(part["sha256"] for part in held["parts"])]
+    files = [part["file"] for part in held["parts"]]
+    if (
+        not all(type(count) is int and count >= 0 for count in counts)
+        or files != [f"{PARTS}/{part_file(Path(), i).name}" for i in range(len(files))]
+        or not all(type(part["targets"]) is int and part["targets"] > 0 for part in held["parts"])
+        or sum(part["targets"] for part in held["parts"]) != held["num_targets"]
+        or held["num_explained"] + held["num_failed"] != held["num_targets"]
+        or ("tables" in held and set(tables) != {MOVED, TOO_LARGE})
+        or not all(isinstance(digest, str) and DIGEST.fullmatch(digest) for digest in digests)
+    ):
+        raise ValueError("other counts, names or digests than a scan writes")
 
 
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import weakref
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -23,10 +21,11 @@ from ..change import Change
 from ..choice import Question
 from ..errors import InputError
 from ..explanation import Explanation
+from ..trust import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
 from .folder import MOVED, PARTS, TOO_LARGE, begin, clear_drafts, finish, locked, part_file, read_manifest
-from .parts import Failure, read_part
+from .parts import Failure, read_columns, read_part
 from .plan import Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
 
@@ -65,11 +64,12 @@ class Scan:
 
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches, explained or not: node, classes, kl, num_paths."""
-        return pd.read_parquet(self.folder / MOVED)
+        columns = ["node", "class_before", "class_after", "kl", "num_paths"]
+        return self._read_table(MOVED, columns, self.manifest["num_moved"])
 
     def too_large(self) -> pd.DataFrame:
         """Nodes that were left out because the memory budget cannot hold their paths: node, num_paths, bytes."""
-        return pd.read_parquet(self.folder / TOO_LARGE)
+        return self._read_table(TOO_LARGE, ["node", "num_paths", "bytes"], self.manifest["num_too_large"])
 
     def failures(self) -> pd.DataFrame:
         """Nodes that could not be explained: node, problem."""
@@ -80,24 +80,33 @@ class Scan:
         """One row an explained node: its numbers, without paths."""
         names = ["target", "class_before", "class_after", "kl", "num_paths", "kl_residual", "kl_bound", "gap"]
         names += ["fidelity_minus", "fidelity_plus", "completeness", "problem"]
-        tables = [pq.read_table(path, columns=names) for path in self._files()]
-        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names)
+        frames = [read_columns(path, names, part["targets"]) for path, part in self._files()]
+        frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
         return frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
 
-    def _files(self) -> Iterator[Path]:
-        """Parts in order, each checked against the manifest."""
+    def _read_table(self, name: str, columns: list[str], num_rows: int) -> pd.DataFrame:
+        """A table beside the parts, checked against the manifest; scans of release 0.1 have no digest of it."""
+        path = self.folder / name
+        self._check(path, self.manifest.get("tables", {}).get(name))
+        return read_columns(path, columns, num_rows)
+
+    def _files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        """Parts in order, each checked against the manifest, and what that says of them."""
         for part in self.manifest["parts"]:
             path = self.folder / part["file"]
-            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != part["sha256"]:
-                raise InputError(
-                    f"Expected the part {path} as the scan wrote it (it is missing or was changed); "
-                    "remove it and run the same scan again."
-                )
-            yield path
+            self._check(path, part["sha256"])
+            yield path, part
+
+    def _check(self, path: Path, digest: str | None) -> None:
+        if not path.is_file() or digest not in (None, file_digest(path)):
+            raise InputError(
+                f"Expected {path} as the scan wrote it (it is missing or was changed); "
+                "remove it and run the same scan again."
+            )
 
     def _read(self) -> Iterator[Explanation | Failure]:
-        for path in self._files():
-            yield from read_part(path)
+        for path, part in self._files():
+            yield from read_part(path, part["targets"])
 
 
 def run_scan(
