@@ -86,6 +86,8 @@ def _spelt(kind: pa.DataType) -> pa.DataType:
 
 def _chunk_size(stream: IO[bytes], chunk: Any, length: int) -> float:
     """Bytes that the pages of one column of one row group take, as they say themselves."""
+    if chunk.num_values == 0:
+        return 0.0  # Arrow reads none of it, and its offsets need not mean anything
     start = chunk.data_page_offset
     if chunk.dictionary_page_offset and chunk.dictionary_page_offset < start:
         start = chunk.dictionary_page_offset

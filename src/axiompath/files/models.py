@@ -36,7 +36,7 @@ PYG, OURS = "torch_geometric.nn", "axiompath.experiments.models"
 MAX_ARGUMENT = 10**7
 MAX_LAYERS = 1000
 MAX_JSON = 10**6
-MAX_CALLS = 2 * 10**5  # of torch's functions, to build a network
+MAX_CALLS = 20_000  # of torch's functions, to build a network: a thousand layers, in seconds
 MAX_BESIDE = 10**8  # bytes of a network that are not weights
 # Widths, which the weights hold to their word; every other number is how often something is done.
 WIDTHS = {
