@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute
@@ -24,9 +24,17 @@ MAX_DEPTH = 16  # of a header within itself
 HEADER, MAX_HEADER = 1 << 9, 1 << 20  # bytes of a page's header, mostly; with the statistics that some writers add
 VALUE_BYTES = 24  # of a number, with its levels, on its way into memory
 TEXT_BYTES = 64  # of a piece of text as a Python object, beside its letters
-DELTA_TEXT = 7  # an encoding in which a text may begin with all of the one before it
+DELTA_LENGTHS, DELTA_TEXT = 6, 7  # encodings of text; in the second, one may begin with all of the one before it
 # Written before 2014, with pages longer than they say.
 OLD = re.compile(r"parquet-mr version (0|1\.[0-2])\.")
+
+
+class _Page(NamedTuple):
+    unpacked: int
+    packed: int
+    values: int
+    encodings: set[Any]
+    is_dictionary: bool
 
 
 def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
@@ -39,17 +47,19 @@ def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
             raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {footer.num_columns:,}).")
         if OLD.match(footer.created_by or ""):
             raise InputError(f"Expected a Parquet file of this decade at {path} (got one by {footer.created_by}).")
-        size, words = 0.0, set()
+        size, words, spelt = 0.0, set(), set()
         for group in range(footer.num_row_groups):
             for column in range(footer.num_columns):
                 chunk = footer.row_group(group).column(column)
-                length = 8
+                pages = _read_pages(stream, chunk)
                 if chunk.physical_type == "BYTE_ARRAY":
-                    words.add(chunk.path_in_schema)
-                elif chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
-                    length = footer.schema.column(column).length
-                size += _chunk_size(stream, chunk, length)
+                    # Arrow makes no dictionaries of these; they are counted as long as they might be.
+                    (spelt if _is_delta(pages) else words).add(chunk.path_in_schema)
+                is_fixed = chunk.physical_type == "FIXED_LEN_BYTE_ARRAY"
+                size += _chunk_size(pages, footer.schema.column(column).length if is_fixed else 8)
                 check_size(path, size, limit)
+        if words & spelt:
+            raise InputError(f"Expected each column packed in one way in {path} (got {min(words & spelt)[:40]!r}).")
     # With a buffer of its own, a column is read as it is needed and not a whole row group at once.
     return pq.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False, read_dictionary=sorted(words))
 
@@ -84,14 +94,14 @@ def _spelt(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_binary(kind.value_type) else pa.large_string()
 
 
-def _chunk_size(stream: IO[bytes], chunk: Any, length: int) -> float:
-    """Bytes that the pages of one column of one row group take, as they say themselves."""
+def _read_pages(stream: IO[bytes], chunk: Any) -> list[_Page]:
+    """What the pages of one column of one row group say of themselves."""
     if chunk.num_values == 0:
-        return 0.0  # Arrow reads none of it, and its offsets need not mean anything
+        return []  # Arrow reads none of it, and its offsets need not mean anything
     start = chunk.data_page_offset
     if chunk.dictionary_page_offset and chunk.dictionary_page_offset < start:
         start = chunk.dictionary_page_offset
-    end, size = start + chunk.total_compressed_size, 0.0
+    end, pages = start + chunk.total_compressed_size, []
     while start < end:
         fields, header_size = _read_header(stream, start)
         packed, unpacked = fields[3], fields[2]
@@ -100,11 +110,23 @@ def _chunk_size(stream: IO[bytes], chunk: Any, length: int) -> float:
         values = max((kind.get(1, 0) for kind in kinds), default=0)
         if min(packed, unpacked, values) < 0:
             raise ValueError("a negative size")
-        if any(DELTA_TEXT in (kind.get(2), kind.get(4)) for kind in kinds):
-            length = max(length, unpacked)
-        size += unpacked + packed + values * (VALUE_BYTES + max(length, 8))
+        encodings = {kind.get(key) for kind in kinds for key in (2, 4)}
+        pages.append(_Page(unpacked, packed, values, encodings, 7 in fields))
         start += header_size + packed
-    return size
+    return pages
+
+
+def _is_delta(pages: list[_Page]) -> bool:
+    return any(page.encodings & {DELTA_LENGTHS, DELTA_TEXT} for page in pages)
+
+
+def _chunk_size(pages: list[_Page], length: int) -> float:
+    """Bytes that pages take in memory, where a value takes so many; of text, beside what it is spelt with."""
+    if any(DELTA_TEXT in page.encodings for page in pages) or (
+        _is_delta(pages) and any(p.is_dictionary for p in pages)
+    ):
+        length = max(page.unpacked for page in pages)  # each may be as long as all of them
+    return sum(page.unpacked + page.packed + page.values * (VALUE_BYTES + length) for page in pages)
 
 
 def _read_header(stream: IO[bytes], start: int) -> tuple[dict[int, Any], int]:

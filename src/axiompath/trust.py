@@ -28,7 +28,7 @@ from .errors import InputError
 # What numpy, scipy, pandas, pyarrow, torch and zipfile raise over files that somebody damaged.
 FAULTS = (
     ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError, OSError,
-    RuntimeError, SyntaxError, SystemError, TypeError, ValueError, csv.Error, lzma.LZMAError,
+    RuntimeError, StopIteration, SyntaxError, SystemError, TypeError, ValueError, csv.Error, lzma.LZMAError,
     pyarrow.lib.ArrowException, struct.error, tokenize.TokenError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error,
 )  # fmt: skip
 
