@@ -17,10 +17,12 @@ from .explain.case import Case, open_case
 from .explain.explanation import Explanation
 from .explain.question import Question
 from .graphs.names import Names
+from .graphs.places import Target
 from .memory import parse_memory
 from .origin import Origin
+from .outputs import AUTO
 from .paths.attribution import Attribution
-from .readers import ModelCall
+from .readers import ModelCall, Usage
 from .scan import Scan, read_settings, scan_case
 from .selection import DEFAULT_METHOD
 
@@ -42,6 +44,8 @@ class Explainer:
         node_names: Names | None = None,
         class_names: Collection[str] | None = None,
         call: ModelCall | None = None,
+        links: Any = None,
+        output: str = AUTO,
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time.
 
@@ -50,7 +54,8 @@ class Explainer:
         Data where it takes one object; `call=lambda model, data: ...` says it otherwise.
         """
         self.memory = parse_memory(memory)
-        self.case: Case = open_case(model, before, after, node_names=node_names, class_names=class_names, call=call)
+        usage = Usage(call, links, output)
+        self.case: Case = open_case(model, before, after, node_names=node_names, class_names=class_names, usage=usage)
 
     @property
     def change(self) -> Change:
@@ -110,17 +115,18 @@ class Explainer:
         """
         return self.case.changes(directed=directed, open_nodes=open_nodes)
 
-    def attribute(self, target: int) -> Attribution:
+    def attribute(self, target: Target) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
         return next(self.attribute_many([target]))
 
-    def attribute_many(self, targets: Iterable[int]) -> Iterator[Attribution]:
+    def attribute_many(self, targets: Iterable[Target]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
-        return self.case.attribute(self.case.rows_of(targets), self.memory)
+        case, rows = self.case.find(targets)
+        return case.attribute(rows, self.memory)
 
     def explain(
         self,
-        target: int,
+        target: Target,
         budget: int = 10,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -133,11 +139,12 @@ class Explainer:
         to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
         """
         question = Question(budget, method, objective, at_most)
-        return next(self.case.explain(self.case.rows_of([target]), question, self.memory))
+        case, rows = self.case.find([target])
+        return next(case.explain(rows, question, self.memory))
 
     def explain_many(
         self,
-        targets: Iterable[int],
+        targets: Iterable[Target],
         budget: int = 10,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -147,8 +154,8 @@ class Explainer:
     ) -> Iterator[Explanation]:
         """The same for many nodes, in order and lazily, with a progress bar."""
         question = Question(budget, method, objective, at_most)
-        rows = self.case.rows_of(targets)
-        explanations = self.case.explain(rows, question, self.memory)
+        case, rows = self.case.find(targets)
+        explanations = case.explain(rows, question, self.memory)
         if not progress:
             return explanations
         return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
@@ -193,7 +200,7 @@ class Explainer:
 
     def frontier(
         self,
-        target: int,
+        target: Target,
         budgets: Sequence[int],
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -202,14 +209,14 @@ class Explainer:
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
         questions = [Question(budget, method, objective, at_most) for budget in budgets]
-        (row,) = self.case.rows_of([target])
-        return self.case.frontier(int(row), questions, self.memory)
+        case, (row,) = self.case.find([target])
+        return case.frontier(int(row), questions, self.memory)
 
-    def replay(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
         return self.case.replay(target, paths, add=add)
 
-    def replay_edges(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay_edges(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
         return self.case.replay_edges(target, paths, add=add)

@@ -25,8 +25,9 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
+from ..graphs.places import LINKS, Target
 from ..graphs.snapshot import Snapshot, differing_features
-from ..network.layers import ForwardPass, Network, project
+from ..network.layers import ForwardPass, Network, project, run_network
 from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
@@ -94,6 +95,32 @@ class Change:
     def num_nodes(self) -> int:
         """Nodes of both snapshots together."""
         return self.before.num_nodes
+
+    @property
+    def in_both(self) -> BoolArray:
+        """Which roots both snapshots have: nodes, or the graphs or pairs that are predicted. [num_roots]."""
+        return self.before.predicted.present & self.after.predicted.present
+
+    @property
+    def of_links(self) -> bool:
+        """Whether pairs of nodes are predicted."""
+        return self.before.places is not None and self.before.places.kind == LINKS
+
+    def numbers(self, paths: IntArray) -> IntArray:
+        """Paths of rows -> the user's numbers of nodes, leaf first; the graph or pair at the end is left off."""
+        ids = self.before.node_ids
+        nodes = paths if self.before.places is None else paths[:, :-1]
+        return np.where(nodes >= 0, ids[nodes], -1)
+
+    @property
+    def root_ids(self) -> IntArray:
+        """The user's numbers of all roots: of nodes or graphs [num_roots], of pairs [num_roots, 2]."""
+        return self.before.node_ids if self.before.places is None else self.before.places.ids
+
+    def target(self, row: int) -> Target:
+        """The user's number of a root: of a node, of a graph, or the numbers of a pair."""
+        number = self.root_ids[row].tolist()
+        return (number[0], number[1]) if isinstance(number, list) else int(number)
 
     @property
     def lowest_hop(self) -> int:
@@ -176,11 +203,29 @@ class Change:
         return Rates(slopes, place)
 
 
+def with_roots(change: Change, before: Snapshot, after: Snapshot) -> Change:
+    """The same change seen from other pairs: the snapshots' own, all else about their nodes being the same."""
+    passes = [
+        run_network(change.network, side, found)
+        for side, found in ((before, change.before_pass), (after, change.after_pass))
+    ]
+    return find_change(change.network, before, after, passes[0], passes[1], change)
+
+
 def find_change(
-    network: Network, before: Snapshot, after: Snapshot, before_pass: ForwardPass, after_pass: ForwardPass
+    network: Network,
+    before: Snapshot,
+    after: Snapshot,
+    before_pass: ForwardPass,
+    after_pass: ForwardPass,
+    like: Change | None = None,
 ) -> Change:
-    """Compare the two passes layer by layer."""
+    """Compare the two passes layer by layer; what they share with those of the change `like` is taken from there."""
     known: dict[tuple[int, ...], LayerChange] = {}
+    if like is not None:
+        for t, layer in enumerate(like.layers[: network.rise]):
+            sides = before_pass.coefficients[t], after_pass.coefficients[t]
+            known[tuple(id(matrix) for side in sides for matrix in side)] = layer
     layers, descents = [], []
     differs = [differing_features(before, after)]
     links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))

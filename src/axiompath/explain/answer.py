@@ -98,7 +98,7 @@ def answer(
 
 def pool_bytes(change: Change, question: Question) -> float:
     """What choosing from pieces holds beside a piece at most: the candidates, those on their way in included."""
-    numbers = change.network.num_classes + change.network.num_hops + 3
+    numbers = change.network.num_classes + change.network.num_positions + 2
     return 4.0 * 8.0 * numbers * _pool_size(question)
 
 
@@ -218,13 +218,13 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
     job = np.repeat(np.arange(len(choices)), [len(choice.pool.paths) for choice in choices])
     paths = np.concatenate([choice.pool.paths for choice in choices])
     undone, added = (replay_paths(change, rows, job, paths, add=add) for add in (False, True))
-    ids, hops = change.before.node_ids, hops_of(change.network)
+    hops = hops_of(change.network)
     found = []
     for i, choice in enumerate(choices):
         question, source, pool = choice.question, choice.source, choice.pool
         before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
         explanation = Explanation(
-            target=int(ids[source.row]),
+            target=change.target(source.row),
             method=question.method,
             objective=question.objective,
             budget=int(question.budget),
@@ -236,7 +236,7 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
             logits_after=after,
             kl=float(kl_divergence(after, before)),
             num_paths=source.num_paths,
-            paths=np.where(pool.paths >= 0, ids[pool.paths], -1),
+            paths=change.numbers(pool.paths),
             contributions=pool.contributions,
             weights=choice.weights,
             kinds=pool.kind_names,

@@ -6,40 +6,14 @@ question, answered without our normal form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import torch
 from scipy import sparse
 from torch_geometric.data import Data
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import IntArray
 from ..graphs.snapshot import EDGE, NODE, level_of, read_snapshot, to_torch_csr
-from ..readers.arguments import ModelCall
-from ..readers.trial import copy_model, run_model
-from .hops import Hop, edges_of_paths, find_edges, node_numbers
-
-
-def replay_edges(
-    model: Any,
-    base: Data,
-    other: Data,
-    target: int,
-    paths: IntArray,
-    hops: Sequence[Hop],
-    weights: str = "edge_weight",
-    call: ModelCall | None = None,
-) -> FloatArray:
-    """Logits [num_classes] of `target` on `base`, where the edges of the paths are as in `other`.
-
-    Edges of the paths that `other` lacks are removed, those that it has are put in with its weights and whatever else
-    it says of them. A node at the end of one that `base` lacks comes with it. Nodes are named by n_id where the graphs
-    have it; `weights` is the field that holds the weights of edges, and `call` says how the model is called.
-    """
-    mixed = exchange_edges(base, other, edges_of_paths(paths, hops), weights)
-    row = np.flatnonzero(node_numbers(base) == target)[0]
-    return np.asarray(run_model(copy_model(model), mixed, call)[row].double())
+from .hops import find_edges, node_numbers
 
 
 def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]], weights: str = "edge_weight") -> Data:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..change.comparison import Change
-from ..graphs.labels import label_nodes, with_class_names
+from ..graphs.labels import label_targets, target_column, with_class_names
 from ..metrics import kl_divergence
 
 
@@ -22,13 +22,14 @@ def find_moved(
     Largest KL first. Where classes have names, `class_before_name` and `class_after_name` stand beside them. Nodes that
     exist in one snapshot alone have no change of prediction and are left out.
     """
-    rows = np.flatnonzero((num_paths > 0) & change.before.present & change.after.present)
+    rows = np.flatnonzero((num_paths > 0) & change.in_both)
+    targets = change.root_ids[rows]
     before, after = change.before_pass.logits[rows], change.after_pass.logits[rows]
     frame = pd.DataFrame(
         {
             "row": rows,
-            "target": change.before.node_ids[rows],
-            "name": label_nodes(change.before.node_ids[rows], node_names),
+            "target": target_column(targets),
+            "name": label_targets(targets, node_names if change.before.places is None or change.of_links else {}),
             "class_before": before.argmax(axis=1),
             "class_after": after.argmax(axis=1),
             "kl": kl_divergence(after, before),

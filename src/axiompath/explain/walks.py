@@ -99,7 +99,7 @@ def plan_walks(change: Change, rows: IntArray, sizes: FloatArray, room: float, b
 
 def cut_pieces(change: Change, targets: IntArray, limit: float | None = None) -> list[tuple[IntArray, float]]:
     """Of each target: bounds of the pieces among its first steps, [num_pieces + 1], and the bytes of the largest."""
-    if len(targets) == 0 or change.network.num_hops < 2:
+    if len(targets) == 0 or change.network.num_positions < 3:
         return [(np.array([0]), np.inf) for _ in targets]
     steps = first_steps(change, targets)
     sizes = estimate_step_bytes(change, steps)

@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import IntArray
+
 BIAS = "bias"
+TO = " – "  # between the names of a pair
 
 
 def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.object_]:
@@ -17,6 +20,17 @@ def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.obj
     unique, place = np.unique(nodes, return_inverse=True)
     texts = [BIAS if node < 0 else names.get(node, str(node)) for node in unique.tolist()]
     return np.array(texts, dtype=object)[place.reshape(nodes.shape)]
+
+
+def label_targets(targets: IntArray, names: Mapping[int, str]) -> NDArray[np.object_]:
+    """The names of nodes or graphs [n], or of pairs of nodes [n, 2], both ends in one text."""
+    labels = label_nodes(targets, names)
+    return labels if labels.ndim == 1 else labels[:, 0] + TO + labels[:, 1]
+
+
+def target_column(targets: IntArray) -> Any:
+    """Numbers of targets as a column of a table, pairs as tuples."""
+    return targets if targets.ndim == 1 else pd.Series(list(map(tuple, targets.tolist())), dtype=object)
 
 
 def label_class(label: int, names: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from torch_geometric.data import Data, HeteroData
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from .adjacency import Incoming, sort_by_receiver
+from .places import Places
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 
@@ -36,11 +37,27 @@ class Snapshot:
     # [2, num_nodes]: number and weight of the edges into each node that were left out, where this is a part of a graph
     unseen: FloatArray | None = None
     numbered: bool = False  # whether node_ids are the user's `n_id`; else they are rows
+    graphs: IntArray | None = None  # [num_nodes]: number of the graph of each node, where this is a batch of several
+    places: Places | None = None  # what is predicted, where it is not the nodes
 
     @property
     def num_nodes(self) -> int:
         """Rows of x, present or not."""
         return len(self.present)
+
+    @property
+    def numbers_of_graphs(self) -> IntArray:
+        """The number of each node's graph, [num_nodes]; 0 where this is one graph."""
+        return np.zeros(self.num_nodes, dtype=np.int64) if self.graphs is None else self.graphs
+
+    @property
+    def predicted(self) -> Snapshot:
+        """The places as a graph without edges, which the layers after a readout run on; without places, itself."""
+        if self.places is None:
+            return self
+        nothing = np.zeros((2, 0), dtype=np.int64)
+        here = self.places.present
+        return Snapshot(np.zeros((len(here), 0)), nothing, None, np.arange(len(here)), here)
 
     @property
     def weighted(self) -> bool:
@@ -95,7 +112,9 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapsh
     edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
     present = np.ones(num_nodes, dtype=np.bool_)
-    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=data.get("n_id") is not None)
+    graphs = _read_graphs(data, num_nodes, name)
+    numbered = data.get("n_id") is not None
+    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs)
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
@@ -138,6 +157,13 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
         MatchedByRow,
         stacklevel=7,  # whoever made the Explainer
     )
+
+
+def find_numbers(ids: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
+    """Row of each wanted number among different ids in any order, and whether it is there at all."""
+    order = np.argsort(ids, kind="stable")
+    rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
+    return rows, np.asarray(ids[rows] == wanted)
 
 
 def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
@@ -208,7 +234,34 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
         x[position] = snapshot.x
     present = np.zeros(total, dtype=np.bool_)
     present[position] = True
-    return replace(snapshot, x=x, edge_index=position[snapshot.edge_index], node_ids=node_ids, present=present)
+    graphs = None
+    if snapshot.graphs is not None:
+        graphs = np.full(total, -1)
+        graphs[position] = snapshot.graphs
+    edges = position[snapshot.edge_index]
+    return replace(snapshot, x=x, edge_index=edges, node_ids=node_ids, present=present, graphs=graphs)
+
+
+def _read_graphs(data: Data, num_nodes: int, name: str) -> IntArray | None:
+    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself."""
+    if data.get("batch") is None:
+        return None
+    batch = np.asarray(_to_numpy(data.batch))
+    if batch.shape != (num_nodes,) or not np.issubdtype(batch.dtype, np.integer) or batch.min(initial=0) < 0:
+        raise InputError(
+            f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
+            f"(got {batch.dtype} of shape {batch.shape})."
+        )
+    if data.get("graph_id") is None:
+        return batch.astype(np.int64)
+    ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
+    whole = np.issubdtype(ids.dtype, np.integer) and len(ids) > batch.max(initial=-1) and ids.min(initial=0) >= 0
+    if not whole or len(np.unique(ids)) != len(ids):
+        raise InputError(
+            f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
+            f"(got {len(ids)} of {ids.dtype})."
+        )
+    return ids[batch].astype(np.int64)
 
 
 def _side_by_side(parts: Sequence[Features]) -> Features:

@@ -52,7 +52,7 @@ class PathSet:
 
     targets: IntArray  # [num_targets]
     indptr: IntArray  # [num_targets + 1]: rows of each target
-    paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
+    paths: IntArray  # [num_paths, num_positions], leaf first, root last, -1 before a bias source
     held: NDArray[np.uint8]  # [num_paths]: the states it ends in, and which snapshots have it
     entry: IntArray  # [num_paths]: the entry of the lowest hop that leads to the leaf; -1 for a bias source
     levels: dict[int, Level]  # layer -> the suffixes at that layer's output
@@ -84,11 +84,11 @@ def count_ways(change: Change, lowest: int, stop: int, *, weigh_states: bool = F
 
 
 def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
-    below: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[lowest - 1].held)), dtype=dtype)
+    below: NDArray[Any] = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
     below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
     for t in range(lowest, stop):
         layer = change.layers[t]
-        above: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[t].held)), dtype=dtype)
+        above: NDArray[Any] = np.zeros((len(change.differs[t + 1]), len(steps.sets[t].held)), dtype=dtype)
         _run_counting(
             walk_loops.count_layer,
             layer.indptr,
@@ -112,7 +112,7 @@ def _count(change: Change, steps: Steps, lowest: int, dtype: type, weigh_states:
     if lowest > top:
         return np.where(change.differs[-1], 1.0, 0.0)
     below = _ways(change, steps, lowest, top, dtype, weigh_states)
-    counts: NDArray[Any] = np.zeros(change.num_nodes, dtype=dtype)
+    counts: NDArray[Any] = np.zeros(len(change.differs[-1]), dtype=dtype)
     descents = change.descents[top]
     _run_counting(
         walk_loops.count_roots, descents.indptr, descents.entries, change.layers[top].indices, descents.marks,
@@ -137,7 +137,7 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
     at its own bias goes with the first.
     """
     highest, lowest, sets = highest_hop(change), change.lowest_hop, change.steps.sets
-    position = change.network.num_hops  # of the root in a stored path; counts down to the leaf's, 0
+    position = change.network.num_positions - 1  # of the root in a stored path; counts down to the leaf's, 0
     level, trail = _start(change, targets)
     levels: dict[int, Level] = {}
     events: list[tuple[int, IntArray, NDArray[np.int32]]] = []  # layer, paths that start at each suffix, trails
@@ -202,7 +202,8 @@ def first_steps(change: Change, targets: IntArray) -> Level:
     """The ways to leave each root: partial paths of one step, ordered by target. Local layers above it add none."""
     level, trail = _start(change, targets)
     for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
-        level, trail = _descend(change, t, level, trail, _count_children(change, t, level), change.network.num_hops - 1)
+        num_children = _count_children(change, t, level)
+        level, trail = _descend(change, t, level, trail, num_children, change.network.num_positions - 2)
     return level
 
 
@@ -224,7 +225,7 @@ def _start(change: Change, targets: IntArray) -> tuple[Level, NDArray[np.int32]]
     """The roots that can differ, each a partial path of its own, in delta."""
     batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
     node = targets[batch].astype(np.int32)
-    trail = np.full((len(batch), change.network.num_hops + 1), -1, dtype=np.int32)
+    trail = np.full((len(batch), change.network.num_positions), -1, dtype=np.int32)
     trail[:, -1] = node
     parent, entry = np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int64)
     return Level(node, batch, parent, entry, np.ones(len(batch), dtype=np.uint16)), trail

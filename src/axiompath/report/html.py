@@ -129,19 +129,18 @@ def to_script_json(value: Any) -> Markup:
 
 def _useful(explainer: Explainer, target: int, budgets: Sequence[int]) -> list[int]:
     """Budgets in order, none beyond the number of altered paths."""
-    ids = explainer.change.before.node_ids
-    total = int(sum(explainer.num_paths[np.flatnonzero(ids == target)], 0))
+    case, rows = explainer.case.find([target])
+    total = int(sum(case.num_paths[rows], 0))
     return sorted({min(budget, total) for budget in budgets}) or [total]
 
 
 def _attributions(
     explainer: Explainer, targets: Sequence[int], progress: Console | None
 ) -> Iterator[tuple[Attribution, np.ndarray[Any, np.dtype[np.float64]]]]:
-    found = explainer.case.attribute(explainer.case.rows_of(targets), explainer.memory, whole=False)
-    logits = explainer.change.after_pass.logits
-    rows = {int(node): row for row, node in enumerate(explainer.change.before.node_ids)}
+    case, rows = explainer.case.find(targets)
+    found = case.attribute(rows, explainer.memory, whole=False)
     for a in _watched(found, "Ranking edges", len(targets), progress):
-        yield a, logits[rows[a.target]]
+        yield a, a.logits_after
 
 
 def _watched(items: Iterable[Item], what: str, total: int, console: Console | None) -> Iterable[Item]:

@@ -21,14 +21,14 @@ from .rank_loops import best_continuations, edge_gradients
 
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
-    """Paths [n, num_hops + 1] of `after` with the largest sums of absolute edge gradients, and these sums."""
+    """Paths [n, num_positions] of `after` with the largest sums of absolute edge gradients, and these sums."""
     return best_by_edges(change, target, num_paths, *edge_scores(change, target, label))
 
 
 def best_by_edges(
     change: Change, target: int, num_paths: int, keys: IntArray, scores: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Paths [n, num_hops + 1] of `after` with the largest sums of the scores of their edges, and these sums.
+    """Paths [n, num_positions] of `after` with the largest sums of the scores of their edges, and these sums.
 
     `keys` are V * num_nodes + U of the edges, ascending; an edge that is not among them scores 0.
     """
@@ -44,12 +44,12 @@ def best_by_edges(
         layer = change.layers[t]
         (here, sets), (below, sets_below) = reached[t], reached[t - 1]
         entry_scores = np.zeros(len(layer.indices))
-        if len(keys) and not layer.local:
+        if len(keys) and not layer.local and not change.network.layers[t].rises:
             entry = entries_of(layer.indptr, here)
             wanted = layer.keys[entry]
             found_at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             entry_scores[entry] = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
-        where = np.full((change.num_nodes, len(steps.sets[t - 1].held)), -1)
+        where = np.full((len(change.differs[t]), len(steps.sets[t - 1].held)), -1)
         where[below, sets_below] = np.arange(len(below))
         found = np.full((len(here), num_paths), -np.inf)
         child = np.zeros((len(here), num_paths), dtype=np.int64)
@@ -61,9 +61,9 @@ def best_by_edges(
         choices[t] = child, rank
         best = found
     held = np.flatnonzero(np.isfinite(best[0]))
-    paths = np.empty((len(held), change.network.num_hops + 1), dtype=np.int64)
+    paths = np.empty((len(held), change.network.num_positions), dtype=np.int64)
     paths[:, -1] = target
-    row, place, position = np.zeros(len(held), dtype=np.int64), held, change.network.num_hops
+    row, place, position = np.zeros(len(held), dtype=np.int64), held, change.network.num_positions - 1
     for t in reversed(layers):
         child, rank = choices[t]
         row, place = child[row, place], rank[row, place]
@@ -94,7 +94,7 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
     for t in range(len(network.layers) - 1, change.lowest_hop - 1, -1):
         layer, entries = network.layers[t], change.layers[t]
         gradient = gradient * layer.derivatives(forward.z[t][active])
-        if not entries.local:
+        if not entries.local and not layer.rises:
             total = np.zeros(int((entries.indptr[active + 1] - entries.indptr[active]).sum()))
             column = 0
             for channel in layer.channels:

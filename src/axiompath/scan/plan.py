@@ -131,7 +131,7 @@ def cut_parts(costs: FloatArray) -> IntArray:
 
 def _bytes_beside(change: Change, question: Question) -> float:
     """Bytes for a target's record on its way to the file, and for what a rival's ranking holds."""
-    numbers = change.network.num_classes + change.network.num_hops + 4
+    numbers = change.network.num_classes + change.network.num_positions + 3
     record = 20e3 + question.budget * numbers * 50.0
     if question.method == "gnnlrp":
         return record + 2 * BLOCK_BYTES

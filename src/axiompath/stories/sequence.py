@@ -13,7 +13,7 @@ from ..graphs.names import Names, read_names
 from ..graphs.snapshot import read_snapshot
 from ..graphs.stored import StoredGraph
 from ..memory import parse_memory
-from ..readers import ModelCall
+from ..readers import ModelCall, Usage
 from ..scan import Scan, read_settings, scan_case
 
 
@@ -43,7 +43,7 @@ def scan_sequence(
 
     def scan() -> Iterator[Scan]:
         for (before, after), folder in zip(pairwise(snapshots), folders, strict=True):
-            case = open_case(model, before, after, node_names=node_names, class_names=class_names, call=call)
+            case = open_case(model, before, after, node_names=node_names, class_names=class_names, usage=Usage(call))
             yield scan_case(case, folder, settings)
 
     return scan()
