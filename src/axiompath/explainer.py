@@ -105,6 +105,14 @@ class Explainer:
         """
         return self.case.moved()
 
+    def unmatched(self) -> pd.DataFrame:
+        """Nodes, graphs or pairs that one snapshot alone has, and so cannot have moved: target, name, snapshot.
+
+        A node that `after` alone has can be explained all the same, against itself without any edge in `before`; so can
+        a pair with such an end.
+        """
+        return self.case.unmatched()
+
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
 

@@ -19,6 +19,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, find_change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
+from ..graphs.labels import label_targets, target_column
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.places import UNITS, Target
 from ..graphs.snapshot import Fields, find_numbers, read_snapshot
@@ -31,7 +32,7 @@ from ..readers import AS_IT_IS, Usage
 from ..readers.inputs import give_pairs
 from ..readers.trial import copy_model, run_model
 from .answer import answer, explain_rows, open_batch, pool_bytes
-from .edges import exchange_edges
+from .edges import add_newcomers, exchange_edges, without_edges
 from .explanation import Caption, Explanation
 from .hops import edges_of_paths, hops_of, node_numbers
 from .moved import find_moved
@@ -104,6 +105,21 @@ class Case:
         largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
         """
         return find_moved(self.change, self.num_paths, self.node_names, self.class_names).drop(columns="row")
+
+    def unmatched(self) -> pd.DataFrame:
+        """Nodes, graphs or pairs that one snapshot alone has: target, name, snapshot."""
+        change = self.change
+        sides = {"before": change.before.predicted.present, "after": change.after.predicted.present}
+        rows = np.flatnonzero(sides["before"] != sides["after"])
+        targets = change.root_ids[rows]
+        names = self.node_names if self.unit != "graph" else {}
+        return pd.DataFrame(
+            {
+                "target": target_column(targets),
+                "name": label_targets(targets, names),
+                "snapshot": np.where(sides["before"][rows], "before", "after"),
+            }
+        )
 
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
@@ -247,15 +263,46 @@ class Case:
                     f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
                     "graphs); `moved()` lists those that it does."
                 )
+        if self.change.before.places is None and (known & ~self.change.before.present[rows]).any():
+            return self.newcomers.find(wanted)
         for number in numbers[~known][:1]:
             among = self.region.pair.all_nodes if unit == "node" else f"{len(self.change.root_ids)} graphs"
             raise InputError(f"Expected a target among the {among} (got {number}).")
         self._check_in_both(rows)
         return self, rows.astype(np.int64)
 
+    @property
+    def has_newcomers(self) -> bool:
+        """Whether nodes that `after` alone has stand in `before` already, or there are none."""
+        before, after = self.change.before, self.change.after
+        return bool((before.present | ~after.present).all())
+
+    @cached_property
+    def newcomers(self) -> Case:
+        """The same with every node that `after` alone has standing in `before` by itself, without an edge."""
+        before, after = (side.data for side in (self.region.pair.before, self.region.pair.after))
+        if before is None or after is None:
+            raise InputError(
+                "Expected targets that both graphs have (got one that `after` alone has, in stored graphs); open them "
+                "in memory, with axiompath.read_graph, and it is explained against itself without edges."
+            )
+        usage = self.usage
+        if self.change.of_links:
+            usage = replace(usage, links=self.change.root_ids)
+        return open_case(
+            self.model,
+            add_newcomers(before, after),
+            after,
+            node_names=dict(self.node_names),
+            class_names=self.class_names,
+            usage=usage,
+        )
+
     def _find_pairs(self, wanted: Sequence[Any]) -> tuple[Case, IntArray]:
         """Pairs among those that were given, else a Case with exactly these."""
         pairs = read_pairs(wanted)
+        if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
+            return self.newcomers._find_pairs(wanted)
         case, place = self, {pair: row for row, pair in enumerate(map(tuple, self.change.root_ids.tolist()))}
         asked = [tuple(pair) for pair in pairs.tolist()]
         if not all(pair in place for pair in asked):
@@ -287,6 +334,13 @@ def open_case(
     usage: Usage = AS_IT_IS,
 ) -> Case:
     """Read and check everything; see Explainer for what may be given."""
+    if before is None:
+        if not isinstance(after, Data):
+            raise WrongKind(
+                "Expected a torch_geometric.data.Data to be explained against itself without edges "
+                f"(got {type(after).__name__})."
+            )
+        before = without_edges(after)
     opened = open_graphs(model, before, after, usage)
     region = opened.region
     numbers = [] if node_names is None else [region.pair.before.numbers, region.pair.after.numbers]
