@@ -30,7 +30,7 @@ from ..selection import Selection, select, select_budgets, select_many
 from ..selection.batch import INACCURATE, PROVED, SEARCHED
 from ..selection.choice import STATUS
 from ..selection.convex import TOLERANCE
-from ..selection.objective import fixed_part, normal_form, remainder, rounding_of, tilt
+from ..selection.objective import Dual, fixed_part, normal_form, remainder, rounding_of, tilt
 from .candidates import Candidates, Held, Pool, Stream
 from .explanation import Caption, Explanation, with_caption
 from .hops import hops_of
@@ -166,14 +166,14 @@ def _choose_from_pool(
         weights = _select(pool, question, before, after, "convex" if relaxed else question.method).weights
         y = sign * (weights @ pool.contributions)
         y -= y[goal.argmax()]  # what all classes have in common means nothing
-        w, p, r = reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y))
-        value = remainder(reached.q, reached.log_q, w)
-        tilt(reached, w, p, r)
-        offered = source.best(sign * r, size)
-        prices = np.sort(offered.keys(sign * r))[: question.budget]
+        dual = Dual(reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y)))
+        value = remainder(reached.q, reached.log_q, dual.w)
+        tilt(reached, dual)
+        offered = source.best(sign * dual.r, size)
+        prices = np.sort(offered.keys(sign * dual.r))[: question.budget]
         smallest = np.minimum(prices, 0.0) if question.at_most else prices
-        rounding = rounding_of(reached, w, r, source.reach(question.budget))
-        bound = max(bound, fixed_part(reached, w, r) + float(smallest.sum()) - rounding)
+        rounding = rounding_of(reached, dual, source.reach(question.budget))
+        bound = max(bound, fixed_part(reached, dual) + float(smallest.sum()) - rounding)
         enough = max(STREAMED * max(reached.whole, value), 4 * rounding)
         if not relaxed or value - bound <= enough:
             break

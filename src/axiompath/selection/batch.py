@@ -17,7 +17,18 @@ from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from .deeplift import deeplift_keys
 from .exact import improve
 from .linear import linear_keys
-from .objective import Goal, Program, copy_into, divergence, normal_form, price_rows, resolution_of, tilt, total_reach
+from .objective import (
+    Goal,
+    Program,
+    copy_into,
+    divergence,
+    empty_dual,
+    normal_form,
+    price_rows,
+    resolution_of,
+    tilt,
+    total_reach,
+)
 from .smallest import ranked_smallest, sum_of_smallest
 from .topk import topk_keys
 
@@ -180,11 +191,11 @@ def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys:
         x[e] = 1.0
     residual = _residual(instance, members)
     # A ranking proves nothing; the dual bound at its own choice is valid for every choice of its size.
-    w, p, r = np.empty(goal.q.size), np.empty(goal.q.size), np.empty(goal.q.size)
-    weigh_rows(instance.rows, goal, x, w)
-    tilt(goal, w, p, r)
-    price_rows(instance.rows, r, keys)
-    base, _ = certify(goal, total_reach(instance.reach, n), w, r)
+    dual = empty_dual(goal.q.size)
+    weigh_rows(instance.rows, goal, x, dual.w)
+    tilt(goal, dual)
+    price_rows(instance.rows, dual.r, keys)
+    base, _ = certify(goal, total_reach(instance.reach, n), dual)
     bound = base + sum_of_smallest(keys, n, False)
     outcome = RANKED if np.isfinite(residual) else UNKNOWN
     if 0.0 < goal.whole <= resolution_of(goal, instance.before, instance.after):

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from ..arrays import FloatArray
-from .objective import EPSILON, Program, copy_into, fixed_part, remainder, tilt
+from .objective import EPSILON, Dual, Program, copy_into, fixed_part, minority, remainder, tilt
 from .smallest import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
@@ -155,15 +155,16 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
-    program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
+    program: Program, x: FloatArray, point: Dual, tolerance: float, warm: bool
 ) -> tuple[float, float, float, int]:
-    """Fill x [m] and w [c]; return the threshold nu, the value, the bound and the iterations.
+    """Fill x [m] and w of the dual point; return the threshold nu, the value, the bound and the iterations.
 
     Stops where value and bound differ by less than `tolerance` of the change, or by no more than rounding explains.
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
+    w, p, r = point.w, point.p, point.r
     m, c = rows.shape
     share = n / m
     if at_most:
@@ -203,8 +204,6 @@ def solve_relaxation(
     d_low = np.empty(m)
     d_high = np.empty(m)
     v = np.empty(c)
-    p = np.empty(c)
-    r = np.empty(c)
     centre = np.empty(c)
     matrix = np.empty((c, c))
     system = System(centre, centred, matrix)
@@ -220,7 +219,7 @@ def solve_relaxation(
 
     _weigh(columns, x, goal.start, v)
     copy_into(w, v)
-    tilt(goal, w, p, r)
+    tilt(goal, point)
     _price(columns, r, prices)
     copy_into(b, prices)
     nu = kth_smallest(b, n - 1)
@@ -251,7 +250,7 @@ def solve_relaxation(
         value = remainder(goal.q, goal.log_q, v)
         _price(columns, r, prices)
         cut = min(nu, 0.0) if at_most else nu
-        bound = fixed_part(goal, w, r) + n * cut
+        bound = fixed_part(goal, point) + n * cut
         total = y
         mu = low_y * y
         for i in range(m):
@@ -271,7 +270,7 @@ def solve_relaxation(
         noise = 0.0
         for j in range(c):
             noise += abs(r[j])
-        noise = grain * (noise + grain)
+        noise = grain * (noise + grain * minority(p))
         enough = max(tolerance * max(unit, best_value), noise)
         if best_value - max(best_bound, 0.0) <= enough or iteration == _ITERATIONS:
             break
@@ -395,7 +394,7 @@ def solve_relaxation(
                 w[j] += t
             else:
                 w[j] = max(w[j] + np.log1p(t), min(w[j] + t, -3.0 - goal.log_q[j]))
-        tilt(goal, w, p, r)
+        tilt(goal, point)
     copy_into(x, best_x)
     copy_into(w, best_w)
     return best_nu, best_value, best_bound, iteration
