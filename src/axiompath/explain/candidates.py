@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
-from ..paths.attribution import Shares
+from ..paths.share_loops import Shares
 from ..paths.walk import PathSet, find_rows
 from .walks import Batch
 

@@ -25,10 +25,11 @@ from ..origin import RELEASE, Origin
 from ..paths.attribution import Attribution, estimate_bytes, split_by_target
 from ..paths.walk import count_paths
 from ..readers import ModelCall
+from ..readers.trial import copy_model, run_model
 from .answer import answer, explain_rows, open_batch, pool_bytes
-from .edges import replay_edges
+from .edges import exchange_edges
 from .explanation import Caption, Explanation
-from .hops import hops_of
+from .hops import edges_of_paths, hops_of, node_numbers
 from .moved import find_moved
 from .question import Question
 from .replay import exist_in_either, replay_paths
@@ -171,8 +172,10 @@ class Case:
         steps = np.where(chosen < 0, -1, self.change.before.node_ids[chosen])
         before, after = self.region.surroundings(self.change.network, target)
         base, other = (before, after) if add else (after, before)
-        hops, weights = hops_of(self.change.network), self.fields.weights
-        return replay_edges(self.model, base, other, target, steps, hops, weights, self.call)
+        edges = edges_of_paths(steps, hops_of(self.change.network))
+        mixed = exchange_edges(base, other, edges, self.fields.weights)
+        row = np.flatnonzero(node_numbers(base) == target)[0]
+        return np.asarray(run_model(copy_model(self.model), mixed, self.call)[row].double())
 
     def _path_rows(self, paths: Any, row: int) -> IntArray:
         """Paths as the user writes them -> rows of the aligned snapshots, checked."""

@@ -1,4 +1,4 @@
-"""model + two graphs + paths -> logits that the user's own model gives on a real graph with the paths' edges exchanged.
+"""Two graphs + edges -> a real graph with these edges exchanged, for the user's own model to answer on.
 
 Paths live in a computation tree, edges in the graph: undoing an edge undoes all paths over it. This is the coarser
 question, answered without our normal form.
@@ -6,44 +6,23 @@ question, answered without our normal form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import torch
 from scipy import sparse
 from torch_geometric.data import Data
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import IntArray
 from ..graphs.snapshot import EDGE, NODE, level_of, read_snapshot, to_torch_csr
-from ..readers.arguments import ModelCall
-from ..readers.trial import copy_model, run_model
-from .hops import Hop, edges_of_paths, find_edges, node_numbers
+from .hops import Edge, find_edges, node_numbers
 
 
-def replay_edges(
-    model: Any,
-    base: Data,
-    other: Data,
-    target: int,
-    paths: IntArray,
-    hops: Sequence[Hop],
-    weights: str = "edge_weight",
-    call: ModelCall | None = None,
-) -> FloatArray:
-    """Logits [num_classes] of `target` on `base`, where the edges of the paths are as in `other`.
+def exchange_edges(base: Data, other: Data, edges: set[Edge], weights: str) -> Data:
+    """`base` with these edges as `other` has them; its rows keep their order, nodes that come are appended.
 
-    Edges of the paths that `other` lacks are removed, those that it has are put in with its weights and whatever else
-    it says of them. A node at the end of one that `base` lacks comes with it. Nodes are named by n_id where the graphs
-    have it; `weights` is the field that holds the weights of edges, and `call` says how the model is called.
+    Edges that `other` lacks are removed, those that it has are put in with its weights and whatever else it says of
+    them. A node at the end of one that `base` lacks comes with it. Nodes are named by n_id where the graphs have it;
+    `weights` is the field that holds the weights of edges.
     """
-    mixed = exchange_edges(base, other, edges_of_paths(paths, hops), weights)
-    row = np.flatnonzero(node_numbers(base) == target)[0]
-    return np.asarray(run_model(copy_model(model), mixed, call)[row].double())
-
-
-def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]], weights: str = "edge_weight") -> Data:
-    """`base` with these edges as `other` has them; its rows keep their order, nodes that come are appended."""
     ids, other_ids = node_numbers(base), node_numbers(other)
     going = [place for places in find_edges(base, edges).values() for place in places]
     coming = sorted(place for places in find_edges(other, edges).values() for place in places)
