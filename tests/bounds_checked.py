@@ -24,7 +24,7 @@ from axiompath.selection import METHODS, select, select_budgets, select_many
 
 SELECTION = (
     "objective", "smallest", "interior", "basic", "convex", "enumeration",
-    "exact", "batch", "linear", "topk", "deeplift",
+    "exact", "batch",
 )  # fmt: skip
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.share_loops", "paths.walk_loops", "rivals.rank_loops",

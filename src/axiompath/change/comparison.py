@@ -32,7 +32,7 @@ from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
 from .states import AFTER_GAINED, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
-from .union_loops import count_union, fill_union, find_moves, join_marks, number_marks
+from .union_loops import Marking, Stacked, count_union, fill_union, find_moves, join_marks, number_marks
 
 BLOCK_ENTRIES = 10**6  # merged at a time
 RATE_WORK = 20  # operations for one slope, roughly
@@ -41,8 +41,7 @@ NUM_NUMBERS = 2**16
 MARK_WORK = 4  # operations to look at the marks of one entry, roughly
 
 
-@dataclass(frozen=True, eq=False)
-class LayerChange:
+class LayerChange(NamedTuple):
     """One layer's coefficients of both snapshots on their common pattern (CSR, rows receiving)."""
 
     indptr: IntArray  # [num_nodes + 1]
@@ -52,12 +51,6 @@ class LayerChange:
     kept: FloatArray  # [num_entries, num_rules]
     marks: NDArray[np.uint16]  # [num_entries, num_rules]: what each lets a walk do, see `states`
     local: bool
-
-    @cached_property
-    def keys(self) -> IntArray:
-        """V * num_nodes + U of every entry, ascending, to find entries by."""
-        num_nodes = len(self.indptr) - 1
-        return np.repeat(np.arange(num_nodes), np.diff(self.indptr)) * num_nodes + self.indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +93,11 @@ class Change:
     def in_both(self) -> BoolArray:
         """Which roots both snapshots have: nodes, or the graphs or pairs that are predicted. [num_roots]."""
         return self.before.predicted.present & self.after.predicted.present
+
+    @property
+    def of_graphs(self) -> bool:
+        """Whether whole graphs are predicted."""
+        return self.before.places is not None and not self.of_links
 
     @property
     def of_links(self) -> bool:
@@ -250,16 +248,14 @@ def _find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) 
     """
     size = len(layer.indices)
     moves = np.empty(size, dtype=np.bool_)
-    run_in_pieces(find_moves, size, size * MARK_WORK, layer.marks, layer.indices, differs, moves)
+    run_in_pieces(find_moves, size, size * MARK_WORK, layer, differs, moves)
     entries = np.flatnonzero(moves)
     numbers, joined = np.zeros(size, dtype=np.uint16), np.empty(size, dtype=np.uint16)
     values = np.zeros((1, 0), dtype=np.uint16)
     for rules in () if links is None else links.groups:
         seen = np.zeros((len(values), NUM_MARKS), dtype=np.bool_)
-        run_in_pieces(
-            join_marks, size, size * MARK_WORK, layer.marks, np.array(rules), layer.indices, differs, numbers, joined,
-            seen,
-        )  # fmt: skip
+        marking = Marking(numbers, joined, seen)
+        run_in_pieces(join_marks, size, size * MARK_WORK, layer, np.array(rules), differs, marking)
         number, mark = np.nonzero(seen)
         if len(mark) > NUM_NUMBERS:
             raise InputError(
@@ -278,33 +274,22 @@ def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array
     sides = [*before, *after]
     num_nodes = sides[0].shape[0]
     total = sum(matrix.nnz for matrix in sides)
-    bounds = np.linspace(0, num_nodes, 2 + total // BLOCK_ENTRIES).astype(np.int64)
+    bounds = np.linspace(0, num_nodes, 2 + total // BLOCK_ENTRIES).astype(np.int64).tolist()
     sizes = np.zeros(num_nodes, dtype=np.int64)
     for first, last in itertools.pairwise(bounds):
-        indptrs, indices, _ = _lay_out(sides, first, last)
-        run_in_pieces(count_union, last - first, len(indices) * MERGE_WORK, first, indptrs, indices, sizes)
+        stacked = _stack(sides, first, last)
+        run_in_pieces(count_union, last - first, len(stacked.indices) * MERGE_WORK, stacked, sizes)
     indptr = np.concatenate([[0], np.cumsum(sizes)])
-    num_entries, num_rules = int(indptr[-1]), len(before)
-    found = LayerChange(
-        indptr,
-        np.empty(num_entries, dtype=np.int32),
-        np.empty((num_entries, num_rules)),
-        np.empty((num_entries, num_rules)),
-        np.empty((num_entries, num_rules)),
-        np.empty((num_entries, num_rules), dtype=np.uint16),
-        local,
-    )
+    shape = int(indptr[-1]), len(before)
+    indices, marks = np.empty(shape[0], np.int32), np.empty(shape, np.uint16)
+    found = LayerChange(indptr, indices, np.empty(shape), np.empty(shape), np.empty(shape), marks, local)
     for first, last in itertools.pairwise(bounds):
-        indptrs, indices, data = _lay_out(sides, first, last)
-        run_in_pieces(
-            fill_union, last - first, len(indices) * MERGE_WORK, first, indptrs, indices, data,
-            indptr, found.indices, found.before, found.after, found.kept, found.marks,
-        )  # fmt: skip
+        stacked = _stack(sides, first, last)
+        run_in_pieces(fill_union, last - first, len(stacked.indices) * MERGE_WORK, stacked, found)
     return found
 
 
-def _lay_out(matrices: list[sparse.csr_array], first: int, last: int) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
-    """Rows first to last of several matrices, one matrix behind the other: where rows begin, columns, values."""
+def _stack(matrices: list[sparse.csr_array], first: int, last: int) -> Stacked:
     ends = [(int(matrix.indptr[first]), int(matrix.indptr[last])) for matrix in matrices]
     places = np.cumsum([0, *(high - low for low, high in ends)])
     indptrs = [
@@ -312,7 +297,8 @@ def _lay_out(matrices: list[sparse.csr_array], first: int, last: int) -> tuple[I
         for matrix, (low, _), place in zip(matrices, ends, places, strict=False)
     ]
     parts = [slice(*end) for end in ends]
-    return (
+    return Stacked(
+        first,
         np.stack(indptrs),
         np.concatenate([matrix.indices[part].astype(np.int32) for matrix, part in zip(matrices, parts, strict=True)]),
         np.concatenate([matrix.data[part] for matrix, part in zip(matrices, parts, strict=True)]),

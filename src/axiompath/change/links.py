@@ -23,9 +23,8 @@ class Links:
 
     groups: tuple[tuple[int, ...], ...]  # rules that act together; a link's marks are those of one group
     links: IntArray  # [num_links, 3]: class above, class below, group
-    num_above: int  # classes of the layer's outputs
-    num_below: int  # classes of its inputs
-    biased: BoolArray  # [num_above]: the layer's bias is a source there
+    num_below: int  # classes of the layer's inputs
+    biased: BoolArray  # [classes above]: the layer's bias is a source there
     local: bool
 
 
@@ -83,4 +82,4 @@ def _link(
     bias = np.zeros(layer.width) if layer.bias is None else layer.bias
     biased = np.array([bool(bias[columns].any()) for columns in classes], dtype=np.bool_)
     shape = np.array(links, dtype=np.int64).reshape(-1, 3)
-    return Links(tuple(groups), shape, len(classes), len(below), biased, layer.local), below
+    return Links(tuple(groups), shape, len(below), biased, layer.local), below

@@ -130,13 +130,12 @@ def cut_region(network: Network, pair: Pair) -> Region:
         everything = np.ones(pair.num_nodes, dtype=np.bool_)
         return Region(pair, *(pair.whole or cut_rings(pair, everything, 0, 0)), everything)
     reached = find_reached(network, pair)
-    start = reached
     if not reached.any():
         # Nothing changed: one node, without its edges, stands for the graph.
         start = np.zeros(pair.num_nodes, dtype=np.bool_)
         start[0] = True
         return Region(pair, *cut_rings(pair, start, -1, 0), np.zeros(1, dtype=np.bool_))
-    before, after = cut_rings(pair, start, sight.depth, sight.num_hops)
+    before, after = cut_rings(pair, reached, sight.depth, sight.num_hops)
     return Region(pair, before, after, reached[before.node_ids])
 
 
@@ -157,16 +156,12 @@ def find_reached(network: Network, pair: Pair) -> BoolArray:
     return differs
 
 
-def cut_differing(pair: Pair) -> tuple[Snapshot, Snapshot]:
-    """All that differs between two graphs: nodes, features and edges, with the nodes at both ends."""
-    return cut_rings(pair, pair.touched | pair.altered, 0, 0)
-
-
 def find_pair_changes(
     pair: Pair, names: Mapping[int, str], *, directed: bool = False, open_nodes: bool = False
 ) -> pd.DataFrame:
     """`list_changes` of a pair; `names` go before those that the graphs bring along."""
-    snapshots = cut_differing(pair)
+    # All that differs: nodes, features and edges, with the nodes at both ends.
+    snapshots = cut_rings(pair, pair.touched | pair.altered, 0, 0)
     return list_changes(
         snapshots,
         [side.pieces() for side in (pair.before, pair.after)],

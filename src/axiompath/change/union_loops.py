@@ -1,8 +1,12 @@
 """The compiled loops that lay the coefficients of two snapshots side by side, and mark what differs."""
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray, IntArray
 from .states import (
     AFTER_GAINED,
     AFTER_REWEIGHTED,
@@ -17,12 +21,30 @@ from .states import (
 )
 
 
+class Stacked(NamedTuple):
+    """Some rows of several matrices, one matrix behind the other; the first half of them is `before`'s."""
+
+    first: int  # row of the matrices
+    indptrs: IntArray  # [num_matrices, num_rows + 1]
+    indices: NDArray[np.int32]  # [num_entries]
+    data: FloatArray  # [num_entries]
+
+
+class Marking(NamedTuple):
+    """Marks of entries on their way to a number each."""
+
+    numbers: NDArray[np.uint16]  # [num_entries]: of what was joined before
+    joined: NDArray[np.uint16]  # [num_entries]
+    seen: BoolArray  # [numbers, marks]: which occur together
+
+
 @numba.njit(cache=True, nogil=True)
-def count_union(start, stop, first_row, indptrs, indices, sizes):
-    """Number of different columns in each row of several matrices laid one behind the other, from `first_row` on."""
+def count_union(start, stop, stacked, sizes):
+    """Number of different columns in each row."""
+    indptrs, indices = stacked.indptrs, stacked.indices
     at = np.empty(len(indptrs), dtype=np.int64)
     for r in range(start, stop):
-        v = first_row + r
+        v = stacked.first + r
         for k in range(len(indptrs)):
             at[k] = indptrs[k, r]
         count = 0
@@ -38,17 +60,19 @@ def count_union(start, stop, first_row, indptrs, indices, sizes):
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_union(start, stop, first_row, indptrs, indices, data, wide_indptr, wide_indices, before, after, kept, marks):
-    """Both snapshots' coefficients on their common pattern: the first half of the matrices is `before`'s."""
+def fill_union(start, stop, stacked, union):
+    """Both snapshots' coefficients on their common pattern, a LayerChange."""
+    indptrs, indices, data = stacked.indptrs, stacked.indices, stacked.data
+    before, after, kept, marks = union.before, union.after, union.kept, union.marks
     num_rules = len(indptrs) // 2
     at = np.empty(len(indptrs), dtype=np.int64)
     for r in range(start, stop):
-        v = first_row + r
+        v = stacked.first + r
         for k in range(len(indptrs)):
             at[k] = indptrs[k, r]
-        for e in range(wide_indptr[v], wide_indptr[v + 1]):
+        for e in range(union.indptr[v], union.indptr[v + 1]):
             column = _lowest(indptrs, indices, at, r)
-            wide_indices[e] = column
+            union.indices[e] = column
             for k in range(num_rules):
                 a = b = 0.0
                 mark = 0
@@ -79,26 +103,26 @@ def fill_union(start, stop, first_row, indptrs, indices, data, wide_indptr, wide
 
 
 @numba.njit(cache=True, nogil=True)
-def find_moves(start, stop, marks, indices, differs, moves):
+def find_moves(start, stop, layer, differs, moves):
     """Which entries a walk in delta can go over: by a changed coefficient, or by a kept one to a node that differs."""
     for e in range(start, stop):
         mark = 0
-        for k in range(marks.shape[1]):
-            mark |= marks[e, k]
-        moves[e] = mark >> LEAVE != 0 or (mark & DELTA != 0 and differs[indices[e]])
+        for k in range(layer.marks.shape[1]):
+            mark |= layer.marks[e, k]
+        moves[e] = mark >> LEAVE != 0 or (mark & DELTA != 0 and differs[layer.indices[e]])
 
 
 @numba.njit(cache=True, nogil=True)
-def join_marks(start, stop, marks, rules, indices, differs, numbers, joined, seen):
+def join_marks(start, stop, layer, rules, differs, marking):
     """Marks of several rules together, without delta where the sender cannot differ; and which of them occur."""
     for e in range(start, stop):
         mark = 0
         for k in range(len(rules)):
-            mark |= marks[e, rules[k]]
-        if not differs[indices[e]]:
+            mark |= layer.marks[e, rules[k]]
+        if not differs[layer.indices[e]]:
             mark &= ~DELTA
-        joined[e] = mark
-        seen[numbers[e], mark] = True
+        marking.joined[e] = mark
+        marking.seen[marking.numbers[e], mark] = True
 
 
 @numba.njit(cache=True, nogil=True)

@@ -26,13 +26,13 @@ from ..change.comparison import Change
 from ..change.states import KINDS
 from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
 from ..rivals import RIVALS
-from ..selection import Selection, select, select_budgets, select_many
-from ..selection.batch import INACCURATE, PROVED, SEARCHED
+from ..selection import METHODS, Selection, select, select_budgets, select_many
+from ..selection.batch import INACCURATE, PROVED, SEARCHED, ranking_prices
 from ..selection.choice import STATUS
 from ..selection.convex import TOLERANCE
-from ..selection.objective import fixed_part, normal_form, remainder, rounding_of, tilt
+from ..selection.objective import Dual, fixed_part, normal_form, remainder, rounding_of, tilt
 from .candidates import Candidates, Held, Pool, Stream
-from .explanation import Caption, Explanation, with_caption
+from .explanation import Caption, Explanation
 from .hops import hops_of
 from .question import RELAXED, Question
 from .replay import replay_paths
@@ -92,7 +92,8 @@ def answer(
     elif held := [source for source in sources if isinstance(source, Held)]:
         choices = list(_choose_held(change, held, questions))
     else:
-        choices = [choice for source in sources for choice in _choose_priced(change, source, questions)]
+        streams = [source for source in sources if isinstance(source, Stream)]
+        choices = [choice for source in streams for choice in _choose_priced(change, source, questions)]
     return _explain(change, choices, caption)
 
 
@@ -141,7 +142,7 @@ def _choose_ranked(
         yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{source.told}")
 
 
-def _choose_priced(change: Change, source: Candidates, questions: Sequence[Question]) -> Iterator[_Choice]:
+def _choose_priced(change: Change, source: Stream, questions: Sequence[Question]) -> Iterator[_Choice]:
     """From a pool of candidates; that of one question is where the next begins."""
     pool: Pool | None = None
     for question in questions:
@@ -151,29 +152,31 @@ def _choose_priced(change: Change, source: Candidates, questions: Sequence[Quest
         yield choice
 
 
-def _choose_from_pool(
-    change: Change, source: Candidates, question: Question, pool: Pool | None
-) -> tuple[_Choice, Pool]:
+def _choose_from_pool(change: Change, source: Stream, question: Question, pool: Pool | None) -> tuple[_Choice, Pool]:
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     relaxed, sign = question.method in RELAXED, 1.0 if question.objective == "sufficiency" else -1.0
     goal, size = after if sign > 0 else before, _pool_size(question)
-    if pool is None:
-        pool = source.best(_first_prices(question, before, after, sign), size)
     empty: FloatArray = np.empty((0, len(before)))
     reached = normal_form(empty, before, after, sign < 0, empty.copy(), np.empty(0))
+    if pool is None:
+        # On the first pass a method's own order, or the gradient where nothing is chosen yet.
+        prices = sign * (special.softmax(before if sign > 0 else after) - reached.q)
+        if not relaxed:
+            prices = ranking_prices(METHODS.index(question.method), reached.q, before, after, sign < 0)
+        pool = source.best(prices, size)
     bound, value, enough = 0.0, 0.0, 0.0
     for _ in range(1, MAX_PASSES):
         weights = _select(pool, question, before, after, "convex" if relaxed else question.method).weights
         y = sign * (weights @ pool.contributions)
         y -= y[goal.argmax()]  # what all classes have in common means nothing
-        w, p, r = reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y))
-        value = remainder(reached.q, reached.log_q, w)
-        tilt(reached, w, p, r)
-        offered = source.best(sign * r, size)
-        prices = np.sort(offered.keys(sign * r))[: question.budget]
+        dual = Dual(reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y)))
+        value = remainder(reached.q, reached.log_q, dual.w)
+        tilt(reached, dual)
+        offered = source.best(sign * dual.r, size)
+        prices = np.sort(offered.keys(sign * dual.r))[: question.budget]
         smallest = np.minimum(prices, 0.0) if question.at_most else prices
-        rounding = rounding_of(reached, w, r, source.reach(question.budget))
-        bound = max(bound, fixed_part(reached, w, r) + float(smallest.sum()) - rounding)
+        rounding = rounding_of(reached, dual, source.reach(question.budget))
+        bound = max(bound, fixed_part(reached, dual) + float(smallest.sum()) - rounding)
         enough = max(STREAMED * max(reached.whole, value), 4 * rounding)
         if not relaxed or value - bound <= enough:
             break
@@ -188,19 +191,6 @@ def _choose_from_pool(
     bound = min(bound, selection.kl_residual)
     certified = replace(selection, kl_bound=bound, status=f"{status}{source.told}{left}")
     return _from_selection(question, source, pool, certified), pool
-
-
-def _first_prices(question: Question, before: FloatArray, after: FloatArray, sign: float) -> FloatArray:
-    """What ranks the paths on the first pass: a method's own order, or the gradient where nothing is chosen yet."""
-    start, goal = (before, after) if sign > 0 else (after, before)
-    if question.method == "topk":
-        return -np.ones(len(before))
-    if question.method == "deeplift":
-        identity: FloatArray = np.eye(len(before))
-        return np.asarray(identity[before.argmax()] - identity[after.argmax()])
-    if question.method == "linear":
-        return np.asarray(-sign * special.softmax(goal))
-    return np.asarray(sign * (special.softmax(start) - special.softmax(goal)))
 
 
 def _select(pool: Pool, question: Question, before: FloatArray, after: FloatArray, method: str) -> Selection:
@@ -223,8 +213,9 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
     for i, choice in enumerate(choices):
         question, source, pool = choice.question, choice.source, choice.pool
         before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
+        target, chosen = change.target(source.row), change.numbers(pool.paths)
         explanation = Explanation(
-            target=change.target(source.row),
+            target=target,
             method=question.method,
             objective=question.objective,
             budget=int(question.budget),
@@ -236,7 +227,7 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
             logits_after=after,
             kl=float(kl_divergence(after, before)),
             num_paths=source.num_paths,
-            paths=change.numbers(pool.paths),
+            paths=chosen,
             contributions=pool.contributions,
             weights=choice.weights,
             kinds=pool.kind_names,
@@ -248,7 +239,12 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
             fidelity_plus=float(fidelity_plus(added[i], before, after)),
             completeness=float(np.abs(source.causes.sum(axis=0) - (after - before)).max()),
             status=choice.status,
+            node_names=caption.names_of(np.append(chosen, [] if change.of_graphs else target)),
+            class_names=caption.class_names,
+            origin=caption.origin,
             hops=hops,
+            graph=caption.graph,
+            graph_before=caption.graph_before,
         )
-        found.append(with_caption(explanation, caption))
+        found.append(explanation)
     return found

@@ -6,9 +6,10 @@ Whoever chooses needs no more of a target than `Candidates`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
-from ..paths.attribution import Shares
+from ..paths.share_loops import Shares
 from ..paths.walk import PathSet, find_rows
 from .walks import Batch
 
@@ -61,8 +62,8 @@ class Pool:
         return self.take(np.sort(np.argsort(self.keys(prices), kind="stable")[:size]))
 
 
-class Candidates(Protocol):
-    """The altered paths of one target; the numbers of all of them are known once it was asked anything."""
+class Candidates(ABC):
+    """The altered paths of one target; the numbers of all of them are known once they were gone through."""
 
     row: int
     num_paths: int
@@ -71,21 +72,26 @@ class Candidates(Protocol):
     @property
     def told(self) -> str:
         """A sentence for the status, with a blank before it, where not all paths were held; else nothing."""
+        return ""
 
-    def best(self, prices: FloatArray, size: int) -> Pool:
-        """The paths with the smallest C @ prices."""
+    @abstractmethod
+    def pieces(self) -> Iterable[Pool]:
+        """All of them, one piece after the other."""
 
     def find(self, paths: IntArray) -> Pool:
         """These paths, in their order, with their shares; one that is not altered contributes nothing."""
+        place, kinds = np.full(len(paths), -1), np.full(len(paths), UNCHANGED, dtype=np.int8)
+        shares = np.zeros((len(paths), self.causes.shape[1]))
+        for piece in self.pieces():
+            rows = find_rows(piece.paths, paths)
+            here = rows >= 0
+            place[here] = piece.place[rows[here]]
+            shares[here], kinds[here] = piece.contributions[rows[here]], piece.kinds[rows[here]]
+        return Pool(place, paths, shares, kinds)
 
-    def reach(self, n: int) -> float:
-        """More than any n paths together can add to a logit."""
 
-
-class Held:
+class Held(Candidates):
     """All of them in memory: target number i of what was walked."""
-
-    told = ""
 
     def __init__(self, found: PathSet, shares: Shares, i: int) -> None:
         self.contributions = shares.contributions  # of all targets that were walked together
@@ -93,21 +99,12 @@ class Held:
         self.row, self.num_paths, self.causes = int(found.targets[i]), rows.stop - rows.start, shares.causes[i]
         self.pool = Pool(np.arange(self.num_paths), found.paths[rows], shares.contributions[rows], shares.kinds[rows])
 
-    def best(self, prices: FloatArray, size: int) -> Pool:
-        """See Candidates."""
-        return self.pool.best(prices, size)
-
-    def find(self, paths: IntArray) -> Pool:
-        """See Candidates."""
-        return _find(paths, [self.pool], self.causes.shape[1])
-
-    def reach(self, n: int) -> float:
-        """See Candidates."""
-        sizes = np.abs(self.pool.contributions).max(axis=1, initial=0.0)
-        return float(min(sizes.sum(), n * sizes.max(initial=0.0)))
+    def pieces(self) -> Iterable[Pool]:
+        """One alone."""
+        return [self.pool]
 
 
-class Stream:
+class Stream(Candidates):
     """A piece at a time; every pass sums up what is said of all of them."""
 
     def __init__(self, change: Change, target: int, bounds: IntArray) -> None:
@@ -118,7 +115,7 @@ class Stream:
 
     @property
     def told(self) -> str:
-        """See Candidates."""
+        """How often they were walked."""
         passes = "1 pass" if self.num_passes == 1 else f"{self.num_passes} passes"
         return f" Streamed in {passes} over {self.num_paths:,} paths."
 
@@ -137,7 +134,7 @@ class Stream:
         self.num_passes += 1
 
     def best(self, prices: FloatArray, size: int) -> Pool:
-        """See Candidates."""
+        """The paths with the smallest C @ prices."""
         held: Pool | None = None
         for piece in self.pieces():
             near = piece.best(prices, size)
@@ -146,21 +143,6 @@ class Stream:
         assert held is not None
         return held
 
-    def find(self, paths: IntArray) -> Pool:
-        """See Candidates."""
-        return _find(paths, self.pieces(), self.causes.shape[1])
-
     def reach(self, n: int) -> float:
-        """See Candidates."""
+        """More than any n paths together can add to a logit."""
         return float(min(self.total, n * self.largest))
-
-
-def _find(paths: IntArray, pieces: Iterable[Pool], num_classes: int) -> Pool:
-    place = np.full(len(paths), -1)
-    shares, kinds = np.zeros((len(paths), num_classes)), np.full(len(paths), UNCHANGED, dtype=np.int8)
-    for piece in pieces:
-        rows = find_rows(piece.paths, paths)
-        here = rows >= 0
-        place[here] = piece.place[rows[here]]
-        shares[here], kinds[here] = piece.contributions[rows[here]], piece.kinds[rows[here]]
-    return Pool(place, paths, shares, kinds)

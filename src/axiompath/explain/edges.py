@@ -1,4 +1,4 @@
-"""model + two graphs + paths -> logits that the user's own model gives on a real graph with the paths' edges exchanged.
+"""Two graphs + edges -> a real graph with these edges exchanged, for the user's own model to answer on.
 
 Paths live in a computation tree, edges in the graph: undoing an edge undoes all paths over it. This is the coarser
 question, answered without our normal form.
@@ -13,11 +13,16 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..graphs.snapshot import EDGE, NODE, level_of, read_snapshot, to_torch_csr
-from .hops import find_edges, node_numbers
+from .hops import Edge, find_edges, node_numbers
 
 
-def exchange_edges(base: Data, other: Data, edges: set[tuple[int, int]], weights: str = "edge_weight") -> Data:
-    """`base` with these edges as `other` has them; its rows keep their order, nodes that come are appended."""
+def exchange_edges(base: Data, other: Data, edges: set[Edge], weights: str) -> Data:
+    """`base` with these edges as `other` has them; its rows keep their order, nodes that come are appended.
+
+    Edges that `other` lacks are removed, those that it has are put in with its weights and whatever else it says of
+    them. A node at the end of one that `base` lacks comes with it. Nodes are named by n_id where the graphs have it;
+    `weights` is the field that holds the weights of edges.
+    """
     ids, other_ids = node_numbers(base), node_numbers(other)
     going = [place for places in find_edges(base, edges).values() for place in places]
     coming = sorted(place for places in find_edges(other, edges).values() for place in places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,19 +275,9 @@ class Caption:
         """The user's name of a node, else its number."""
         return self.node_names.get(node, str(node))
 
-
-def with_caption(explanation: Explanation, caption: Caption) -> Explanation:
-    """The same record with the names of the nodes that it mentions, those of the classes, and what it is of."""
-    mentioned = {explanation.target, *explanation.paths.ravel().tolist()}
-    names = {node: caption.node_names[node] for node in sorted(mentioned) if node in caption.node_names}
-    return replace(
-        explanation,
-        node_names=names,
-        class_names=caption.class_names,
-        origin=caption.origin,
-        graph_before=caption.graph_before,
-        graph=caption.graph,
-    )
+    def names_of(self, nodes: IntArray) -> dict[int, str]:
+        """The user's names of these nodes, where they have any."""
+        return {node: self.node_names[node] for node in np.unique(nodes).tolist() if node in self.node_names}
 
 
 def write_json(path: str | Path, values: dict[str, Any]) -> None:

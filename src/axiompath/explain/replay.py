@@ -77,7 +77,7 @@ def replay_paths(change: Change, targets: IntArray, job: IntArray, paths: IntArr
 
 def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntArray) -> list[Suffixes]:
     """The tree of node sequences, from the roots (one a job) down to the leaves: one Suffixes a position."""
-    altered_from = _altered(change, paths)
+    altered_from = _walk(change, change.steps, paths)  # from the root in delta, whatever states it ends in
     num_hops = paths.shape[1] - 1
     nothing = np.zeros(len(targets), dtype=np.bool_)
     positions = [Suffixes(targets, np.full(len(targets), -1), nothing, nothing)]
@@ -100,11 +100,6 @@ def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntA
             altered[where.reshape(-1)] = altered_from[going]
         positions.append(Suffixes(found[:, 1], found[:, 0], np.zeros(len(found), dtype=np.bool_), altered))
     return positions
-
-
-def _altered(change: Change, paths: IntArray) -> BoolArray:
-    """Whether each path is an altered one: a walk from the root in delta ends in some state at its leaf or bias."""
-    return _walk(change, change.steps, paths)
 
 
 def exist_in_either(change: Change, paths: IntArray) -> BoolArray:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..memory import BATCH_BYTES, cut_runs
-from ..paths.attribution import Shares, attribute_paths, estimate_step_bytes
+from ..paths.attribution import attribute_paths, estimate_step_bytes
+from ..paths.share_loops import Shares
 from ..paths.walk import PathSet, first_steps, walk_paths
 
 PIECE_BYTES = 64e6  # a constant, where memory allows it: pieces should not depend on who has how much memory

@@ -122,11 +122,6 @@ def is_symmetric(pieces: Iterable[Edges]) -> bool:
     return not total.any()
 
 
-def snapshot_edges(snapshot: Snapshot) -> Iterable[Edges]:
-    """All edges of a snapshot, as `is_symmetric` takes them."""
-    return [(snapshot.edge_index[0], snapshot.edge_index[1], snapshot.edge_weight)]
-
-
 def _cut(pieces: Iterable[Edges]) -> Iterable[Edges]:
     for senders, receivers, weights in pieces:
         for start in range(0, len(senders), PIECE):

@@ -59,10 +59,6 @@ class Side:
             return self.graph.node_ids if self.data is None else self.graph.node_ids[rows_of(self.graph, self.data)]
         return self.ids if len(self.ids) else np.arange(self.graph.num_nodes)
 
-    def present(self, numbers: IntArray) -> BoolArray:
-        """Which of these numbers this graph has."""
-        return np.asarray(self.rows_of(numbers) >= 0)
-
     def some_rows(self, count: int) -> IntArray:
         """Rows of random nodes, the same ones every time."""
         rng = np.random.default_rng(0)
@@ -136,7 +132,7 @@ class Pair:
     def numbers_of_one(self) -> IntArray:
         """Nodes that one graph alone has."""
         numbers = np.arange(self.num_nodes)
-        return np.flatnonzero(self.before.present(numbers) != self.after.present(numbers))
+        return np.flatnonzero((self.before.rows_of(numbers) < 0) != (self.after.rows_of(numbers) < 0))
 
     def receivers(self, nodes: BoolArray) -> BoolArray:
         """Nodes that one of these sends to, in either graph. [num_nodes]."""

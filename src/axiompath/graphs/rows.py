@@ -219,14 +219,8 @@ def find_in_rows(indptr, indices, above, below, found):
     """Place of the entry (above, below) in a matrix with sorted rows, -1 where there is none."""
     for i in range(len(above)):
         low, high = indptr[above[i]], indptr[above[i] + 1]
-        end = high
-        while low < high:
-            middle = (low + high) // 2
-            if indices[middle] < below[i]:
-                low = middle + 1
-            else:
-                high = middle
-        found[i] = low if low < end and indices[low] == below[i] else -1
+        place = low + np.searchsorted(indices[low:high], below[i])
+        found[i] = place if place < high and indices[place] == below[i] else -1
 
 
 @numba.njit(cache=True, nogil=True)

@@ -136,12 +136,12 @@ def prelu(slopes: FloatArray) -> Activation:
     return two_slopes("prelu", slopes)
 
 
-def elu(alpha: float = 1.0) -> Activation:
-    """Z above 0, alpha * (exp(z) - 1) below."""
+def elu(alpha: float = 1.0, scale: float = 1.0, name: str = "elu") -> Activation:
+    """Z above 0, alpha * (exp(z) - 1) below; both times the scale."""
     return Activation(
-        "elu",
-        value=lambda z: np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
-        derivative=lambda z: np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
+        name,
+        value=lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
+        derivative=lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
     )
 
 
@@ -254,12 +254,7 @@ def clamp(low: float = -np.inf, high: float = np.inf) -> Activation:
 
 def selu() -> Activation:
     """ELU with the two constants that keep mean and variance."""
-    alpha, scale = 1.6732632423543772, 1.0507009873554805
-    return Activation(
-        "selu",
-        value=lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
-        derivative=lambda z: scale * np.where(z > 0, 1.0, alpha * np.exp(np.minimum(z, 0.0))),
-    )
+    return elu(1.6732632423543772, 1.0507009873554805, "selu")
 
 
 def celu(alpha: float = 1.0) -> Activation:

@@ -10,6 +10,7 @@ parallel edges each with a share of their own. `inputs` may be sparse, as a mode
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakKeyDictionary
@@ -19,21 +20,40 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
-from .coefficients import (
-    SOURCE_TO_TARGET,
-    Rule,
-    assemble,
-    diagonal,
-    edges_of,
-    renew_loops,
-)
+from .coefficients import SOURCE_TO_TARGET, Rule, assemble, diagonal, edges_of, renew_loops
 
 # Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
 _ORDERED: WeakKeyDictionary[Snapshot, dict[tuple[bool, str], tuple[IntArray, IntArray]]] = WeakKeyDictionary()
 
 
+class Attention(Rule):
+    """A softmax of scores, which a rule of its own kind gives to every edge."""
+
+    reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
+
+    @property
+    def self_loops(self) -> bool:
+        """Whether every node gets a loop in place of its own."""
+        return False
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The shares of the edges into each node, which sum to 1."""
+        receivers, senders = _attended_edges(snapshot, self.self_loops, self.flow)
+        scores = self.scores(inputs, receivers, senders)
+        highest = np.full(snapshot.num_nodes, -np.inf)
+        np.maximum.at(highest, receivers, scores)
+        shares = np.exp(scores - highest[receivers])
+        total = np.bincount(receivers, weights=shares, minlength=snapshot.num_nodes)
+        return assemble(snapshot, receivers, senders, shares / total[receivers])
+
+    @abstractmethod
+    def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
+        """s[V, U] of every edge, [num_edges]."""
+
+
 @dataclass(frozen=True, eq=False)
-class AdditiveAttention(Rule):
+class AdditiveAttention(Attention):
     """s[V, U] = leaky_relu(x[U] @ sender + x[V] @ receiver): one head of GAT."""
 
     sender: FloatArray  # [width]
@@ -41,18 +61,15 @@ class AdditiveAttention(Rule):
     negative_slope: float
     self_loops: bool
     flow: str = SOURCE_TO_TARGET
-    reads_inputs: ClassVar[bool] = True
-    reach: ClassVar[int] = 0
 
-    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """Scores of the two ends are computed once a node."""
-        receivers, senders = _attended_edges(snapshot, self.self_loops, self.flow)
-        scores = (inputs @ self.sender)[senders] + (inputs @ self.receiver)[receivers]
-        return _softmax(snapshot, receivers, senders, _leaky_relu(scores, self.negative_slope))
+    def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
+        """Those of the two ends are computed once a node."""
+        sums = (inputs @ self.sender)[senders] + (inputs @ self.receiver)[receivers]
+        return _leaky_relu(sums, self.negative_slope)
 
 
 @dataclass(frozen=True, eq=False)
-class PairAttention(Rule):
+class PairAttention(Attention):
     """s[V, U] = leaky_relu(x[U] @ W_sender + x[V] @ W_receiver + bias) @ direction: one head of GATv2."""
 
     sender: FloatArray  # [width, channels]
@@ -62,20 +79,16 @@ class PairAttention(Rule):
     negative_slope: float
     self_loops: bool
     flow: str = SOURCE_TO_TARGET
-    reads_inputs: ClassVar[bool] = True
-    reach: ClassVar[int] = 0
 
-    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+    def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
         """Every edge has a vector of its own before the scores are taken."""
-        receivers, senders = _attended_edges(snapshot, self.self_loops, self.flow)
         pairs = (inputs @ self.sender)[senders] + (inputs @ self.receiver + self.bias)[receivers]
         # Summed row by row, not as a product, whose rounding depends on where in the list an edge stands.
-        scores = (_leaky_relu(pairs, self.negative_slope) * self.direction).sum(axis=1)
-        return _softmax(snapshot, receivers, senders, scores)
+        return np.asarray((_leaky_relu(pairs, self.negative_slope) * self.direction).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
-class DotAttention(Rule):
+class DotAttention(Attention):
     """s[V, U] = (x[V] @ W_query + b_query) . (x[U] @ W_key + b_key): one head of a transformer, scale included."""
 
     query: FloatArray  # [width, channels]
@@ -83,14 +96,11 @@ class DotAttention(Rule):
     key: FloatArray  # [width, channels]
     key_bias: FloatArray  # [channels]
     flow: str = SOURCE_TO_TARGET
-    reads_inputs: ClassVar[bool] = True
-    reach: ClassVar[int] = 0
 
-    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """No self-loops are added."""
-        receivers, senders = _attended_edges(snapshot, False, self.flow)
+    def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
+        """Each end has a vector of its own."""
         queries, keys = inputs @ self.query + self.query_bias, inputs @ self.key + self.key_bias
-        return _softmax(snapshot, receivers, senders, (queries[receivers] * keys[senders]).sum(axis=1))
+        return np.asarray((queries[receivers] * keys[senders]).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,11 +172,3 @@ def _attended_edges(snapshot: Snapshot, self_loops: bool, flow: str) -> tuple[In
 
 def _leaky_relu(values: FloatArray, negative_slope: float) -> FloatArray:
     return np.where(values > 0, values, negative_slope * values)
-
-
-def _softmax(snapshot: Snapshot, receivers: IntArray, senders: IntArray, scores: FloatArray) -> sparse.csr_array:
-    highest = np.full(snapshot.num_nodes, -np.inf)
-    np.maximum.at(highest, receivers, scores)
-    shares = np.exp(scores - highest[receivers])
-    total = np.bincount(receivers, weights=shares, minlength=snapshot.num_nodes)
-    return assemble(snapshot, receivers, senders, shares / total[receivers])

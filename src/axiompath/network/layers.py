@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
 from ..outputs import CLASSES
 from .activations import Activation
@@ -56,6 +56,16 @@ class Layer:
     def rules(self) -> tuple[Rule, ...]:
         """The different coefficient rules of the channels, in order of appearance."""
         return tuple(dict.fromkeys(channel.coefficients for channel in self.channels))
+
+    def lay_out(self, *, inputs: bool) -> IntArray:
+        """The inputs, or the outputs, of all channels side by side.
+
+        [num_channels, 4]: first column of each there, first column in the layer, width, rule.
+        """
+        ranges = [channel.inputs if inputs else channel.outputs for channel in self.channels]
+        widths = [columns.stop - columns.start for columns in ranges]
+        rules = [self.rules.index(channel.coefficients) for channel in self.channels]
+        return np.stack([np.cumsum(widths) - widths, [columns.start for columns in ranges], widths, rules], axis=1)
 
     @property
     def local(self) -> bool:

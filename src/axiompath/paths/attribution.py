@@ -24,32 +24,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
-from ..change.comparison import Change
+from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
 from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
 from ..graphs.places import Target
 from ..threads import run_in_pieces
-from .share_loops import mark_mixed, multiply_rows, sum_causes, take_mixed, take_sources
-from .walk import Level, PathSet, count_suffixes, count_ways, highest_hop
+from .share_loops import (
+    Above,
+    Here,
+    Maps,
+    Mixed,
+    Received,
+    Shares,
+    mark_mixed,
+    multiply_rows,
+    sum_causes,
+    take_mixed,
+    take_sources,
+)
+from .walk import PathSet, count_suffixes, count_ways, highest_hop
+from .walk_loops import Level
 
-SAME_MARKS = np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)  # marks of a coefficient that stays the same
+# One entry of coefficient 1 that both snapshots have: to hang a root from, and for the message of a bias.
+_ONE, _MARKS = np.ones((1, 1)), np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)
+SAME = LayerChange(np.array([0, 1]), np.zeros(1, dtype=np.int32), _ONE, _ONE, _ONE, _MARKS, local=True)
+NO_RATES = Rates(np.zeros((0, 0)), np.zeros((3, 0), dtype=np.int64))
 SUM_WORK = 2  # operations to add one contribution to a sum, roughly
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """What the paths of a PathSet contribute, row by row; and by target, what they do together."""
-
-    contributions: FloatArray  # [num_paths, num_classes]
-    kinds: NDArray[np.int8]  # [num_paths]: index into KINDS
-    causes: FloatArray  # [num_targets, len(KINDS), num_classes]: the change of each logit, by cause
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,22 +105,20 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     """Contribution of every path of the set to every logit of its target, its kind, and the causes of each target."""
     num_classes = change.network.num_classes
     contributions = np.zeros((len(found.paths), num_classes))
-    kinds = KIND_OF_SET[found.held]
     causes = np.zeros((len(found.targets), len(KINDS), num_classes))
+    shares = Shares(contributions, KIND_OF_SET[found.held], causes)
     top = max(found.levels)
     above = _above_the_root(len(found.levels[top].node), num_classes)
     for t in range(top, change.lowest_hop - 1, -1):
         if t in found.bias_rows:
-            _take_biases(change, found, t, above, contributions, causes)
+            _take_biases(change, found, t, above, shares)
         if t == change.lowest_hop:
-            _take_leaves(change, found, above, contributions, kinds, causes)
+            _take_leaves(change, found, above, shares)
         else:
             above = _multiply(change, t, found.levels[t], above, shared=t == top)
-    run_in_pieces(
-        sum_causes, len(found.targets), contributions.size * SUM_WORK, found.indptr, found.held, contributions, kinds,
-        causes,
-    )  # fmt: skip
-    return Shares(contributions, kinds, causes)
+    work = contributions.size * SUM_WORK
+    run_in_pieces(sum_causes, len(found.targets), work, found.indptr, found.held, shares)
+    return shares
 
 
 def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[Attribution]:
@@ -171,141 +176,81 @@ def _sum_bytes(
     return np.asarray(total + peak, dtype=np.float64)
 
 
-class Above(NamedTuple):
-    """The products P of the level above, and the coefficients over which a suffix hangs below them."""
-
-    product: FloatArray  # [rows, num_classes, columns]: a row for each suffix and state, channels side by side
-    first: IntArray  # [num_suffixes]: first row of each suffix; states in the order of their bits
-    held: NDArray[np.uint8]  # [num_suffixes]: the suffix's states
-    channels: IntArray  # [num_channels, 4]: first column of P, first column of h, width, rule
-    kept: FloatArray  # [num_entries, num_rules]
-    after: FloatArray  # [num_entries, num_rules]
-    before: FloatArray  # [num_entries, num_rules]
-    marks: NDArray[np.uint16]  # [num_entries, num_rules]
-
-
 def _above_the_root(num_roots: int, num_classes: int) -> Above:
     """Every root hangs in delta below one identity, which all share."""
-    one = np.ones((1, 1))
-    return Above(
-        np.eye(num_classes)[None],
-        np.zeros(num_roots, dtype=np.int64),
-        np.full(num_roots, DELTA, dtype=np.uint8),
-        np.array([[0, 0, num_classes, 0]]),
-        one, one, one, SAME_MARKS,
-    )  # fmt: skip
+    first, held = np.zeros(num_roots, dtype=np.int64), np.full(num_roots, DELTA, dtype=np.uint8)
+    return Above(np.eye(num_classes)[None], first, held, np.array([[0, 0, num_classes, 0]]), SAME)
 
 
-def _rates(change: Change, t: int) -> tuple[bool, FloatArray, IntArray]:
-    rates = change.rates[t]
-    if rates is None:
-        return False, np.zeros((0, 0)), np.zeros((3, 0), dtype=np.int64)
-    return True, *rates
+def _suffixes(change: Change, t: int, level: Level) -> Here:
+    held = change.steps.sets[t].held[level.sets]
+    rates = change.rates[t] or NO_RATES
+    return Here(level.node, level.parent, level.entry, held, change.network.layers[t].width, rates)
 
 
 def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) -> Above:
     """P of the level above -> P of this one. At the root (`shared`) nothing depends on the target yet."""
-    layer, entries = change.network.layers[t], change.layers[t]
+    layer, here = change.network.layers[t], _suffixes(change, t, level)
     num_suffixes = min(1, len(level.node)) if shared else len(level.node)
-    held = change.steps.sets[t].held[level.sets]
-    ends = np.cumsum(COUNT_STATES[held[:num_suffixes]], dtype=np.int64)
+    ends = np.cumsum(COUNT_STATES[here.held[:num_suffixes]], dtype=np.int64)
     num_rows = int(ends[-1]) if num_suffixes else 0
     first = np.zeros(len(level.node), dtype=np.int64)
     if not shared:
         first[1:] = ends[:-1]
-    widths = [channel.inputs.stop - channel.inputs.start for channel in layer.channels]
-    columns = np.concatenate([[0], np.cumsum(widths)])
+    inputs, outputs = layer.lay_out(inputs=True), layer.lay_out(inputs=False)
     weights = [np.zeros(0) if c.weight is None else c.weight.ravel() for c in layer.channels]
-    places = np.concatenate([[0], np.cumsum([len(weight) for weight in weights])])
-    maps = np.array(
-        [
-            [
-                columns[k],
-                widths[k],
-                c.outputs.start,
-                c.outputs.stop - c.outputs.start,
-                places[k],
-                c.weight is not None,
-            ]
-            for k, c in enumerate(layer.channels)
-        ]
-    )
-    product = np.empty((num_rows, change.network.num_classes, int(columns[-1])))
-    run_in_pieces(
-        multiply_rows, num_suffixes, product.size * layer.width, *above,
-        level.node, level.parent, level.entry, held, first, layer.width,
-        *_rates(change, t), np.concatenate(weights), maps, product,
-    )  # fmt: skip
-    channels = np.array(
-        [
-            [columns[k], channel.inputs.start, widths[k], layer.rules.index(channel.coefficients)]
-            for k, channel in enumerate(layer.channels)
-        ]
-    )
-    return Above(product, first, held, channels, entries.kept, entries.after, entries.before, entries.marks)
+    sizes = np.array([len(weight) for weight in weights])
+    has_weight = [channel.weight is not None for channel in layer.channels]
+    places = [inputs[:, 0], inputs[:, 2], outputs[:, 1], outputs[:, 2], np.cumsum(sizes) - sizes, has_weight]
+    product = np.empty((num_rows, change.network.num_classes, int(inputs[:, 2].sum())))
+    found = Above(product, first, here.held, inputs, change.layers[t])
+    maps = Maps(np.concatenate(weights), np.stack(places, axis=1))
+    run_in_pieces(multiply_rows, num_suffixes, product.size * layer.width, above, here, maps, found)
+    return found
 
 
-def _take_leaves(
-    change: Change, found: PathSet, above: Above, contributions: FloatArray, kinds: NDArray[np.int8], causes: FloatArray
-) -> None:
+def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -> None:
     """Add to each row what its leaf contributes."""
     t = change.lowest_hop
-    layer, entries, level = change.network.layers[t], change.layers[t], found.levels[t]
-    widths = [c.outputs.stop - c.outputs.start for c in layer.channels]
-    columns = np.concatenate([[0], np.cumsum(widths)])
-    channels = np.array(
-        [
-            [columns[k], channel.outputs.start, widths[k], layer.rules.index(channel.coefficients)]
-            for k, channel in enumerate(layer.channels)
-        ]
-    )
-    arguments = (
-        *above, level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width,
-        *_rates(change, t), found.leaf_rows, found.num_leaves, found.entry, found.held, entries.indices, entries.kept,
-        entries.after, entries.before, entries.marks, change.differs[t], channels, *change.messages,
-    )  # fmt: skip
-    _run_sources(change, level, found.leaf_rows, found.num_leaves, found.held, arguments, contributions, kinds, causes)
+    channels = change.network.layers[t].lay_out(inputs=False)
+    rows = found.leaf_rows, found.num_leaves, found.entry, found.held
+    sources = Received(*rows, change.layers[t], change.differs[t], channels, *change.messages)
+    _take(change, t, found.levels[t], above, sources, shares)
 
 
-def _take_biases(
-    change: Change, found: PathSet, t: int, above: Above, contributions: FloatArray, causes: FloatArray
-) -> None:
+def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: Shares) -> None:
     """Add to each row what the bias of layer t contributes.
 
     A bias is a leaf that both snapshots have, with the same message; in delta it cancels.
     """
-    layer, level, rows = change.network.layers[t], found.levels[t], found.bias_rows[t]
+    layer, rows = change.network.layers[t], found.bias_rows[t]
     assert layer.bias is not None
     own = rows >= 0
-    sources = np.zeros((len(rows), contributions.shape[1]))
-    held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(len(rows), np.uint8)
-    here, number = np.arange(len(rows)), own.astype(np.int64)
-    one, message, first = np.ones((1, 1)), layer.bias[None], np.zeros(len(rows), dtype=np.int64)
-    arguments = (
-        *above, level.node, level.parent, level.entry, change.steps.sets[t].held[level.sets], layer.width,
-        *_rates(change, t), here, number, first, held, np.zeros(1, dtype=np.int32), one, one, one, SAME_MARKS,
-        np.zeros(1, dtype=np.bool_), np.array([[0, 0, layer.width, 0]]), message, message,
-    )  # fmt: skip
+    size, message = len(rows), layer.bias[None]
+    held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(size, np.uint8)
+    where = np.arange(size), own.astype(np.int64), np.zeros(size, dtype=np.int64), held
+    channels = np.array([[0, 0, layer.width, 0]])
+    sources = Received(*where, SAME, np.zeros(1, dtype=np.bool_), channels, message, message)
     # A bias does not change, so that its path is what it is by what the snapshots have.
-    _run_sources(change, level, here, number, held, arguments, sources, np.zeros(len(rows), np.int8), causes)
-    contributions[rows[own]] += sources[own]
+    taken = Shares(np.zeros((size, change.network.num_classes)), np.zeros(size, np.int8), shares.causes)
+    _take(change, t, found.levels[t], above, sources, taken)
+    shares.contributions[rows[own]] += taken.contributions[own]
 
 
-def _run_sources(
-    change: Change, level: Level, rows: IntArray, number: IntArray, held: NDArray[np.uint8],
-    arguments: tuple[Any, ...], totals: FloatArray, kinds: NDArray[np.int8], causes: FloatArray,
-) -> None:  # fmt: skip
-    """Sources of one cause, then those of several; `arguments` are what both loops need."""
-    work, mixes = float(totals.size) * arguments[0].shape[2], can_mix(change)
-    run_in_pieces(take_sources, len(level.node), work, *arguments, mixes, totals)
-    if not mixes:
+def _take(change: Change, t: int, level: Level, above: Above, sources: Received, shares: Shares) -> None:
+    """Sources of one cause, then those of several."""
+    here, size = _suffixes(change, t, level), len(level.node)
+    work = float(shares.contributions.size) * above.product.shape[2]
+    run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
+    if not can_mix(change):
         return
-    several = np.zeros(len(level.node), dtype=np.int64)
-    run_in_pieces(mark_mixed, len(several), float(number.sum()), rows, number, held, several)
+    several = np.zeros(size, dtype=np.int64)
+    run_in_pieces(mark_mixed, size, float(sources.number.sum()), sources, several)
     slot = np.where(several > 0, np.cumsum(several) - 1, -1)
-    mixed = np.zeros((int(several.sum()), len(KINDS), totals.shape[1]))
-    run_in_pieces(take_mixed, len(level.node), work, *arguments, slot, totals, kinds, mixed)
-    np.add.at(causes, level.target[slot >= 0], mixed)
+    causes = np.zeros((int(several.sum()), *shares.causes.shape[1:]))
+    mixed = Mixed(slot, causes, shares.contributions, shares.kinds)
+    run_in_pieces(take_mixed, size, work, above, here, sources, mixed)
+    np.add.at(shares.causes, level.target[slot >= 0], causes)
 
 
 def can_mix(change: Change) -> bool:

@@ -1,8 +1,13 @@
 """The compiled loops of attribution: multipliers carried down, shares summed up."""
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..change.comparison import LayerChange, Rates
 from ..change.states import (
     CAUSE_OF_STATE,
     CAUSES,
@@ -26,19 +31,79 @@ FAST = {"reassoc", "contract", "nsz"}
 NUM_CAUSES = 4
 
 
+class Shares(NamedTuple):
+    """What the paths of a PathSet contribute, row by row; and by target, what they do together."""
+
+    contributions: FloatArray  # [num_paths, num_classes]
+    kinds: NDArray[np.int8]  # [num_paths]: index into KINDS
+    causes: FloatArray  # [num_targets, len(KINDS), num_classes]: the change of each logit, by cause
+
+
+class Above(NamedTuple):
+    """The products P of the level above, and the coefficients over which a suffix hangs below them."""
+
+    product: FloatArray  # [rows, num_classes, columns]: a row for each suffix and state, channels side by side
+    first: IntArray  # [num_suffixes]: first row of each suffix; states in the order of their bits
+    held: NDArray[np.uint8]  # [num_suffixes]: the suffix's states
+    channels: IntArray  # [num_channels, 4]: first column of P, first column of h, width, rule
+    entries: LayerChange
+
+
+class Here(NamedTuple):
+    """The suffixes of one level."""
+
+    node: NDArray[np.int32]  # [num_suffixes]
+    parent: NDArray[np.int32]  # [num_suffixes]: the suffix above
+    entry: IntArray  # [num_suffixes]: over which of the entries above
+    held: NDArray[np.uint8]  # [num_suffixes]: its states
+    width: int  # of the layer
+    rates: Rates  # without slopes where phi is the identity
+
+
+class Maps(NamedTuple):
+    """The linear maps W of a layer's channels."""
+
+    weights: FloatArray  # of all, one behind the other
+    places: IntArray  # [num_channels, 6]: first column of P, inputs, first output, outputs, first weight, whether any
+
+
+class Received(NamedTuple):
+    """What the suffixes of one level receive below: leaves, or a bias."""
+
+    rows: IntArray  # [num_suffixes]: first row of each one's sources
+    number: IntArray  # [num_suffixes]
+    entry: IntArray  # [rows]
+    held: NDArray[np.uint8]  # [rows]
+    entries: LayerChange
+    differs: BoolArray  # [senders]
+    channels: IntArray  # [num_channels, 4]: first column of the messages, first column of z, width, rule
+    before: FloatArray  # [senders, columns]: messages
+    after: FloatArray  # [senders, columns]
+
+
+class Mixed(NamedTuple):
+    """Where the sources of several causes are summed up, beside the rows of their shares."""
+
+    slot: IntArray  # [num_suffixes]: place in `causes`, -1 for none
+    causes: FloatArray  # [slots, NUM_CAUSES, num_classes]
+    contributions: FloatArray  # [rows, num_classes]
+    kinds: NDArray[np.int8]  # [rows]
+
+
 @numba.njit(cache=True, nogil=True)
-def mark_mixed(start, stop, source_rows, num_sources, held, mixed):
+def mark_mixed(start, stop, sources, mixed):
     """Which suffixes have a source of more than one cause."""
     for i in range(start, stop):
-        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
-            if ONE_CAUSE[held[row]] < 0:
+        for row in range(sources.rows[i], sources.rows[i] + sources.number[i]):
+            if ONE_CAUSE[sources.held[row]] < 0:
                 mixed[i] = 1
                 break
 
 
 @numba.njit(cache=True, nogil=True)
-def sum_causes(start, stop, indptr, held, contributions, kinds, causes):
+def sum_causes(start, stop, indptr, held, shares):
     """Add the contributions of paths that have one cause to the sums of their targets; `feature` names its paths."""
+    contributions, kinds, causes = shares.contributions, shares.kinds, shares.causes
     for i in range(start, stop):
         for row in range(indptr[i], indptr[i + 1]):
             cause = ONE_CAUSE[held[row]]
@@ -64,16 +129,22 @@ def _factor(above, state, kept, after, before, mark):
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
-def multiply_rows(
-    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
-    first, width, has_rates, slopes, slope_rows, weights, maps, below,
-):  # fmt: skip
+def multiply_rows(start, stop, above_this, here, maps, found):
+    """P of one level from that of the level above, into the product of `found`."""
+    product, above_first, above_held = above_this.product, above_this.first, above_this.held
+    channels, entries = above_this.channels, above_this.entries
+    kept, after, before, marks = entries.kept, entries.after, entries.before, entries.marks
+    node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
+    slopes, slope_rows = here.rates.slopes, here.rates.place
+    first, below = found.first, found.product
+    has_rates = len(slopes) > 0
     num_classes = product.shape[1]
     q = np.empty((num_classes, width))
-    for m in range(len(maps)):
-        below_column, inputs, below_low = np.uintp(maps[m, 0]), maps[m, 1], np.uintp(maps[m, 2])
-        outputs, place, has_weight = maps[m, 3], maps[m, 4], maps[m, 5]
-        weight = weights[place : place + has_weight * inputs * outputs].reshape(has_weight * inputs, outputs)
+    for m in range(len(maps.places)):
+        places = maps.places[m]
+        below_column, inputs, below_low = np.uintp(places[0]), places[1], np.uintp(places[2])
+        outputs, place, has_weight = places[3], places[4], places[5]
+        weight = maps.weights[place : place + has_weight * inputs * outputs].reshape(has_weight * inputs, outputs)
         for i in range(start, stop):
             p, e, w = parent[i], entry[i], node[i]
             row = first[i]
@@ -131,15 +202,19 @@ def multiply_rows(
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
-def take_sources(
-    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
-    width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
-    source_after, source_before, source_marks, differs, source_channels, y_before, y_after, some_mixed, totals,
-):  # fmt: skip
+def take_sources(start, stop, above, here, sources, totals):
     """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g).
 
     Sources of several causes are left to `take_mixed`.
     """
+    product, above_first, above_held, channels = above.product, above.first, above.held, above.channels
+    kept, after, before = above.entries.kept, above.entries.after, above.entries.before
+    node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
+    slopes, slope_rows = here.rates.slopes, here.rates.place
+    source_rows, num_sources, source_entry, source_held = sources.rows, sources.number, sources.entry, sources.held
+    indices, source_after, source_before = sources.entries.indices, sources.entries.after, sources.entries.before
+    differs, source_channels, y_before, y_after = sources.differs, sources.channels, sources.before, sources.after
+    has_rates = len(slopes) > 0
     num_classes = product.shape[1]
     # Rows 0 to 2: rate * message in delta, after, before. Row 3: their sum, weighted by factors, where several meet.
     g = np.zeros((4, width))
@@ -164,7 +239,7 @@ def take_sources(
                 factors[num_above, k, 2] = in_before if held[i] & IN_BEFORE else 0.0
             num_above += 1
         for row in range(source_rows[i], source_rows[i] + num_sources[i]):
-            if some_mixed and ONE_CAUSE[source_held[row]] < 0:
+            if ONE_CAUSE[source_held[row]] < 0:
                 continue
             e = source_entry[row]
             u = indices[e]
@@ -282,28 +357,29 @@ def _part_of_delta(cause, kept, after, before, mark):
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST)
-def take_mixed(
-    start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
-    width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
-    source_after, source_before, source_marks, differs, source_channels, y_before, y_after, slot, totals, kinds, mixed,
-):  # fmt: skip
+def take_mixed(start, stop, above_this, here, sources, mixed):
     """The same for sources of several causes, cause by cause: added to the source's row, and to its suffix's sums.
 
     The kind of a path that both snapshots have is the larger of its shares by reweighting and by features.
     """
+    product, above_first, above_held = above_this.product, above_this.first, above_this.held
+    channels, entries = above_this.channels, above_this.entries
+    held, slopes, slope_rows = here.held, here.rates.slopes, here.rates.place
+    source_entries, source_channels = sources.entries, sources.channels
+    y_before, y_after = sources.before, sources.after
     num_classes = product.shape[1]
-    g = np.zeros((3, width))  # rate * message in delta, after, before
+    g = np.zeros((3, here.width))  # rate * message in delta, after, before
     share = np.zeros(num_classes)
     for i in range(start, stop):
-        if slot[i] < 0:
+        if mixed.slot[i] < 0:
             continue
-        p, e_above, w = parent[i], entry[i], node[i]
-        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
-            known = source_held[row]
+        p, e_above, w = here.parent[i], here.entry[i], here.node[i]
+        for row in range(sources.rows[i], sources.rows[i] + sources.number[i]):
+            known = sources.held[row]
             if ONE_CAUSE[known] >= 0:
                 continue
-            e = source_entry[row]
-            u = indices[e]
+            e = sources.entry[row]
+            u = source_entries.indices[e]
             feature_size = reweighted_size = 0.0
             for cause in range(NUM_CAUSES):
                 if not CAUSES[known] >> cause & 1:
@@ -313,13 +389,13 @@ def take_mixed(
                     for k in range(len(source_channels)):
                         column, low, size = source_channels[k, 0], source_channels[k, 1], source_channels[k, 2]
                         rule = source_channels[k, 3]
-                        a_before, a_after = source_before[e, rule], source_after[e, rule]
+                        a_before, a_after = source_entries.before[e, rule], source_entries.after[e, rule]
                         from_after, from_before = (a_after, 0.0) if which == 1 else (0.0, a_before)
                         if which == 0:
                             from_after, from_before = _part_of_delta(
-                                cause, source_kept[e, rule], a_after, a_before, source_marks[e, rule]
+                                cause, source_entries.kept[e, rule], a_after, a_before, source_entries.marks[e, rule]
                             )
-                        if not differs[u]:
+                        if not sources.differs[u]:
                             # One message in both snapshots, of which `before`'s may not be held.
                             from_after += from_before
                             from_before = 0.0
@@ -330,8 +406,8 @@ def take_mixed(
                         for d in range(size):
                             g[which, low + d] += from_after * y_after[u, column + d]
                             g[which, low + d] += from_before * y_before[u, column + d]
-                    if has_rates:
-                        for d in range(width):
+                    if len(slopes) > 0:
+                        for d in range(here.width):
                             g[which, d] *= slopes[slope_rows[which, w], d]
                 share[:] = 0.0
                 above_row = above_first[p]
@@ -348,8 +424,8 @@ def take_mixed(
                             column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
                             rule = channels[k, 3]
                             factor = _factor(
-                                above, state, kept[e_above, rule], after[e_above, rule], before[e_above, rule],
-                                marks[e_above, rule],
+                                above, state, entries.kept[e_above, rule], entries.after[e_above, rule],
+                                entries.before[e_above, rule], entries.marks[e_above, rule],
                             )  # fmt: skip
                             if factor == 0.0:
                                 continue
@@ -361,12 +437,12 @@ def take_mixed(
                     above_row += 1
                 size_of_share = 0.0
                 for j in range(num_classes):
-                    totals[row, j] += share[j]
-                    mixed[slot[i], cause, j] += share[j]
+                    mixed.contributions[row, j] += share[j]
+                    mixed.causes[mixed.slot[i], cause, j] += share[j]
                     size_of_share += abs(share[j])
                 if cause == FEATURE:
                     feature_size = size_of_share
                 elif cause == REWEIGHTED:
                     reweighted_size = size_of_share
             if known & OF_AFTER and known & OF_BEFORE and feature_size > reweighted_size:
-                kinds[row] = FEATURE
+                mixed.kinds[row] = FEATURE

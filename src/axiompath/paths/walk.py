@@ -29,21 +29,11 @@ from ..change.sets import Steps
 from ..change.states import COUNT_STATES
 from ..threads import run_in_pieces
 from . import walk_loops
+from .walk_loops import Leaves, Level, Ways
 
 WALK_WORK = 30  # operations to write one partial path down, roughly
 COUNT_WORK = 20  # operations to count over one entry, roughly
 EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
-
-
-@dataclass(frozen=True, eq=False)
-class Level:
-    """The partial paths of all targets after a step over one layer, ordered by target."""
-
-    node: NDArray[np.int32]  # [num_suffixes]: where each one has arrived
-    target: NDArray[np.int32]  # [num_suffixes]: position in the batch's list of targets
-    parent: NDArray[np.int32]  # [num_suffixes]: the suffix of the level above that it extends
-    entry: IntArray  # [num_suffixes]: over which entry of the layer
-    sets: NDArray[np.uint16]  # [num_suffixes]: number of its set of states, see `Change.steps`
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +77,8 @@ def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, wei
     below: NDArray[Any] = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
     below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
     for t in range(lowest, stop):
-        layer = change.layers[t]
         above: NDArray[Any] = np.zeros((len(change.differs[t + 1]), len(steps.sets[t].held)), dtype=dtype)
-        _run_counting(
-            walk_loops.count_layer,
-            layer.indptr,
-            layer.indices,
-            change.descents[t].marks,
-            steps.following[t],
-            below,
-            above,
-        )
+        _run_counting(walk_loops.count_layer, change.layers[t].indptr, ways_over(change, steps, t), below, above)
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
         if lowest == change.lowest_hop and not weigh_states:
             above[:, steps.sets[t].starts] += 1
@@ -113,21 +94,17 @@ def _count(change: Change, steps: Steps, lowest: int, dtype: type, weigh_states:
         return np.where(change.differs[-1], 1.0, 0.0)
     below = _ways(change, steps, lowest, top, dtype, weigh_states)
     counts: NDArray[Any] = np.zeros(len(change.differs[-1]), dtype=dtype)
-    descents = change.descents[top]
-    _run_counting(
-        walk_loops.count_roots, descents.indptr, descents.entries, change.layers[top].indices, descents.marks,
-        steps.following[top], below, counts,
-    )  # fmt: skip
+    _run_counting(walk_loops.count_roots, change.descents[top].indptr, ways_over(change, steps, top), below, counts)
     return counts
 
 
-def _run_counting(kernel: Any, indptr: IntArray, *args: Any) -> None:
+def _run_counting(kernel: Any, indptr: IntArray, ways: Ways, below: NDArray[Any], counts: NDArray[Any]) -> None:
     """Compiled where the counts are numbers of the machine; else as written, for counts of any size."""
     num_rows = len(indptr) - 1
-    if args[-1].dtype == object:
-        kernel.py_func(0, num_rows, indptr, *args)
+    if counts.dtype == object:
+        kernel.py_func(0, num_rows, ways, below, counts)
     else:
-        run_in_pieces(kernel, num_rows, int(indptr[-1]) * COUNT_WORK, indptr, *args)
+        run_in_pieces(kernel, num_rows, int(indptr[-1]) * COUNT_WORK, ways, below, counts)
 
 
 def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None = None) -> PathSet:
@@ -137,47 +114,40 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
     at its own bias goes with the first.
     """
     highest, lowest, sets = highest_hop(change), change.lowest_hop, change.steps.sets
-    position = change.network.num_positions - 1  # of the root in a stored path; counts down to the leaf's, 0
-    level, trail = _start(change, targets)
+    level = _start(change, targets)
     levels: dict[int, Level] = {}
-    events: list[tuple[int, IntArray, NDArray[np.int32]]] = []  # layer, paths that start at each suffix, trails
+    begins: dict[int, IntArray] = {}  # layer -> number of paths that start at the bias of each suffix
     for t in range(len(change.layers) - 1, lowest - 1, -1):
         levels[t] = level
         if change.network.layers[t].bias is not None:
-            begins = sets[t].starts[level.sets]
+            begins[t] = sets[t].starts[level.sets].astype(np.int64)
             if steps is not None and t >= highest and steps[0] > 0:
-                begins[:] = False
-            events.append((t, begins.astype(np.int64), trail))
-        num_children = _count_children(change, t, level)
-        if not change.layers[t].local:
-            position -= 1
+                begins[t][:] = 0
+        ways = ways_over(change, change.steps, t)
+        num_children = _count_children(ways, level)
         if t > lowest:
-            level, trail = _descend(change, t, level, trail, num_children, position)
+            level = _descend(ways, level, num_children, level.position - (not change.layers[t].local))
             if steps is not None and t == highest:
-                level, trail = _slice(level, slice(*steps)), trail[slice(*steps)]
+                level = _slice(level, slice(*steps))
 
-    starts, indptr = _place_rows(
-        [(levels[t].target, n) for t, n, _ in events] + [(level.target, num_children)], targets
-    )
+    events = [(levels[t].target, number) for t, number in begins.items()]
+    starts, indptr = _place_rows([*events, (level.target, num_children)], targets)
     num_paths = int(indptr[-1])
-    paths = np.empty((num_paths, trail.shape[1]), dtype=np.int64)
+    paths = np.empty((num_paths, level.trail.shape[1]), dtype=np.int64)
     held = np.zeros(num_paths, dtype=np.uint8)
     entry = np.full(num_paths, -1, dtype=np.int64)
     begun = {}
-    for (t, num_begun, trail_there), start in zip(events, starts[:-1], strict=True):
-        suffixes = np.flatnonzero(num_begun)
-        paths[start[suffixes]] = trail_there[suffixes]
-        begun[t] = np.where(num_begun > 0, start, -1)
+    for (t, number), start in zip(begins.items(), starts[:-1], strict=True):
+        suffixes = np.flatnonzero(number)
+        paths[start[suffixes]] = levels[t].trail[suffixes]
+        begun[t] = np.where(number > 0, start, -1)
     bias_rows = _find_bias_rows(change, levels, begun)
     for t, rows in bias_rows.items():
         own = rows >= 0
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
-    run_in_pieces(
-        walk_loops.fill_leaves, len(level.node), num_paths * WALK_WORK, *_entries(change, lowest),
-        change.layers[lowest].indices, sets[lowest - 1].held, level.node, level.sets, trail, starts[-1], paths, held,
-        entry,
-    )  # fmt: skip
-    return PathSet(targets, indptr, paths, held, entry, levels, bias_rows, starts[-1], num_children)
+    leaves = Leaves(paths, held, entry)
+    run_in_pieces(walk_loops.fill_leaves, len(level.node), num_paths * WALK_WORK, ways, level, starts[-1], leaves)
+    return PathSet(targets, indptr, *leaves, levels, bias_rows, starts[-1], num_children)
 
 
 def _find_bias_rows(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
@@ -200,15 +170,16 @@ def highest_hop(change: Change) -> int:
 
 def first_steps(change: Change, targets: IntArray) -> Level:
     """The ways to leave each root: partial paths of one step, ordered by target. Local layers above it add none."""
-    level, trail = _start(change, targets)
+    level = _start(change, targets)
     for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
-        num_children = _count_children(change, t, level)
-        level, trail = _descend(change, t, level, trail, num_children, change.network.num_positions - 2)
+        ways = ways_over(change, change.steps, t)
+        level = _descend(ways, level, _count_children(ways, level), change.network.num_positions - 2)
     return level
 
 
 def _slice(level: Level, rows: slice) -> Level:
-    return Level(level.node[rows], level.target[rows], level.parent[rows], level.entry[rows], level.sets[rows])
+    node, target, parent = level.node[rows], level.target[rows], level.parent[rows]
+    return Level(node, target, parent, level.entry[rows], level.sets[rows], level.trail[rows], level.position)
 
 
 def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
@@ -221,48 +192,38 @@ def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
     return place
 
 
-def _start(change: Change, targets: IntArray) -> tuple[Level, NDArray[np.int32]]:
+def _start(change: Change, targets: IntArray) -> Level:
     """The roots that can differ, each a partial path of its own, in delta."""
     batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
     node = targets[batch].astype(np.int32)
     trail = np.full((len(batch), change.network.num_positions), -1, dtype=np.int32)
     trail[:, -1] = node
     parent, entry = np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int64)
-    return Level(node, batch, parent, entry, np.ones(len(batch), dtype=np.uint16)), trail
+    sets = np.ones(len(batch), dtype=np.uint16)
+    return Level(node, batch, parent, entry, sets, trail, change.network.num_positions - 1)
 
 
-def _entries(change: Change, t: int) -> tuple[Any, ...]:
-    """What the kernels below need to go over the entries of layer t."""
-    descents, steps = change.descents[t], change.steps
-    following, delta_alone = steps.following[t], steps.sets[t].delta_alone
-    return change.layers[t].indptr, descents.indptr, descents.entries, descents.marks, following, delta_alone
+def ways_over(change: Change, steps: Steps, t: int) -> Ways:
+    """What walks by these steps do at layer t."""
+    layer, descents = change.layers[t], change.descents[t]
+    entries = layer.indptr, layer.indices, descents.indptr, descents.entries, descents.marks
+    return Ways(*entries, steps.following[t], steps.sets[t].delta_alone, steps.sets[t - 1].held)
 
 
-def _count_children(change: Change, t: int, level: Level) -> IntArray:
+def _count_children(ways: Ways, level: Level) -> IntArray:
     num_children = np.zeros(len(level.node), dtype=np.int64)
-    run_in_pieces(
-        walk_loops.count_children, len(level.node), len(level.node) * WALK_WORK, *_entries(change, t),
-        level.node, level.sets, num_children,
-    )  # fmt: skip
+    run_in_pieces(walk_loops.count_children, len(level.node), len(level.node) * WALK_WORK, ways, level, num_children)
     return num_children
 
 
-def _descend(
-    change: Change, t: int, level: Level, trail: NDArray[np.int32], num_children: IntArray, position: int
-) -> tuple[Level, NDArray[np.int32]]:
-    starts = np.concatenate([[0], np.cumsum(num_children)])
-    total = int(starts[-1])
-    child = Level(
-        np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32),
-        np.empty(total, np.int64), np.empty(total, np.uint16),
-    )  # fmt: skip
-    child_trail = np.empty((total, trail.shape[1]), dtype=np.int32)
-    run_in_pieces(
-        walk_loops.fill_children, len(level.node), total * WALK_WORK, *_entries(change, t), change.layers[t].indices,
-        level.node, level.target, level.sets, trail, starts, position,
-        child.node, child.target, child.parent, child.entry, child.sets, child_trail,
-    )  # fmt: skip
-    return child, child_trail
+def _descend(ways: Ways, level: Level, num_children: IntArray, position: int) -> Level:
+    rows = np.concatenate([[0], np.cumsum(num_children)])
+    size = int(rows[-1])
+    node, target, parent = (np.empty(size, np.int32) for _ in range(3))
+    trail = np.empty((size, level.trail.shape[1]), np.int32)
+    child = Level(node, target, parent, np.empty(size, np.int64), np.empty(size, np.uint16), trail, position)
+    run_in_pieces(walk_loops.fill_children, len(level.node), size * WALK_WORK, ways, level, rows, child)
+    return child
 
 
 def _place_rows(events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray) -> tuple[list[IntArray], IntArray]:

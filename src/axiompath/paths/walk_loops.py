@@ -4,12 +4,52 @@ They are compiled on first use (some ten seconds for all, kept on disk afterward
 take the range of rows they work on, so that `run_in_pieces` can run them on several cores.
 """
 
+from typing import NamedTuple
+
 import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import BoolArray, IntArray
+
+
+class Ways(NamedTuple):
+    """The entries of one layer, and where a walk goes over them."""
+
+    indptr: IntArray  # [num_nodes + 1]
+    indices: NDArray[np.int32]  # [num_entries]
+    descents_indptr: IntArray  # [num_nodes + 1]
+    descents: IntArray  # [num_descents]: entries that a walk in delta can go over
+    marks: NDArray[np.uint16]  # [num_entries]
+    following: NDArray[np.uint16]  # [sets, marks]: number of the set below, 0 for none
+    delta_alone: BoolArray  # [sets]
+    held_below: NDArray[np.uint8]  # [sets below]: states and facts
+
+
+class Level(NamedTuple):
+    """The partial paths of all targets after a step over one layer, ordered by target."""
+
+    node: NDArray[np.int32]  # [num_suffixes]: where each one has arrived
+    target: NDArray[np.int32]  # [num_suffixes]: position in the batch's list of targets
+    parent: NDArray[np.int32]  # [num_suffixes]: the suffix of the level above that it extends
+    entry: IntArray  # [num_suffixes]: over which entry of the layer
+    sets: NDArray[np.uint16]  # [num_suffixes]: number of its set of states, see `Change.steps`
+    trail: NDArray[np.int32]  # [num_suffixes, num_hops + 1]: its nodes, as in a stored path
+    position: int  # of `node` in the trail: that of the root is the last
+
+
+class Leaves(NamedTuple):
+    """Where the paths that end at a leaf go; see PathSet."""
+
+    paths: IntArray
+    held: NDArray[np.uint8]
+    entry: IntArray
 
 
 @numba.njit(cache=True, nogil=True)
-def count_layer(start, stop, indptr, indices, marks, following, below, above):
+def count_layer(start, stop, ways, below, above):
     """Ways down from each node in each set of states; a node's counts lie together, for the cache's sake."""
+    indptr, indices, marks, following = ways.indptr, ways.indices, ways.marks, ways.following
     for v in range(start, stop):
         for e in range(indptr[v], indptr[v + 1]):
             for s in range(1, len(following)):
@@ -19,83 +59,71 @@ def count_layer(start, stop, indptr, indices, marks, following, below, above):
 
 
 @numba.njit(cache=True, nogil=True)
-def count_roots(start, stop, indptr, descents, indices, marks, following, below, counts):
+def count_roots(start, stop, ways, below, counts):
     """The same for roots, whose set is number 1, delta."""
     for v in range(start, stop):
-        for k in range(indptr[v], indptr[v + 1]):
-            e = descents[k]
-            s_below = following[1, marks[e]]
+        for k in range(ways.descents_indptr[v], ways.descents_indptr[v + 1]):
+            e = ways.descents[k]
+            s_below = ways.following[1, ways.marks[e]]
             if s_below:
-                counts[v] += below[indices[e], s_below]
+                counts[v] += below[ways.indices[e], s_below]
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _entry_range(v, delta_alone, indptr, descents_indptr):
-    """Entries to look at below node v: the few descents in delta alone, else the whole row."""
-    if delta_alone:
-        return descents_indptr[v], descents_indptr[v + 1]
-    return indptr[v], indptr[v + 1]
+def _range_below(ways, v, s):
+    """Whether to look at the few descents alone, as in delta, or at the whole row of node v; and where they lie."""
+    if ways.delta_alone[s]:
+        return True, ways.descents_indptr[v], ways.descents_indptr[v + 1]
+    return False, ways.indptr[v], ways.indptr[v + 1]
 
 
 @numba.njit(cache=True, nogil=True)
-def count_children(
-    start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, node, sets, num_children
-):  # fmt: skip
+def count_children(start, stop, ways, level, num_children):
     for i in range(start, stop):
-        s = sets[i]
-        in_delta = delta_alone[s]
-        low, high = _entry_range(node[i], in_delta, indptr, descents_indptr)
+        s = level.sets[i]
+        in_delta, low, high = _range_below(ways, level.node[i], s)
         count = 0
         for k in range(low, high):
-            e = descents[k] if in_delta else k
-            if following[s, marks[e]]:
+            e = ways.descents[k] if in_delta else k
+            if ways.following[s, ways.marks[e]]:
                 count += 1
         num_children[i] = count
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_children(
-    start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, indices,
-    node, target, sets, trail, starts, position,
-    child_node, child_target, child_parent, child_entry, child_sets, child_trail,
-):  # fmt: skip
+def fill_children(start, stop, ways, level, rows, child):
+    """The suffixes one layer below, from row rows[i] on those of suffix i."""
     for i in range(start, stop):
-        j = starts[i]
-        s = sets[i]
-        in_delta = delta_alone[s]
-        low, high = _entry_range(node[i], in_delta, indptr, descents_indptr)
+        j, s = rows[i], level.sets[i]
+        in_delta, low, high = _range_below(ways, level.node[i], s)
         for k in range(low, high):
-            e = descents[k] if in_delta else k
-            below = following[s, marks[e]]
+            e = ways.descents[k] if in_delta else k
+            below = ways.following[s, ways.marks[e]]
             if below:
-                child_node[j] = indices[e]
-                child_target[j] = target[i]
-                child_parent[j] = i
-                child_entry[j] = e
-                child_sets[j] = below
-                for h in range(trail.shape[1]):
-                    child_trail[j, h] = trail[i, h]
-                child_trail[j, position] = indices[e]
+                child.node[j] = ways.indices[e]
+                child.target[j] = level.target[i]
+                child.parent[j] = i
+                child.entry[j] = e
+                child.sets[j] = below
+                for h in range(level.trail.shape[1]):
+                    child.trail[j, h] = level.trail[i, h]
+                child.trail[j, child.position] = ways.indices[e]
                 j += 1
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_leaves(
-    start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, indices, held_of_set,
-    node, sets, trail, rows, paths, held, entry,
-):  # fmt: skip
+def fill_leaves(start, stop, ways, level, rows, leaves):
+    """The same for the paths that end one layer below."""
     for i in range(start, stop):
-        row = rows[i]
-        s = sets[i]
-        in_delta = delta_alone[s]
-        low, high = _entry_range(node[i], in_delta, indptr, descents_indptr)
+        row, s = rows[i], level.sets[i]
+        in_delta, low, high = _range_below(ways, level.node[i], s)
         for k in range(low, high):
-            e = descents[k] if in_delta else k
-            below = following[s, marks[e]]
+            e = ways.descents[k] if in_delta else k
+            below = ways.following[s, ways.marks[e]]
             if below:
-                paths[row, 0] = indices[e]
-                for h in range(1, paths.shape[1]):
-                    paths[row, h] = trail[i, h]
-                held[row] = held_of_set[below]
-                entry[row] = e
+                leaves.paths[row, 0] = ways.indices[e]
+                for h in range(1, leaves.paths.shape[1]):
+                    leaves.paths[row, h] = level.trail[i, h]
+                leaves.held[row] = ways.held_below[below]
+                leaves.entry[row] = e
                 row += 1

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..graphs.rows import entries_of
-from .rank_loops import bound_leaves, offer_leaves
+from ..paths.walk import ways_over
+from .rank_loops import Messages, Offers, Stems, bound_leaves, offer_leaves
 
 BLOCK_BYTES = 64e6  # of multipliers in one block
 
@@ -74,7 +75,6 @@ def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -
     first = np.ones(1, dtype=np.uint16)
     top, end = len(change.layers) - 1, network.num_positions - 1
     blocks = [OpenPaths(top, np.array([target]), root, trail, end, np.zeros(1), first)]
-    bounds = _leaf_bounds(change)
     while blocks:
         block = blocks.pop()
         layer = network.layers[block.layer]
@@ -84,7 +84,7 @@ def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -
             block.bias[:] += q @ layer.bias
         if block.layer == change.lowest_hop:
             _offer_biases(change, best, block, np.ones(len(block.node), dtype=np.bool_))
-            _offer_leaves(change, best, block, q, bounds)
+            _offer_leaves(change, best, block, q)
         else:
             blocks += _open(change, best, block, q)
     return best.found()
@@ -133,39 +133,22 @@ def _open(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> list[O
     return pieces[::-1]
 
 
-def _leaf_channels(change: Change) -> IntArray:
-    """[num_channels, 4]: first column of the messages, first column of z, width, rule."""
-    layer = change.network.layers[change.lowest_hop]
-    rows, column = [], 0
-    for channel in layer.channels:
-        size = channel.outputs.stop - channel.outputs.start
-        rows.append([column, channel.outputs.start, size, layer.rules.index(channel.coefficients)])
-        column += size
-    return np.array(rows)
-
-
 @lru_cache(maxsize=1)  # the same for all targets of a change
-def _leaf_bounds(change: Change) -> FloatArray:
-    """max over U of |sum over channels of a[V, U] y_U|, [num_nodes, width]."""
+def _leaf_messages(change: Change) -> Messages:
     t = change.lowest_hop
-    entries = change.layers[t]
-    bounds = np.zeros((len(change.differs[t + 1]), change.network.layers[t].width))
-    bound_leaves(entries.indptr, entries.indices, entries.after, _leaf_channels(change), change.messages[1], bounds)
-    return bounds
+    layer, entries = change.network.layers[t], change.layers[t]
+    bounds = np.zeros((len(change.differs[t + 1]), layer.width))
+    messages = Messages(entries.after, layer.lay_out(inputs=False), change.messages[1], bounds)
+    bound_leaves(entries.indptr, entries.indices, messages)
+    return messages
 
 
-def _offer_leaves(change: Change, best: Best, block: OpenPaths, q: FloatArray, bounds: FloatArray) -> None:
-    entries = change.layers[change.lowest_hop]
+def _offer_leaves(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> None:
     size = len(best.scores)
-    scores = np.full(size, -np.inf)
-    suffix: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
-    leaf: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
-    offer_leaves(
-        entries.indptr, entries.indices, change.descents[change.lowest_hop].marks,
-        change.after_steps.following[change.lowest_hop], entries.after, _leaf_channels(change), change.messages[1],
-        block.node, block.sets, q, bounds, best.threshold, scores, suffix, leaf,
-    )  # fmt: skip
-    held = np.isfinite(scores)
-    paths = block.trail[suffix[held]]
-    paths[:, 0] = leaf[held]
-    best.offer(scores[held], paths)
+    offers = Offers(np.full(size, -np.inf), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64))
+    ways = ways_over(change, change.after_steps, change.lowest_hop)
+    offer_leaves(ways, _leaf_messages(change), Stems(block.node, block.sets, q), best.threshold, offers)
+    held = np.isfinite(offers.scores)
+    paths = block.trail[offers.suffix[held]]
+    paths[:, 0] = offers.leaf[held]
+    best.offer(offers.scores[held], paths)

@@ -17,7 +17,8 @@ from ..change.comparison import Change
 from ..change.states import IN_AFTER
 from ..graphs.rows import entries_of
 from ..network.layers import project
-from .rank_loops import best_continuations, edge_gradients
+from ..paths.walk import ways_over
+from .rank_loops import Ranked, best_continuations, edge_gradients
 
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
@@ -38,39 +39,43 @@ def best_by_edges(
     reached = {len(change.layers) - 1: (np.array([target]), np.ones(1, dtype=np.int64))}
     for t in reversed(layers):
         reached[t - 1] = _descend(change, t, *reached[t])
-    best = np.zeros((len(reached[change.lowest_hop - 1][0]), 1))
-    choices = {}
+    ranked = {change.lowest_hop - 1: _ranked(*reached[change.lowest_hop - 1], 1)}
+    ranked[change.lowest_hop - 1].scores[:] = 0.0
     for t in layers:
-        layer = change.layers[t]
-        (here, sets), (below, sets_below) = reached[t], reached[t - 1]
+        layer, below, here = change.layers[t], ranked[t - 1], _ranked(*reached[t], num_paths)
         entry_scores = np.zeros(len(layer.indices))
         if len(keys) and not layer.local and not change.network.layers[t].rises:
-            entry = entries_of(layer.indptr, here)
-            wanted = layer.keys[entry]
+            entry, wanted = _edges_into(change, t, here.node)
             found_at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             entry_scores[entry] = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
         where = np.full((len(change.differs[t]), len(steps.sets[t - 1].held)), -1)
-        where[below, sets_below] = np.arange(len(below))
-        found = np.full((len(here), num_paths), -np.inf)
-        child = np.zeros((len(here), num_paths), dtype=np.int64)
-        rank = np.zeros((len(here), num_paths), dtype=np.int64)
-        best_continuations(
-            layer.indptr, layer.indices, change.descents[t].marks, steps.following[t], entry_scores, here, sets, where,
-            best, found, child, rank,
-        )  # fmt: skip
-        choices[t] = child, rank
-        best = found
-    held = np.flatnonzero(np.isfinite(best[0]))
+        where[below.node, below.sets] = np.arange(len(below.node))
+        best_continuations(ways_over(change, steps, t), entry_scores, where, below, here)
+        ranked[t] = here
+    best = here.scores[0]
+    held = np.flatnonzero(np.isfinite(best))
     paths = np.empty((len(held), change.network.num_positions), dtype=np.int64)
     paths[:, -1] = target
     row, place, position = np.zeros(len(held), dtype=np.int64), held, change.network.num_positions - 1
     for t in reversed(layers):
-        child, rank = choices[t]
-        row, place = child[row, place], rank[row, place]
+        row, place = ranked[t].child[row, place], ranked[t].rank[row, place]
         if not change.layers[t].local:
             position -= 1
-            paths[:, position] = reached[t - 1][0][row]
-    return paths, best[0, held]
+            paths[:, position] = ranked[t - 1].node[row]
+    return paths, best[held]
+
+
+def _ranked(nodes: IntArray, sets: IntArray, size: int) -> Ranked:
+    shape = len(nodes), size
+    return Ranked(nodes, sets, np.full(shape, -np.inf), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+
+
+def _edges_into(change: Change, t: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
+    """Entries of these rows, one row after the other, and V * num_nodes + U of each, to find edges by."""
+    layer = change.layers[t]
+    entry = entries_of(layer.indptr, nodes)
+    receivers = np.repeat(nodes, layer.indptr[nodes + 1] - layer.indptr[nodes])
+    return entry, receivers * change.num_nodes + layer.indices[entry]
 
 
 def _descend(change: Change, t: int, nodes: IntArray, sets: IntArray) -> tuple[IntArray, IntArray]:
@@ -95,18 +100,21 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
         layer, entries = network.layers[t], change.layers[t]
         gradient = gradient * layer.derivatives(forward.z[t][active])
         if not entries.local and not layer.rises:
-            total = np.zeros(int((entries.indptr[active + 1] - entries.indptr[active]).sum()))
+            entry, edges = _edges_into(change, t, active)
+            receivers = np.repeat(np.arange(len(active)), entries.indptr[active + 1] - entries.indptr[active])
+            senders = entries.indices[entry]
+            total = np.zeros(len(entry))
             column = 0
             for channel in layer.channels:
-                coefficient = np.ascontiguousarray(entries.after[:, layer.rules.index(channel.coefficients)])
+                coefficient = entries.after[entry, layer.rules.index(channel.coefficients)]
                 part = np.ascontiguousarray(gradient[:, channel.outputs])
                 if t == change.lowest_hop:  # held already: the features are wide
                     message = np.ascontiguousarray(change.messages[1][:, column : column + part.shape[1]])
                     column += part.shape[1]
                 else:
                     message = project(forward.inputs[t], channel)
-                edge_gradients(entries.indptr, entries.indices, coefficient, active, part, message, total)
-            keys.append(entries.keys[entries_of(entries.indptr, active)])
+                edge_gradients(receivers, senders, coefficient, part, message, total)
+            keys.append(edges)
             values.append(total)
         if t > change.lowest_hop:
             below = _senders(change, t, active)

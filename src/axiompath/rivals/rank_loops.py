@@ -1,12 +1,52 @@
 """The compiled loops of the rivals: paths of `after` ranked without listing them all."""
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray, IntArray
+
+
+class Messages(NamedTuple):
+    """What the lowest hop of `after` takes from leaves."""
+
+    after: FloatArray  # [num_entries, num_rules]: coefficients
+    channels: IntArray  # [num_channels, 4]: first column of y, first column of z, width, rule
+    y: FloatArray  # [num_nodes, columns]
+    bounds: FloatArray  # [num_nodes, width]: element-wise max over u of |sum over channels of a[v, u] y_u|
+
+
+class Stems(NamedTuple):
+    """Partial paths above the leaves."""
+
+    node: IntArray  # [num_suffixes]
+    sets: NDArray[np.uint16]  # [num_suffixes]
+    q: FloatArray  # [num_suffixes, width]: multiplier times rate
+
+
+class Offers(NamedTuple):
+    """The best leaves so far, in no order."""
+
+    scores: FloatArray  # [n]
+    suffix: IntArray  # [n]
+    leaf: IntArray  # [n]
+
+
+class Ranked(NamedTuple):
+    """Nodes with their sets of states, and the best continuations of each, largest first."""
+
+    node: IntArray  # [num_nodes]
+    sets: IntArray  # [num_nodes]
+    scores: FloatArray  # [num_nodes, n], -inf where there are fewer
+    child: IntArray  # [num_nodes, n]: place of the next node below
+    rank: IntArray  # [num_nodes, n]: which of that one's continuations
 
 
 @numba.njit(cache=True, nogil=True)
-def bound_leaves(indptr, indices, after, channels, y, bounds):
-    """bounds[v] = element-wise max over u of |sum over channels of a[v, u] y_u|."""
+def bound_leaves(indptr, indices, messages):
+    after, channels, y, bounds = messages.after, messages.channels, messages.y, messages.bounds
     g = np.empty(bounds.shape[1])
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):
@@ -19,24 +59,24 @@ def bound_leaves(indptr, indices, after, channels, y, bounds):
 
 
 @numba.njit(cache=True, nogil=True)
-def offer_leaves(
-    indptr, indices, marks, following, after, channels, y, node, sets, q, bounds, threshold, scores, suffix, leaf
-):  # fmt: skip
-    """Put the leaves with the largest scores q @ (a y) above the threshold into scores, suffix and leaf."""
+def offer_leaves(ways, messages, stems, threshold, offers):
+    """Put the leaves with the largest scores q @ (a y) above the threshold among the offers."""
+    after, channels, y, bounds = messages.after, messages.channels, messages.y, messages.bounds
+    q, scores = stems.q, offers.scores
     if len(scores) == 0:
         return
     worst = 0
-    for i in range(len(node)):
-        v = node[i]
+    for i in range(len(stems.node)):
+        v = stems.node[i]
         reach = 0.0
         for d in range(q.shape[1]):
             reach += abs(q[i, d]) * bounds[v, d]
         if reach <= max(threshold, scores[worst]):
             continue
-        for e in range(indptr[v], indptr[v + 1]):
-            if not following[sets[i], marks[e]]:
+        for e in range(ways.indptr[v], ways.indptr[v + 1]):
+            if not ways.following[stems.sets[i], ways.marks[e]]:
                 continue
-            u = indices[e]
+            u = ways.indices[e]
             score = 0.0
             for k in range(len(channels)):
                 part = 0.0
@@ -44,43 +84,39 @@ def offer_leaves(
                     part += q[i, channels[k, 1] + d] * y[u, channels[k, 0] + d]
                 score += after[e, channels[k, 3]] * part
             if score > threshold and score > scores[worst]:
-                scores[worst], suffix[worst], leaf[worst] = score, i, u
+                scores[worst], offers.suffix[worst], offers.leaf[worst] = score, i, u
                 for j in range(len(scores)):
                     if scores[j] < scores[worst]:
                         worst = j
 
 
 @numba.njit(cache=True, nogil=True)
-def edge_gradients(indptr, indices, after, nodes, gradient, message, total):
-    """Add gradient[v] @ (a[v, u] message[u]) to the entries of the rows `nodes`, one row after the other."""
-    i = 0
-    for n in range(len(nodes)):
-        for e in range(indptr[nodes[n]], indptr[nodes[n] + 1]):
-            if after[e] != 0.0:
-                part = 0.0
-                for d in range(gradient.shape[1]):
-                    part += gradient[n, d] * message[indices[e], d]
-                total[i] += after[e] * part
-            i += 1
+def edge_gradients(receivers, senders, after, gradient, message, total):
+    """Add gradient[v] @ (a[v, u] message[u]) to the total of each entry."""
+    for i in range(len(after)):
+        if after[i] != 0.0:
+            part = 0.0
+            for d in range(gradient.shape[1]):
+                part += gradient[receivers[i], d] * message[senders[i], d]
+            total[i] += after[i] * part
 
 
 @numba.njit(cache=True, nogil=True)
-def best_continuations(
-    indptr, indices, marks, following, entry_scores, here, sets, where, below, found, child, rank
-):  # fmt: skip
+def best_continuations(ways, entry_scores, where, below, here):
     """The largest entry score + score below of every node and set of states, largest first; earlier entries first
     among equals. where[u, s] is the place of node u with set s in `below`."""
+    found, child, rank = here.scores, here.child, here.rank
     size = found.shape[1]
     if size == 0:
         return
-    for i in range(len(here)):
-        for e in range(indptr[here[i]], indptr[here[i] + 1]):
-            s = following[sets[i], marks[e]]
+    for i in range(len(here.node)):
+        for e in range(ways.indptr[here.node[i]], ways.indptr[here.node[i] + 1]):
+            s = ways.following[here.sets[i], ways.marks[e]]
             if not s:
                 continue
-            c = where[indices[e], s]
-            for r in range(below.shape[1]):
-                score = entry_scores[e] + below[c, r]
+            c = where[ways.indices[e], s]
+            for r in range(below.scores.shape[1]):
+                score = entry_scores[e] + below.scores[c, r]
                 if not score > found[i, size - 1]:
                     break  # the continuations of one node come in descending order
                 j = size - 1

@@ -10,16 +10,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray, IntArray
+from .compiled import compiled
 from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
-from .deeplift import deeplift_keys
 from .exact import improve
-from .linear import linear_keys
-from .objective import Goal, Program, copy_into, divergence, normal_form, price_rows, resolution_of, tilt, total_reach
+from .objective import (
+    Goal,
+    Program,
+    copy_into,
+    divergence,
+    empty_dual,
+    normal_form,
+    price_rows,
+    resolution_of,
+    tilt,
+    total_reach,
+)
 from .smallest import ranked_smallest, sum_of_smallest
-from .topk import topk_keys
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift")
 CONVEX, EXACT, LINEAR, TOPK, DEEPLIFT = range(5)
@@ -80,7 +88,27 @@ class Found(NamedTuple):
     outcome: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
+def ranking_prices(method: int, q: FloatArray, before: FloatArray, after: FloatArray, necessity: bool) -> FloatArray:
+    """Prices [c] of a method that ranks: it takes the paths with the n smallest C @ prices.
+
+    linear     the relaxation without its log term: the largest C q, q being the distribution to be reached (for
+               necessity the rows are -C)
+    topk       the largest sum over classes, whatever the logits are
+    deeplift   the largest contribution to the log-odds of the predicted classes, C[:, after] - C[:, before]; if the
+               prediction did not change, all are equal and the lowest indices are chosen
+    """
+    if method == LINEAR:
+        return q if necessity else -q
+    if method == TOPK:
+        return np.full(q.size, -1.0)
+    prices = np.zeros(q.size)
+    prices[np.argmax(before)] += 1.0
+    prices[np.argmax(after)] -= 1.0
+    return prices
+
+
+@compiled()
 def _residual(instance: Instance, members: IntArray) -> float:
     """The divergence that the members leave."""
     start, target, sign = instance.before, instance.after, 1.0
@@ -94,7 +122,7 @@ def _residual(instance: Instance, members: IntArray) -> float:
     return divergence(start, target, shift)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -> int:
     """What may be said of the relaxation, in the order of what matters most."""
     if not (np.isfinite(residual) and np.isfinite(relaxed.value) and np.isfinite(relaxed.rounding)):
@@ -107,7 +135,7 @@ def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -
     return ROUNDED if gap <= 4.0 * relaxed.rounding else INACCURATE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) -> bool:
     """Whether the bound already proves that no k paths are better than the best so far."""
     total = relaxed.base
@@ -116,7 +144,7 @@ def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) 
     return total * (1.0 - 1e-9) >= best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: FloatArray, again: bool) -> Found:
     """By `convex` or `exact`. With `again`, x comes in as that of the same problem with another budget.
 
@@ -164,27 +192,23 @@ def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: 
     return Found(members, residual, min(certificate.bound, residual), certificate.iterations, outcome)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys: FloatArray) -> Found:
     """By a ranking: x becomes 1 for its members; keys [m] are overwritten."""
     goal = instance.goal
-    if method == LINEAR:
-        linear_keys(instance.part, goal.q, instance.necessity, keys)
-    elif method == TOPK:
-        topk_keys(instance.part, keys)
-    else:
-        deeplift_keys(instance.part, instance.before, instance.after, keys)
+    prices = ranking_prices(method, goal.q, instance.before, instance.after, instance.necessity)
+    price_rows(instance.part, prices, keys)
     members = ranked_smallest(keys, n)
     x[:] = 0.0
     for e in members:
         x[e] = 1.0
     residual = _residual(instance, members)
     # A ranking proves nothing; the dual bound at its own choice is valid for every choice of its size.
-    w, p, r = np.empty(goal.q.size), np.empty(goal.q.size), np.empty(goal.q.size)
-    weigh_rows(instance.rows, goal, x, w)
-    tilt(goal, w, p, r)
-    price_rows(instance.rows, r, keys)
-    base, _ = certify(goal, total_reach(instance.reach, n), w, r)
+    dual = empty_dual(goal.q.size)
+    weigh_rows(instance.rows, goal, x, dual.w)
+    tilt(goal, dual)
+    price_rows(instance.rows, dual.r, keys)
+    base, _ = certify(goal, total_reach(instance.reach, n), dual)
     bound = base + sum_of_smallest(keys, n, False)
     outcome = RANKED if np.isfinite(residual) else UNKNOWN
     if 0.0 < goal.whole <= resolution_of(goal, instance.before, instance.after):
@@ -192,7 +216,7 @@ def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys:
     return Found(members, residual, min(bound, residual) if bound > 0.0 else 0.0, 0, outcome)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def solve_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
     """Answer problems first..last-1."""
     c = problems.contributions.shape[1]

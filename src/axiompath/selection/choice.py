@@ -34,7 +34,7 @@ from .batch import (
     Way,
     solve_range,
 )
-from .problem import checked_budget, checked_problem, checked_problems
+from .problem import checked_problem, checked_problems
 
 OBJECTIVES = ("sufficiency", "necessity")
 DEFAULT_METHOD = "exact"  # of everything that chooses paths; `convex` is the paper's
@@ -104,12 +104,13 @@ def select(
     methods `convex` and `exact` offer, the best of what the method chooses for 0, 1, ..., `budget` paths, the fewest
     among equals.
     """
-    rows, before, after = checked_problem(contributions, logits_before, logits_after)
-    n = checked_budget(budget)
-    ends = np.array([0, len(rows)])
-    problems = Problems(rows, ends[:1], ends[1:], before[None], after[None], np.array([n]))
+    problems = checked_problem(contributions, logits_before, logits_after, [budget])
     (found,) = _solve(problems, checked_way(method, objective, at_most))
-    given = {"contributions": rows, "logits_before": before, "logits_after": after}
+    given = {
+        "contributions": problems.contributions,
+        "logits_before": problems.before[0],
+        "logits_after": problems.after[0],
+    }
     return replace(found, origin=Origin(RELEASE, {name: digest_of(array) for name, array in given.items()}))
 
 
@@ -123,11 +124,7 @@ def select_budgets(
     at_most: bool = False,
 ) -> list[Selection]:
     """One Selection for each budget, in the order given, each solve starting from the one before it."""
-    rows, before, after = checked_problem(contributions, logits_before, logits_after)
-    sizes = np.array([checked_budget(budget) for budget in budgets], dtype=np.int64)
-    t = len(sizes)
-    before, after = np.tile(before, (t, 1)), np.tile(after, (t, 1))
-    problems = Problems(rows, np.zeros(t, np.int64), np.full(t, len(rows)), before, after, sizes)
+    problems = checked_problem(contributions, logits_before, logits_after, budgets)
     return _solve(problems, checked_way(method, objective, at_most)._replace(warm=True))
 
 

@@ -13,12 +13,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray, IntArray
 from .basic import reduce_to_basic
+from .compiled import compiled
 from .interior import solve_relaxation
-from .objective import EPSILON, Goal, Program, copy_into, fixed_part, price_rows, remainder, rounding_of, tilt
+from .objective import (
+    EPSILON,
+    Dual,
+    Goal,
+    Program,
+    copy_into,
+    empty_dual,
+    fixed_part,
+    minority,
+    price_rows,
+    remainder,
+    rounding_of,
+    tilt,
+)
 from .smallest import n_smallest, settle_ties, sum_of_smallest
 
 # Of the whole change, or of what is left where that is more. Ten times below what a divergence is ever quoted to.
@@ -39,7 +52,7 @@ class Relaxed(NamedTuple):
     iterations: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> float:
     """v = v0 + B'x; returns D(v)."""
     m, c = rows.shape
@@ -51,35 +64,33 @@ def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> fl
     return remainder(goal.q, goal.log_q, v)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def certify(goal: Goal, reach: float, w: FloatArray, r: FloatArray) -> tuple[float, float]:
-    """What the dual point w proves of any choice before the prices of its paths are added, and the rounding.
+@compiled()
+def certify(goal: Goal, reach: float, dual: Dual) -> tuple[float, float]:
+    """What a dual point proves of any choice before the prices of its paths are added, and the rounding.
 
     The bound is the first plus `sum_of_smallest` of the prices; what rounding may have cost is taken off already.
     """
-    rounding = rounding_of(goal, w, r, reach)
-    return fixed_part(goal, w, r) - rounding, rounding + (4.0 * EPSILON * (goal.size + reach)) ** 2
+    rounding = rounding_of(goal, dual, reach)
+    grain = 4.0 * EPSILON * (goal.size + reach)
+    return fixed_part(goal, dual) - rounding, rounding + grain * grain * minority(dual.p)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solve_shortlisted(
-    program: Program, x: FloatArray, w: FloatArray, r: FloatArray, prices: FloatArray, warm: bool
-) -> int:
+@compiled()
+def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: FloatArray, warm: bool) -> int:
     """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations.
 
-    Leaves the dual point in w and r, and the prices of all rows at it.
+    Leaves the dual point, and the prices of all rows at it.
     """
     rows, goal, n = program.rows, program.goal, program.n
     m, c = rows.shape
-    p = np.empty(c)
     span = 0.0
     for j in range(c):
         span = max(span, abs(goal.start[j]))
     listed = np.ones(m, np.bool_)
     if m > _DIRECT and n < m // 4:
-        weigh_rows(rows, goal, x, w)
-        tilt(goal, w, p, r)
-        price_rows(rows, r, prices)
+        weigh_rows(rows, goal, x, dual.w)
+        tilt(goal, dual)
+        price_rows(rows, dual.r, prices)
         for i in range(m):
             listed[i] = x[i] > 0.0
         for i in n_smallest(prices, n + _SHORTLIST):
@@ -91,13 +102,13 @@ def _solve_shortlisted(
         part = rows[shortlist]
         part_x = x[shortlist]
         shorter = Program(part, goal, program.reach, n, program.at_most)
-        nu, value, bound, steps = solve_relaxation(shorter, part_x, w, TOLERANCE, warm)
+        nu, value, bound, steps = solve_relaxation(shorter, part_x, dual, TOLERANCE, warm)
         iterations += steps
         x[:] = 0.0
         reduce_to_basic(part, n, program.at_most, part_x, span)
         x[shortlist] = part_x
-        tilt(goal, w, p, r)
-        price_rows(rows, r, prices)
+        tilt(goal, dual)
+        price_rows(rows, dual.r, prices)
         missing = 0.0
         violators = 0
         for i in range(m):
@@ -118,36 +129,33 @@ def _solve_shortlisted(
                 listed[i] = True
         more *= 2
         warm = True
-    price_rows(rows, r, prices)
+    price_rows(rows, dual.r, prices)
     return iterations
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Relaxed:
     """Fill x [m] (basic) and prices [m] (at the dual point). With `warm`, x comes in as that of a nearby budget."""
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
     m, c = rows.shape
-    w = np.empty(c)
-    v = np.empty(c)
-    p = np.empty(c)
-    r = np.empty(c)
+    dual = empty_dual(c)
     iterations = 0
     if n == 0 or m == 0 or (n >= m and not at_most):
         x[:] = 0.0 if n == 0 else 1.0
-        weigh_rows(rows, goal, x, w)
-        tilt(goal, w, p, r)
-        price_rows(rows, r, prices)
+        weigh_rows(rows, goal, x, dual.w)
+        tilt(goal, dual)
+        price_rows(rows, dual.r, prices)
     else:
-        iterations = _solve_shortlisted(program, x, w, r, prices, warm)
+        iterations = _solve_shortlisted(program, x, dual, prices, warm)
         settle_ties(rows, prices, x)
-    base, rounding = certify(goal, program.reach, w, r)
-    value = weigh_rows(rows, goal, x, v)
+    base, rounding = certify(goal, program.reach, dual)
+    value = weigh_rows(rows, goal, x, np.empty(c))
     bound = base + sum_of_smallest(prices, n, at_most)
     # Whatever is not a number proves nothing.
     return Relaxed(value, bound if bound > 0.0 else 0.0, base, rounding, iterations)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def rank_weights(n: int, x: FloatArray, prices: FloatArray) -> IntArray:
     """The n heaviest paths, heaviest first; equal weights by lower price, then by lower index."""
     held = np.flatnonzero(x > 0.0)

@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray
-from .objective import EPSILON, Program, copy_into, fixed_part, remainder, tilt
+from .compiled import compiled
+from .objective import EPSILON, Dual, Program, copy_into, fixed_part, minority, remainder, tilt
 from .smallest import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
@@ -43,7 +43,7 @@ class System(NamedTuple):
     matrix: FloatArray  # [c, c], its lower triangle
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _factor(matrix: FloatArray) -> None:
     """Cholesky in place, lower triangle.
 
@@ -64,7 +64,7 @@ def _factor(matrix: FloatArray) -> None:
             matrix[i, j] = value / pivot
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _solve(factor: FloatArray, b: FloatArray) -> None:
     """Overwrite b with the solution of (L L') v = b."""
     c = b.size
@@ -80,13 +80,7 @@ def _solve(factor: FloatArray, b: FloatArray) -> None:
         b[i] = value / factor[i, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _pair_ratio(value: float, change: float, ratio: float) -> float:
-    """The larger of `ratio` and -change / value: a step of at most its inverse keeps the value positive."""
-    return max(ratio, -change / value)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+@compiled(_MAXIMUM)
 def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> float:
     """The largest relative fall of x or 1 - x in a full step, at least 1."""
     ratio = 1.0
@@ -95,7 +89,7 @@ def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> fl
     return ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+@compiled(_MAXIMUM)
 def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: FloatArray) -> float:
     """The largest relative fall of a multiplier in a full step, at least 1."""
     ratio = 1.0
@@ -104,7 +98,7 @@ def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: Fl
     return ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(_VECTOR)
 def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
     """v = offset + B'x."""
     for j in range(v.size):
@@ -114,7 +108,7 @@ def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray
         v[j] = offset[j] + total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(_VECTOR)
 def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
     """prices = B p."""
     for i in range(prices.size):
@@ -124,7 +118,7 @@ def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
             prices[i] += columns[j, i] * p[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(_VECTOR)
 def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
@@ -153,17 +147,18 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
     return weight
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(_VECTOR)
 def solve_relaxation(
-    program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
+    program: Program, x: FloatArray, point: Dual, tolerance: float, warm: bool
 ) -> tuple[float, float, float, int]:
-    """Fill x [m] and w [c]; return the threshold nu, the value, the bound and the iterations.
+    """Fill x [m] and w of the dual point; return the threshold nu, the value, the bound and the iterations.
 
     Stops where value and bound differ by less than `tolerance` of the change, or by no more than rounding explains.
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
+    w, p, r = point.w, point.p, point.r
     m, c = rows.shape
     share = n / m
     if at_most:
@@ -203,8 +198,6 @@ def solve_relaxation(
     d_low = np.empty(m)
     d_high = np.empty(m)
     v = np.empty(c)
-    p = np.empty(c)
-    r = np.empty(c)
     centre = np.empty(c)
     matrix = np.empty((c, c))
     system = System(centre, centred, matrix)
@@ -220,7 +213,7 @@ def solve_relaxation(
 
     _weigh(columns, x, goal.start, v)
     copy_into(w, v)
-    tilt(goal, w, p, r)
+    tilt(goal, point)
     _price(columns, r, prices)
     copy_into(b, prices)
     nu = kth_smallest(b, n - 1)
@@ -251,7 +244,7 @@ def solve_relaxation(
         value = remainder(goal.q, goal.log_q, v)
         _price(columns, r, prices)
         cut = min(nu, 0.0) if at_most else nu
-        bound = fixed_part(goal, w, r) + n * cut
+        bound = fixed_part(goal, point) + n * cut
         total = y
         mu = low_y * y
         for i in range(m):
@@ -271,7 +264,7 @@ def solve_relaxation(
         noise = 0.0
         for j in range(c):
             noise += abs(r[j])
-        noise = grain * (noise + grain)
+        noise = grain * (noise + grain * minority(p))
         enough = max(tolerance * max(unit, best_value), noise)
         if best_value - max(best_bound, 0.0) <= enough or iteration == _ITERATIONS:
             break
@@ -352,8 +345,8 @@ def solve_relaxation(
                 change = slack * (b_y + d_nu)
                 d_low_y = (target - dy * d_low_y - low_y * change) / y - low_y
                 dy = change
-                primal = _pair_ratio(y, dy, primal)
-                dual = _pair_ratio(low_y, d_low_y, dual)
+                primal = max(primal, -dy / y)
+                dual = max(dual, -d_low_y / low_y)
             primal = 1.0 / primal
             dual = 1.0 / dual
             if phase == 0:
@@ -395,7 +388,7 @@ def solve_relaxation(
                 w[j] += t
             else:
                 w[j] = max(w[j] + np.log1p(t), min(w[j] + t, -3.0 - goal.log_q[j]))
-        tilt(goal, w, p, r)
+        tilt(goal, point)
     copy_into(x, best_x)
     copy_into(w, best_w)
     return best_nu, best_value, best_bound, iteration

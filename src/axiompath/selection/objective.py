@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from ..arrays import FloatArray
+from .compiled import compiled
 
 EPSILON = 2.0**-52
 # Below this the series of e^v - 1 - v is used; above it the difference loses less than a digit.
@@ -51,6 +51,14 @@ class Goal(NamedTuple):
     size: float  # the largest entry of v0 before it was centred: v0 is known to rounding of this
 
 
+class Dual(NamedTuple):
+    """A point that proves a bound: the distribution p = q e^w, and r = p - q."""
+
+    w: FloatArray  # [c]
+    p: FloatArray  # [c]
+    r: FloatArray  # [c]
+
+
 class Program(NamedTuple):
     """The problem in normal form, as the solvers take it."""
 
@@ -61,14 +69,14 @@ class Program(NamedTuple):
     at_most: bool  # sum x <= n instead of sum x = n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """The same as target[:] = source, which takes numba two seconds to compile wherever it is written."""
     for i in range(source.size):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
     """log_q = log softmax(logits). The largest logit goes first, so that logits of 1e19 do not swallow log(2)."""
     top = logits[0]
@@ -82,7 +90,7 @@ def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
         log_q[j] = (logits[j] - top) - log_total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def excess(v: float) -> float:
     """e^v - 1 - v, to full relative accuracy."""
     if abs(v) < _SMALL:
@@ -90,10 +98,10 @@ def excess(v: float) -> float:
         s = 1 / 40320 + v * (1 / 362880 + v * (1 / 3628800 + v * s))
         s = 1 / 120 + v * (1 / 720 + v * (1 / 5040 + v * s))
         return v * v * (1 / 2 + v * (1 / 6 + v * (1 / 24 + v * s)))
-    return np.exp(v) - 1.0 - v
+    return float(np.exp(v) - 1.0 - v)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
     """D(v) for v with q.v = 0, whatever its size."""
     total = 0.0
@@ -104,17 +112,17 @@ def remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
         else:
             total += np.exp(min(log_q[j] + v[j], 100.0))
     if total < 1e15:
-        return np.log1p(total)
+        return float(np.log1p(total))
     top = -np.inf
     for j in range(v.size):
         top = max(top, log_q[j] + v[j])
     total = 0.0
     for j in range(v.size):
         total += np.exp((log_q[j] + v[j]) - top)
-    return max(0.0, top + np.log(total))
+    return float(max(0.0, top + np.log(total)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def difference(q: FloatArray, start: FloatArray, target: FloatArray, shift: FloatArray, v: FloatArray) -> float:
     """v = start + shift - target less its mean under q; returns its largest entry before the mean is subtracted.
 
@@ -143,7 +151,7 @@ def difference(q: FloatArray, start: FloatArray, target: FloatArray, shift: Floa
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def divergence(start: FloatArray, target: FloatArray, shift: FloatArray) -> float:
     """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large."""
     log_q = np.empty(start.size)
@@ -154,7 +162,7 @@ def divergence(start: FloatArray, target: FloatArray, shift: FloatArray) -> floa
     return remainder(q, log_q, v)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def normal_form(
     contributions: FloatArray,
     before: FloatArray,
@@ -173,20 +181,21 @@ def normal_form(
     size = difference(q, start, target, np.zeros(c), v)
     top = np.argmax(q)
     for i in range(m):
+        # As above: what all classes have in common goes first.
+        lead = contributions[i, top]
         mean = 0.0
+        for j in range(c):
+            mean += q[j] * (contributions[i, j] - lead)
         largest = 0.0
         for j in range(c):
-            # As above: what all classes have in common goes first, while nothing is rounded.
-            rows[i, j] = contributions[i, j] - contributions[i, top]
-            mean += q[j] * rows[i, j]
-            largest = max(largest, abs(rows[i, j]))
+            d = contributions[i, j] - lead
+            largest = max(largest, abs(d))
+            rows[i, j] = sign * (d - mean)
         reach[i] = largest
-        for j in range(c):
-            rows[i, j] = sign * (rows[i, j] - mean)
     return Goal(q, log_q, v, remainder(q, log_q, v), size)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def total_reach(reach: FloatArray, n: int) -> float:
     """More than any n paths together can add to a logit: the scale of the rounding of their sums."""
     total = 0.0
@@ -197,9 +206,16 @@ def total_reach(reach: FloatArray, n: int) -> float:
     return min(total, n * largest)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def tilt(goal: Goal, w: FloatArray, p: FloatArray, r: FloatArray) -> None:
+@compiled()
+def empty_dual(c: int) -> Dual:
+    """Room for one."""
+    return Dual(np.empty(c), np.empty(c), np.empty(c))
+
+
+@compiled()
+def tilt(goal: Goal, dual: Dual) -> None:
     """p = q e^w and r = p - q, the latter without subtracting; w is moved by a constant so that p sums to 1."""
+    w, p, r = dual.w, dual.p, dual.r
     c = w.size
     top = -np.inf
     for j in range(c):
@@ -224,39 +240,54 @@ def tilt(goal: Goal, w: FloatArray, p: FloatArray, r: FloatArray) -> None:
         p[j] += p[j] * factor
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def fixed_part(goal: Goal, w: FloatArray, r: FloatArray) -> float:
+@compiled()
+def fixed_part(goal: Goal, dual: Dual) -> float:
     """The part of the dual value that does not depend on the paths: r.v0 - KL(p || q)."""
+    w, r = dual.w, dual.r
     value = 0.0
     for j in range(w.size):
-        # w e^w - e^w + 1 = w (e^w - 1) - (e^w - 1 - w); away from 0 the last term is (r - q w) / q.
-        if abs(w[j]) < _SMALL:
-            value += r[j] * goal.start[j] - (w[j] * r[j] - goal.q[j] * excess(w[j]))
-        else:
-            value += r[j] * goal.start[j] - (w[j] * r[j] - (r[j] - goal.q[j] * w[j]))
+        # w e^w - e^w + 1 = w (e^w - 1) - (e^w - 1 - w); away from 0 the last term is (r - q w) / q. Near the solution
+        # v0 and w differ by what the paths do, and that can be much less than either.
+        value += r[j] * (goal.start[j] - w[j])
+        value += goal.q[j] * excess(w[j]) if abs(w[j]) < _SMALL else r[j] - goal.q[j] * w[j]
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def rounding_of(goal: Goal, w: FloatArray, r: FloatArray, reach: float) -> float:
-    """More than rounding can have changed the dual value at w by; `reach` is `total_reach` of the paths.
+@compiled()
+def minority(p: FloatArray) -> float:
+    """The probability of all classes but the likeliest: how much the distribution can move at all."""
+    top = np.argmax(p)
+    total = 0.0
+    for j in range(p.size):
+        if j != top:
+            total += p[j]
+    return total
 
-    The value is taken to be that of r as it is. Then v0 and the prices are off by rounding of what they were computed
-    from, in sums of c terms; KL(p || q) by that of log q and w, which counts p times where it is the logarithm itself
-    that counts, and in proportion near q. The factors leave room.
+
+@compiled()
+def rounding_of(goal: Goal, dual: Dual, reach: float) -> float:
+    """More than rounding can have changed the dual value by; `reach` is `total_reach` of the paths.
+
+    The value is taken to be that of r as it is. Then v0 is off by rounding of its own size; KL(p || q) by that of log q
+    and w, which counts p times where it is the logarithm itself that counts, and in proportion near q; and the prices
+    and the sums of c terms by rounding of what is summed. The factors leave room.
     """
-    sums = 0.0
-    logarithms = 0.0
+    w, r = dual.w, dual.r
+    terms = 0.0
+    sizes = 0.0
     for j in range(w.size):
-        sums += abs(r[j]) * (goal.size + reach + abs(w[j]))
+        terms += abs(r[j]) * (reach + abs(goal.start[j] - w[j]))
+        sizes += abs(r[j]) * goal.size
         if abs(w[j]) < _SMALL:
-            logarithms += (1.0 + abs(goal.log_q[j])) * abs(w[j] * r[j])
+            terms += abs(w[j] * r[j])
+            sizes += abs(goal.log_q[j] * w[j] * r[j])
         elif r[j] != 0.0 or goal.q[j] != 0.0:
-            logarithms += (1.0 + abs(goal.log_q[j]) + abs(w[j])) * (r[j] + 2.0 * goal.q[j])
-    return EPSILON * ((16.0 + 2.0 * w.size) * sums + 4.0 * logarithms)
+            terms += abs(r[j]) + goal.q[j] * abs(w[j])
+            sizes += (1.0 + abs(goal.log_q[j]) + abs(w[j])) * (r[j] + 2.0 * goal.q[j])
+    return EPSILON * ((16.0 + 2.0 * w.size) * terms + 4.0 * sizes)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
     """One pass over B: prices = B r, the slope of the objective along each path's weight."""
     m, c = rows.shape
@@ -267,7 +298,7 @@ def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
         prices[i] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def resolution_of(goal: Goal, before: FloatArray, after: FloatArray) -> float:
     """The divergence that rounding the logits themselves may make: below it a change means nothing.
 
@@ -279,9 +310,4 @@ def resolution_of(goal: Goal, before: FloatArray, after: FloatArray) -> float:
     for j in range(before.size):
         largest = max(largest, max(abs(before[j]), abs(after[j])))
     d = 4.0 * EPSILON * largest
-    top = np.argmax(goal.q)
-    others = 0.0
-    for j in range(before.size):
-        if j != top:
-            others += goal.q[j]
-    return min(min(0.5 * d * d, 2.0 * d), others * 2.0 * d * d * np.exp(min(2.0 * d, 700.0)))
+    return float(min(min(0.5 * d * d, 2.0 * d), minority(goal.q) * 2.0 * d * d * np.exp(min(2.0 * d, 700.0))))

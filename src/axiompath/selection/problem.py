@@ -42,9 +42,9 @@ def check_finite(name: str, array: FloatArray) -> None:
 
 
 def checked_problem(
-    contributions: npt.ArrayLike, logits_before: npt.ArrayLike, logits_after: npt.ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Contributions [m, c] and both logits [c], of fitting shapes and finite."""
+    contributions: npt.ArrayLike, logits_before: npt.ArrayLike, logits_after: npt.ArrayLike, budgets: Sequence[int]
+) -> Problems:
+    """Contributions [m, c] and both logits [c], of fitting shapes and finite: one problem, once a budget."""
     rows = checked_floats(contributions, "contributions", 2)
     before = checked_floats(logits_before, "logits_before", 1)
     after = checked_floats(logits_after, "logits_after", 1)
@@ -56,7 +56,10 @@ def checked_problem(
         )
     for name, array in (("contributions", rows), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
-    return rows, before, after
+    sizes = np.array([checked_budget(budget) for budget in budgets], dtype=np.int64)
+    t = len(sizes)
+    starts, stops = np.zeros(t, np.int64), np.full(t, len(rows))
+    return Problems(rows, starts, stops, np.tile(before, (t, 1)), np.tile(after, (t, 1)), sizes)
 
 
 def checked_budget(budget: int) -> int:

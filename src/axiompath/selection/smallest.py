@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray, IntArray
+from .compiled import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def kth_smallest(keys: FloatArray, k: int) -> float:
     """The k-th smallest key (k from 0), by quickselect with a median-of-three pivot. `keys` is reordered.
 
@@ -35,7 +35,7 @@ def kth_smallest(keys: FloatArray, k: int) -> float:
         elif k >= i:
             low = i
         else:
-            return keys[k]
+            return float(keys[k])
     for i in range(low + 1, high + 1):
         key = keys[i]
         j = i - 1
@@ -43,10 +43,10 @@ def kth_smallest(keys: FloatArray, k: int) -> float:
             keys[j + 1] = keys[j]
             j -= 1
         keys[j + 1] = key
-    return keys[k]
+    return float(keys[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def n_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, in index order; among equal keys the lower index wins."""
     m = keys.size
@@ -71,14 +71,14 @@ def n_smallest(keys: FloatArray, n: int) -> IntArray:
     return chosen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def ranked_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, smallest first; among equal keys the lower index comes first."""
     chosen = n_smallest(keys, n)
     return chosen[np.argsort(keys[chosen], kind="mergesort")]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def sum_of_smallest(keys: FloatArray, n: int, at_most: bool) -> float:
     """S_n of the module `objective`: the linear subproblem's value, to rounding however many there are (Kahan)."""
     total = 0.0
@@ -92,7 +92,7 @@ def sum_of_smallest(keys: FloatArray, n: int, at_most: bool) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def settle_ties(rows: FloatArray, prices: FloatArray, x: FloatArray) -> None:
     """Among equal rows, give the larger weights to the lower indices.
 
