@@ -34,6 +34,10 @@ class Job:
     evolution: str
     repeat: int
 
+    def __str__(self) -> str:
+        """What a bar says of it."""
+        return f"{self.dataset}, {self.layers} layers, repeat {self.repeat}"
+
     def file_name(self, settings: Mapping[str, Any]) -> str:
         """A name that says which job, and a digest of the settings."""
         text = json.dumps([asdict(self), settings], sort_keys=True, default=str)
