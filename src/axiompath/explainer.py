@@ -136,8 +136,7 @@ class Explainer:
         Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
         to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
         """
-        question = Question(budget, method, objective, at_most)
-        return next(self.case.explain(self.case.rows_of([target]), question, self.memory))
+        return next(self.explain_many([target], budget, method, objective, at_most=at_most, progress=False))
 
     def explain_many(
         self,

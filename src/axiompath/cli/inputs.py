@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Graphs:
     """Two graphs or more, numbered alike, and their nodes' names."""
 
-    def __init__(self, graphs: Sequence[Any], *, numbered: bool = False) -> None:
+    def __init__(self, graphs: Sequence[Any], numbered: bool) -> None:
         """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
         from ..graphs.pair import Pair, match_stored
         from ..graphs.stored import StoredGraph
@@ -52,12 +52,6 @@ class Graphs:
             return find_pair_changes(pair, self.names, directed=directed, open_nodes=open_nodes)
 
         return look(open_nodes=False), count_changes(look(open_nodes=True))
-
-    def name(self, node: int) -> str:
-        """The user's name of a node, else its number."""
-        if self.stored is not None:
-            return self.stored.name(node)
-        return self.names.get(node, str(node))
 
     def targets(self, texts: Sequence[str] | None) -> list[int]:
         """The nodes that are named on the command line; none where none is."""
@@ -101,8 +95,7 @@ def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
 
     with aside().status("Reading the graphs"):
         graphs = [read_graph(file, nodes) for file in files]
-        numbered = all(graph.numbered for graph in graphs)
-        return Graphs(match_graphs(*graphs), numbered=numbered)
+        return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
 
 
 def tell(

@@ -69,7 +69,7 @@ def check_claims(rows: pd.DataFrame) -> list[Verdict]:
 
 def _by_case(table: pd.DataFrame) -> Cases:
     named = table.droplevel(["evolution", "objective"])
-    return {(name, layers): named.loc[name, layers] for name, layers in dict.fromkeys(named.index.droplevel("method"))}
+    return {key[:2]: named.loc[key[:2]] for key in named.index}
 
 
 def _below(cases: Cases, claim: str, method: str, rivals: Sequence[str]) -> Verdict:

@@ -144,17 +144,18 @@ def _compare_target(
             }
 
 
-def mean_by_level(rows: pd.DataFrame, value: str = "fidelity_minus") -> pd.DataFrame:
+def mean_by_level(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean over targets and repeats: a row for each data set, depth, evolution and method, a column for each level."""
-    means: pd.DataFrame = _by_level(rows, value).mean().unstack("level")
+    means: pd.DataFrame = _by_level(rows).mean().unstack("level")
     return means
 
 
-def deviation_by_level(rows: pd.DataFrame, value: str = "fidelity_minus") -> pd.DataFrame:
+def deviation_by_level(rows: pd.DataFrame) -> pd.DataFrame:
     """Standard deviation over targets and repeats, in the same form."""
-    deviations: pd.DataFrame = _by_level(rows, value).std().unstack("level")
+    deviations: pd.DataFrame = _by_level(rows).std().unstack("level")
     return deviations
 
 
-def _by_level(rows: pd.DataFrame, value: str) -> Any:
-    return rows.groupby(["dataset", "layers", "evolution", "method", "objective", "level"], sort=False)[value]
+def _by_level(rows: pd.DataFrame) -> Any:
+    keys = ["dataset", "layers", "evolution", "method", "objective", "level"]
+    return rows.groupby(keys, sort=False)["fidelity_minus"]

@@ -130,7 +130,6 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
     """Features side by side; constants among them become columns of one value."""
     if dim not in (1, -1):
         raise Unsupported("puts nodes below one another; only features can be concatenated, along the last dimension.")
-    empty = Form((), None, 0, "x")
     parts = []
     for part in tensors:
         if isinstance(part, torch.Tensor):
@@ -138,7 +137,7 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
             parts.append(Form((), np.broadcast_to(constant_of(part), (width,)).copy(), width, "x"))
         else:
             parts.append(form_of(part))
-    return concatenate(parts or [empty])
+    return concatenate(parts or [Form((), None, 0, "x")])
 
 
 def stack(place: Place, tensors: Sequence[Any], dim: int = 0) -> Stack:
@@ -268,22 +267,8 @@ def _refuse(reason: str) -> Callable[..., Form]:
     return refuse
 
 
-_same = (
-    "contiguous",
-    "clone",
-    "detach",
-    "to",
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "type",
-    "type_as",
-    "cpu",
-    "data",
-    "requires_grad",
-    "retain_grad",
-)
+_kinds = ("to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu")
+_same = ("contiguous", "clone", "detach", "data", "requires_grad", "retain_grad", *_kinds)
 _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
 _extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
 _scatters = ("scatter", "scatter_add", "scatter_reduce", "index_add", "index_reduce", "segment_reduce")

@@ -79,38 +79,16 @@ class Recording:
 
 # Questions about a value's form, not its content.
 SHAPE_QUERIES = {
-    "size",
-    "dim",
-    "ndimension",
-    "numel",
-    "nelement",
-    "stride",
-    "is_contiguous",
-    "element_size",
-    "type",
-    "__len__",
-    "__repr__",
-    "__format__",
-    "is_floating_point",
-    "is_complex",
-    "get_device",
-}
+    "size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "element_size", "__len__",
+    "type", "is_floating_point", "is_complex", "get_device", "__repr__", "__format__",
+}  # fmt: skip
 # New tensors that take nothing but their shape from a value.
 FILLED = {"new_zeros", "new_ones", "new_full", "new_tensor", "zeros_like", "ones_like", "full_like"}
 SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to"}  # their second argument, by shape or dtype alone
 DECISIONS = {
-    "__bool__",
-    "__int__",
-    "__float__",
-    "__index__",
-    "__contains__",
-    "item",
-    "tolist",
-    "numpy",
-    "equal",
-    "allclose",
-    "is_nonzero",
-}
+    "item", "tolist", "numpy", "equal", "allclose", "is_nonzero",
+    "__bool__", "__int__", "__float__", "__index__", "__contains__",
+}  # fmt: skip
 
 
 class Recorder(TorchFunctionMode):

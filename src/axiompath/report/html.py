@@ -61,11 +61,10 @@ def build_report(
     shown = [page["target"] for page in pages]
     changes = explainer.changes(open_nodes=True)
     movers = find_movers(changes, _attributions(explainer, shown, progress))
-    names = explainer.node_names
     overview = {
         "moved": describe_moved(moved, shown),
         "changes": count_changes(changes),
-        "movers": describe_movers(movers, names),
+        "movers": describe_movers(movers, explainer.node_names),
         "num_nodes": explainer.num_shared_nodes,
         "left_out": left_out,
     }
@@ -83,10 +82,10 @@ def save_report(
     return write_text(path, build_report(explainer, targets, budgets, **options))
 
 
-def render_frontier(frontier: Sequence[Explanation], title: str | None = None) -> str:
+def render_frontier(frontier: Sequence[Explanation]) -> str:
     """HTML text of one target: one Explanation, or one for each budget."""
     page = describe_target(frontier)
-    return render(title or f"Why the prediction of {page['name']} changed", [page], None)
+    return render(f"Why the prediction of {page['name']} changed", [page], None)
 
 
 def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any] | None) -> str:
