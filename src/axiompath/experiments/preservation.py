@@ -48,7 +48,7 @@ def run_preservation(
                         "repeat": repeat,
                         "targets": len(targets),
                         "paths": int(num_paths.sum()),
-                        "preserved_percent": 100.0 * float((errors < PRESERVED).mean()),
+                        "preserved": int((errors < PRESERVED).sum()),
                         "largest_error": float(errors.max()),
                         "seconds": time.perf_counter() - start,
                     }
@@ -56,15 +56,7 @@ def run_preservation(
 
 def summarise(rows: Sequence[dict[str, str | int | float]]) -> pd.DataFrame:
     """Repeats put together: a row for each data set, depth and evolution."""
-    frame = pd.DataFrame(rows)
-    keys = ["dataset", "layers", "evolution"]
-    weighted = frame.assign(preserved=frame.preserved_percent * frame.targets)
-    table = weighted.groupby(keys, sort=False).agg(
-        targets=("targets", "sum"),
-        paths=("paths", "sum"),
-        preserved=("preserved", "sum"),
-        largest_error=("largest_error", "max"),
-        seconds=("seconds", "sum"),
-    )
-    table["preserved_percent"] = table.pop("preserved") / table.targets
+    measures = {"targets": "sum", "paths": "sum", "preserved": "sum", "largest_error": "max", "seconds": "sum"}
+    table = pd.DataFrame(rows).groupby(["dataset", "layers", "evolution"], sort=False).agg(measures)
+    table["preserved_percent"] = 100.0 * table.pop("preserved") / table.targets
     return table.reset_index()

@@ -82,15 +82,8 @@ def run_comparison(
         for depth in comparison.layers:
             report(0, len(jobs), f"training {name}, {depth} layers")
             trained = train(data, settings_for(name, depth), out / "weights")
-            accuracies.append(
-                {
-                    "dataset": name,
-                    "layers": depth,
-                    "test": trained.test_accuracy,
-                    "val": trained.val_accuracy,
-                    "weights": trained.digest,
-                }
-            )
+            accuracy = {"test": trained.test_accuracy, "val": trained.val_accuracy}
+            accuracies.append({"dataset": name, "layers": depth, **accuracy, "weights": trained.digest})
     training_seconds = time.perf_counter() - start
     run = partial(_run_job, comparison=comparison, root=root, cache=out / "weights")
     settings = {"training": ALGORITHM, **comparison.options}  # what decides the rows of a part, beside its job

@@ -212,21 +212,26 @@ def batch_norm(
 
 
 def layer_norm(
-    place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5,
-    *, centred: bool = True,
-) -> Form:  # fmt: skip
+    place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Form:
     """Over the features of each node."""
-    form = form_of(input)
-    if tuple(normalized_shape) != (form.width,):
-        raise Unsupported(f"normalises over {tuple(normalized_shape)}; only the features of a node can be read.")
-    return normalise_nodes(place.bases, form, eps, vector(weight), vector(bias), centred)
+    form = _whole_rows(input, normalized_shape)
+    return normalise_nodes(place.bases, form, eps, vector(weight), vector(bias), centred=True)
 
 
 def rms_norm(place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None) -> Form:
     """LayerNorm without centring."""
     if eps is None:
         raise Unsupported("leaves eps to the dtype; give it a number.")
-    return layer_norm(place, input, normalized_shape, weight, None, eps, centred=False)
+    form = _whole_rows(input, normalized_shape)
+    return normalise_nodes(place.bases, form, eps, vector(weight), None, centred=False)
+
+
+def _whole_rows(input: Any, normalized_shape: Sequence[int]) -> Form:
+    form = form_of(input)
+    if tuple(normalized_shape) != (form.width,):
+        raise Unsupported(f"normalises over {tuple(normalized_shape)}; only the features of a node can be read.")
+    return form
 
 
 def add_product(place: Place, input: Any, mat1: Any, mat2: Any) -> Value:

@@ -162,21 +162,18 @@ class Recorder(TorchFunctionMode):
 
     def refuse_decision(self, operation: str, where: str, touched: set[Ref]) -> UnreadableModel:
         """Why a look at values ends the reading."""
-        if touched <= self.outside.keys() and not self.origin(touched) <= EDGE_FIELDS:
-            reason = (
-                f"the forward pass looks at the values of {quoted(self.origin(touched) - EDGE_FIELDS)} (`{operation}`) "
-                "and may decide otherwise on another graph; make the decision outside the model, or from shapes and "
-                "settings alone."
-            )
-        elif touched <= self.outside.keys():
+        outside = touched <= self.outside.keys()
+        fields = self.origin(touched) - EDGE_FIELDS if outside else frozenset()
+        if outside and not fields:
             reason = (
                 f"the forward pass looks at its edges (`{operation}`), to add, drop or weigh them itself or to decide "
                 "something; change the edges in the data before, and decide from shapes and settings alone."
             )
         else:
             reason = (
-                f"the forward pass looks at the values of its features (`{operation}`) and may decide otherwise on "
-                "another graph; make the decision outside the model, or from shapes and settings alone."
+                f"the forward pass looks at the values of {quoted(fields) or 'its features'} (`{operation}`) and may "
+                "decide otherwise on another graph; make the decision outside the model, or from shapes and settings "
+                "alone."
             )
         error = UnreadableModel(f"{where or 'forward'} ({operation}): {reason}")
         error.where = where
