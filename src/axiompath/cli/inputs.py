@@ -75,18 +75,15 @@ class Graphs:
             number = int(text)
         except ValueError:
             raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
-        if not self.numbered and (example := self._name_that_is_a_number()) is not None:
+        numeric = next((name for name in self.numbers if NUMBER.fullmatch(name)), None)
+        example = numeric if self.stored is None else self.stored.name_that_is_a_number()
+        if not self.numbered and example is not None:
             # Nodes called 100 to 400 are never meant by their row.
             raise InputError(
                 f"Expected the name of a node after --target (got {text!r}, and no node is called that; "
                 f"they are called {example!r} and the like)."
             )
         return number
-
-    def _name_that_is_a_number(self) -> str | None:
-        if self.stored is not None:
-            return self.stored.name_that_is_a_number()
-        return next((name for name in self.numbers if NUMBER.fullmatch(name)), None)
 
 
 def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:

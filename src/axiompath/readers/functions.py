@@ -234,11 +234,6 @@ def _whole_rows(input: Any, normalized_shape: Sequence[int]) -> Form:
     return form
 
 
-def add_product(place: Place, input: Any, mat1: Any, mat2: Any) -> Value:
-    """input + mat1 @ mat2."""
-    return add(place, matmul(place, mat1, mat2), input)
-
-
 def _scale_stack(layers: Stack, factor: Any) -> Stack:
     """Each layer times its own constant; the factor is a number or a tensor that torch would broadcast."""
     if not isinstance(factor, torch.Tensor):
@@ -298,7 +293,7 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "true_divide": div,
     "matmul": matmul,
     "mm": matmul,
-    "addmm": add_product,
+    "addmm": lambda place, input, mat1, mat2: add(place, matmul(place, mat1, mat2), input),
     "linear": linear,
     "cat": cat,
     "concat": cat,

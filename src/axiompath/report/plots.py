@@ -190,16 +190,11 @@ def stack_boxes(ribbons: Sequence[Ribbon], num_columns: int, gap: float) -> list
     return columns
 
 
-def to_png(figure: Figure, dpi: int = 110) -> bytes:
-    """The figure as PNG."""
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=dpi)
-    return stream.getvalue()
-
-
 def to_notebook_html(explanation: Explanation) -> str:
     """What Jupyter shows of an explanation: the summary and the figure, no script."""
-    picture = base64.b64encode(to_png(plot_explanation(explanation), dpi=90)).decode("ascii")
+    stream = io.BytesIO()
+    plot_explanation(explanation).savefig(stream, format="png", dpi=90)
+    picture = base64.b64encode(stream.getvalue()).decode("ascii")
     text = escape(explanation.summary())
     return f'<pre style="white-space:pre-wrap">{text}</pre><img alt="{text}" src="data:image/png;base64,{picture}">'
 
