@@ -70,7 +70,7 @@ class Graphs:
                 f"{' and '.join(map(str, sorted(found)))}); give the number of the one that is meant."
             )
         if found:
-            return found.pop()
+            return next(iter(found))
         try:
             number = int(text)
         except ValueError:
