@@ -221,9 +221,9 @@ def find_change(
     """Compare the two passes layer by layer; what they share with those of the change `like` is taken from there."""
     known: dict[tuple[int, ...], LayerChange] = {}
     if like is not None:
-        for t, layer in enumerate(like.layers[: network.rise]):
+        for t, entries in enumerate(like.layers[: network.rise]):
             sides = before_pass.coefficients[t], after_pass.coefficients[t]
-            known[tuple(id(matrix) for side in sides for matrix in side)] = layer
+            known[tuple(id(matrix) for side in sides for matrix in side)] = entries
     layers, descents = [], []
     differs = [differing_features(before, after)]
     links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))

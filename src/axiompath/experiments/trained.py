@@ -135,8 +135,9 @@ def _fit(data: Data, training: Training, widths: list[int], parts: dict[str, Int
     best, kept = -1, weights
     for _ in range(training.epochs):
         keep: Sequence[FloatArray | float] = whole
-        if training.dropout:
-            keep = [_drop(stream, (len(labels), width), training.dropout) for width in widths[1:-1]]
+        if training.dropout:  # 0 where a state is dropped, else what keeps the mean
+            drawn = (draw_uniform(stream, (len(labels), width)) for width in widths[1:-1])
+            keep = [(numbers >= training.dropout) / (1 - training.dropout) for numbers in drawn]
             states = forward(graph, weights, keep)
         gradients = find_gradients(graph, weights, states, keep, labels, parts["train"])
         weights = adam.move(weights, clip_gradients(gradients, training.clip))
@@ -159,8 +160,3 @@ def _scale(data: Data) -> tuple[ScaledGraph, float, float]:
     scaled, scaled_x = adjacency / degree, x / length
     graph = ScaledGraph(Matrix.of(scaled), Matrix.of(scaled.T), Matrix.of(scaled_x), Matrix.of(scaled_x.T))
     return graph, degree, length
-
-
-def _drop(stream: np.random.PCG64, shape: tuple[int, int], dropout: float) -> FloatArray:
-    """0 where a state is dropped, else what keeps the mean."""
-    return (draw_uniform(stream, shape) >= dropout) / (1 - dropout)

@@ -17,6 +17,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
 from ..errors import InputError
 from ..graphs.labels import BIAS, label_class
+from ..graphs.places import Target
 from ..metrics import kl_divergence
 from ..origin import Origin
 from ..writing import write_text
@@ -39,7 +40,7 @@ DISAGREEMENT = 0.25
 class Explanation:
     """Why the prediction of one node changed: the chosen paths, how well they do, and what they were chosen from."""
 
-    target: int
+    target: Target
     method: str
     objective: str
     budget: int

@@ -261,7 +261,7 @@ def _read_graphs(data: Data, num_nodes: int, name: str) -> IntArray | None:
             f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
             f"(got {len(ids)} of {ids.dtype})."
         )
-    return ids[batch].astype(np.int64)
+    return np.asarray(ids[batch], dtype=np.int64)
 
 
 def _side_by_side(parts: Sequence[Features]) -> Features:

@@ -40,7 +40,7 @@ def with_links(before: Snapshot, after: Snapshot, pairs: IntArray) -> tuple[Snap
     for pair in pairs[(ids[rows] != pairs).any(axis=1)][:1]:
         raise InputError(f"Expected pairs of nodes of the graphs (got {tuple(pair.tolist())}).")
     first, second = (
-        replace(side, places=Places(LINKS, pairs, rows.T.copy(), side.present[rows].all(axis=1)))
+        replace(side, places=Places(LINKS, pairs, rows.T.copy(), np.asarray(side.present[rows].all(axis=1))))
         for side in (before, after)
     )
     return first, second

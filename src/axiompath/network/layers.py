@@ -155,11 +155,15 @@ def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None 
     fixed: dict[Rule, sparse.csr_array] = {}
     start = 0 if below is None or network.rise is None else network.rise
     h: Features = snapshot.x
-    coefficients, inputs, preactivations = [], [], []
+    coefficients: list[tuple[sparse.csr_array, ...]] = []
+    inputs: list[Features] = []
+    preactivations: list[FloatArray] = []
     if below is not None:
         h = below.inputs[start]
         coefficients, inputs, preactivations = (
-            list(part[:start]) for part in (below.coefficients, below.inputs, below.z)
+            list(below.coefficients[:start]),
+            list(below.inputs[:start]),
+            list(below.z[:start]),
         )
     for layer in network.layers[start:]:
         matrices = {}

@@ -58,7 +58,7 @@ class Arguments:
     call: ModelCall | None  # the user's own way
     decoded: bool = False  # whether encode is called with these, and decode with what it gives and the pairs
 
-    def run(self, model: nn.Module, data: Data) -> Any:
+    def run(self, model: Any, data: Data) -> Any:
         """The model's answer."""
         if self.call is not None:
             return self.call(model, data)
@@ -196,7 +196,7 @@ def needs_decoder(model: nn.Module) -> bool:
     return has_decoder(model) and (isinstance(model, GAE) or type(model).forward is nn.Module.forward)
 
 
-def parameters_of(model: nn.Module, decoded: bool = False) -> list[inspect.Parameter]:
+def parameters_of(model: Any, decoded: bool = False) -> list[inspect.Parameter]:
     """The arguments of a model's forward; or, where it is decoded afterwards, of its encoder."""
     if decoded:
         encode = model.encoder.forward if isinstance(model, GAE) else model.encode

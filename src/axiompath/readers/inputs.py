@@ -52,7 +52,7 @@ def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_I
             return Inputs(before, after, None)
     numbers = [_numbers(data) for data in (before, after)]
     pairs = _find_pairs((before, after), numbers) if links is None else read_pairs(links)
-    known = np.union1d(*numbers)
+    known = np.union1d(numbers[0], numbers[1])
     for pair in pairs[~np.isin(pairs, known).all(axis=1)][:1]:
         raise InputError(f"Expected links between nodes of the graphs (got {tuple(pair.tolist())}).")
     given = [give_pairs(data, pairs) for data in (before, after)]
@@ -84,7 +84,7 @@ def _find_pairs(graphs: tuple[Data, Data], numbers: list[IntArray]) -> IntArray:
         pairs = np.concatenate(own)
         _, first = np.unique(pairs, axis=0, return_index=True)
         return np.asarray(pairs[np.sort(first)])
-    shared = np.intersect1d(*numbers)
+    shared = np.intersect1d(numbers[0], numbers[1])
     edges = [
         ids[np.asarray(torch.as_tensor(data.edge_index).detach().cpu())].T
         for data, ids in zip(graphs, numbers, strict=True)

@@ -19,7 +19,7 @@ from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
-from .assembly import assemble_network, leaves
+from .assembly import assemble_network
 from .tape import Recording, UnreadableModel, quoted
 from .trial import copy_model, record_model
 
@@ -101,9 +101,7 @@ def _read_and_check(
 
     def record(side: int) -> Recording:
         others = frozenset(graphs[1 - side].keys())
-        recording = record_model(
-            duplicate, graphs[side], leaves(), arguments[side], SIDES[side], constants, of_other=others
-        )
+        recording = record_model(duplicate, graphs[side], arguments[side], SIDES[side], constants, of_other=others)
         _check_shared(recording, *graphs)
         return recording
 
