@@ -25,9 +25,10 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
-from ..graphs.places import LINKS, Target
+from ..graphs.places import LINKS, UNITS, Target
 from ..graphs.snapshot import Snapshot, differing_features
 from ..network.layers import ForwardPass, Network, project, run_network
+from ..outputs import VALUE, Output, scales_of
 from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
@@ -95,6 +96,11 @@ class Change:
         return self.before.predicted.present & self.after.predicted.present
 
     @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return "node" if self.before.places is None else UNITS[self.before.places.kind]
+
+    @property
     def of_graphs(self) -> bool:
         """Whether whole graphs are predicted."""
         return self.before.places is not None and not self.of_links
@@ -103,6 +109,14 @@ class Change:
     def of_links(self) -> bool:
         """Whether pairs of nodes are predicted."""
         return self.before.places is not None and self.before.places.kind == LINKS
+
+    @cached_property
+    def output(self) -> Output:
+        """What the columns of the logits mean; a unit of values is how much those of `before` vary, unless given."""
+        kind, scales = self.network.output, self.network.scales
+        if kind == VALUE and scales is None:
+            scales = scales_of(self.before_pass.logits[self.before.predicted.present])
+        return Output(kind, scales)
 
     def numbers(self, paths: IntArray) -> IntArray:
         """Paths of rows -> the user's numbers of nodes, leaf first; the graph or pair at the end is left off."""

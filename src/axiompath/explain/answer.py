@@ -24,7 +24,7 @@ from scipy import special
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
-from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
+from ..metrics import fidelity_minus, fidelity_plus
 from ..rivals import RIVALS
 from ..selection import METHODS, Selection, select, select_budgets, select_many
 from ..selection.batch import INACCURATE, PROVED, SEARCHED, ranking_prices
@@ -133,12 +133,12 @@ def _choose_ranked(
     """A rival's own order, judged by the shares of those of its paths that are altered."""
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     most = max(int(question.budget) for question in questions)
-    ranked = source.find(rank(change, source.row, most, int(after.argmax()))[0])
+    ranked = source.find(rank(change, source.row, most, change.output.told(before, after)[2])[0])
     for question in questions:
         pool = ranked.take(slice(question.budget))
         total = pool.contributions.sum(axis=0)
         ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
-        residual = float(kl_divergence(*ends))
+        residual = float(change.output.divergence(*ends))
         yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{source.told}")
 
 
@@ -208,24 +208,25 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
     job = np.repeat(np.arange(len(choices)), [len(choice.pool.paths) for choice in choices])
     paths = np.concatenate([choice.pool.paths for choice in choices])
     undone, added = (replay_paths(change, rows, job, paths, add=add) for add in (False, True))
-    hops = hops_of(change.network)
+    hops, output = hops_of(change.network), change.output
     found = []
     for i, choice in enumerate(choices):
         question, source, pool = choice.question, choice.source, choice.pool
         before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
         target, chosen = change.target(source.row), change.numbers(pool.paths)
+        told = output.told(before, after)
         explanation = Explanation(
             target=target,
             method=question.method,
             objective=question.objective,
             budget=int(question.budget),
-            class_before=int(before.argmax()),
-            class_after=int(after.argmax()),
-            prob_before=special.softmax(before),
-            prob_after=special.softmax(after),
+            class_before=told[0],
+            class_after=told[1],
+            prob_before=output.means(before),
+            prob_after=output.means(after),
             logits_before=before,
             logits_after=after,
-            kl=float(kl_divergence(after, before)),
+            kl=float(output.divergence(after, before)),
             num_paths=source.num_paths,
             paths=chosen,
             contributions=pool.contributions,
@@ -235,13 +236,15 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
             kl_residual=choice.kl_residual,
             kl_bound=choice.kl_bound,
             gap=choice.kl_residual - choice.kl_bound,
-            fidelity_minus=float(fidelity_minus(undone[i], before, after)),
-            fidelity_plus=float(fidelity_plus(added[i], before, after)),
+            fidelity_minus=float(fidelity_minus(undone[i], before, after, output.divergence)),
+            fidelity_plus=float(fidelity_plus(added[i], before, after, output.divergence)),
             completeness=float(np.abs(source.causes.sum(axis=0) - (after - before)).max()),
             status=choice.status,
             node_names=caption.names_of(np.append(chosen, [] if change.of_graphs else target)),
             class_names=caption.class_names,
             origin=caption.origin,
+            unit=change.unit,
+            output=output,
             hops=hops,
             graph=caption.graph,
             graph_before=caption.graph_before,

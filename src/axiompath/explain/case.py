@@ -21,7 +21,7 @@ from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
 from ..graphs.labels import label_targets, target_column
 from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.places import UNITS, Target
+from ..graphs.places import Target
 from ..graphs.snapshot import Fields, find_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
@@ -69,8 +69,7 @@ class Case:
     @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
-        places = self.change.before.places
-        return "node" if places is None else UNITS[places.kind]
+        return self.change.unit
 
     @property
     def num_shared_nodes(self) -> int:

@@ -18,8 +18,8 @@ from ..change.states import KINDS
 from ..errors import InputError
 from ..graphs.labels import BIAS, label_class
 from ..graphs.places import Target
-from ..metrics import kl_divergence
 from ..origin import Origin
+from ..outputs import CLASSES_OUTPUT, Output
 from ..writing import write_text
 from .hops import FLOWS, Hop, node_numbers, place_shares
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EXPLANATION_FORMAT = "axiompath.explanation"
-EXPLANATION_VERSION = 2
-FIELDS_SINCE = {"origin": 2, "hops": 2}  # field -> the version of the format that brought it
+EXPLANATION_VERSION = 3
+FIELDS_SINCE = {"origin": 2, "hops": 2, "unit": 3, "output": 3}  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
@@ -44,9 +44,9 @@ class Explanation:
     method: str
     objective: str
     budget: int
-    class_before: int
+    class_before: int  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
     class_after: int
-    prob_before: FloatArray  # [num_classes]
+    prob_before: FloatArray  # [num_classes]: probabilities; values themselves, where the output is values
     prob_after: FloatArray  # [num_classes]
     logits_before: FloatArray  # [num_classes]
     logits_after: FloatArray  # [num_classes]
@@ -67,6 +67,8 @@ class Explanation:
     node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
     class_names: tuple[str, ...] = ()
     origin: Origin | None = None  # what it is of; None where 0.1 wrote it
+    unit: str = "node"  # what the target is: a node, a graph or a link
+    output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
@@ -80,10 +82,8 @@ class Explanation:
         choosing none would; where nothing changed, 1 if they leave it so and nan if not.
         """
         ends = (self.logits_after, self.logits_before)
-        whole = float(kl_divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
-        if whole > 0:
-            return 1.0 - self.kl_residual / whole
-        return 1.0 if self.kl_residual == 0 else float("nan")
+        whole = float(self.output.divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
+        return self.output.explained(whole, self.kl_residual)
 
     @property
     def network_share(self) -> float:

@@ -114,6 +114,7 @@ class Network:
     layers: tuple[Layer, ...]
     num_features: int
     output: str = CLASSES  # what the columns of the last layer mean
+    scales: FloatArray | None = None  # [num_classes]: units of values, where the user says them
 
     @property
     def num_classes(self) -> int:

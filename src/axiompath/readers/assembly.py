@@ -17,7 +17,7 @@ from torch_geometric.nn import MessagePassing
 from ..errors import InputError
 from ..graphs.snapshot import Fields
 from ..network.layers import Network
-from ..outputs import AUTO, BINARY, CLASSES, KINDS_OF_OUTPUT, LABELS, VALUES
+from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE
 from . import attention_layers, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
@@ -385,14 +385,14 @@ def find_output(recording: Recording, asked: str) -> str:
 
     Several raw columns are classes; one raw column may be a logit or a value, and is never guessed.
     """
-    if asked not in (AUTO, *KINDS_OF_OUTPUT):
-        known = ", ".join(repr(kind) for kind in (AUTO, *KINDS_OF_OUTPUT))
+    if asked not in (AUTO, *OUTPUTS):
+        known = ", ".join(repr(kind) for kind in (AUTO, *OUTPUTS))
         raise InputError(f"Expected `output` among {known} (got {asked!r}).")
     shape = tuple(recording.values[recording.output.index].shape)
     columns = shape[-1] if len(shape) > 1 else 1
     step = _last_step(recording)
     last = "" if step is None else step.operation.rstrip("_")
-    possible = {BINARY: BINARY, LABELS: LABELS} if last in SEPARATE else dict.fromkeys(KINDS_OF_OUTPUT)
+    possible = {BINARY: BINARY, LABELS: LABELS} if last in SEPARATE else dict.fromkeys(OUTPUTS)
     if last in FINAL:
         found, possible = CLASSES, dict.fromkeys((CLASSES,))
     elif last in SEPARATE:
@@ -402,7 +402,7 @@ def find_output(recording: Recording, asked: str) -> str:
     elif asked == AUTO:
         raise InputError(
             f"Expected to know what the one column of the model's output means (got shape {shape}, with no sigmoid at "
-            f'its end); pass output="{BINARY}" where it is a logit, of a yes or no, or output="{VALUES}" where it is a '
+            f'its end); pass output="{BINARY}" where it is a logit, of a yes or no, or output="{VALUE}" where it is a '
             "value that is predicted as it is."
         )
     else:

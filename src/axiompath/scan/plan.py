@@ -20,7 +20,7 @@ from ..change.comparison import Change
 from ..errors import InputError
 from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
-from ..explain.moved import find_moved
+from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
 from ..explain.walks import Walks, plan_walks
 from ..memory import cut_runs
@@ -46,7 +46,7 @@ class Thresholds:
 
     def admit(self, moved: pd.DataFrame) -> NDArray[np.bool_]:
         """Nodes whose class changed; and, unless only they are wanted, those whose KL is large enough."""
-        flipped = (moved.class_before != moved.class_after).to_numpy()
+        flipped = find_flipped(moved)
         return flipped if self.only_flips else flipped | (moved.kl.to_numpy() >= self.min_kl)
 
 
