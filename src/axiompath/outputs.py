@@ -45,14 +45,14 @@ class Output:
         if self.kind == CLASSES:
             return kl_divergence(logits_p, logits_q)
         if self.kind == VALUE:
-            apart = np.asarray(logits_q) - logits_p
-            return np.asarray(0.5 * ((apart / self.scales) ** 2).sum(axis=-1))
+            return np.asarray(self.by_column(logits_p, logits_q).sum(axis=-1))
         return np.asarray(kl_of_logits(logits_p, logits_q).sum(axis=-1))
 
     def by_column(self, logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
         """D column by column, where columns are apart from each other."""
         if self.kind == VALUE:
-            return np.asarray(0.5 * ((np.asarray(logits_q) - logits_p) / self.scales) ** 2)
+            unit = 1.0 if self.scales is None else self.scales
+            return np.asarray(0.5 * ((np.asarray(logits_q) - logits_p) / unit) ** 2)
         return kl_of_logits(logits_p, logits_q)
 
     def decide(self, logits: FloatArray) -> IntArray:
