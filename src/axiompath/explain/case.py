@@ -26,6 +26,7 @@ from ..graphs.snapshot import Fields, find_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
 from ..origin import RELEASE, Origin
+from ..outputs import BINARY
 from ..paths.attribution import Attribution, estimate_bytes, split_by_target
 from ..paths.walk import count_paths
 from ..readers import AS_IT_IS, Usage
@@ -55,7 +56,7 @@ class Case:
 
     def __post_init__(self) -> None:
         """Hold the names against the network."""
-        num_classes = self.change.network.num_classes
+        num_classes = self.change.network.num_classes + (self.change.network.output == BINARY)
         if self.class_names and len(self.class_names) != num_classes:
             raise InputError(
                 f"Expected a name for each of the {num_classes} classes (got {len(self.class_names)} names)."

@@ -16,7 +16,7 @@ from torch_geometric.explain import Explanation as PyGExplanation
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
 from ..errors import InputError
-from ..graphs.labels import BIAS, label_class
+from ..graphs.labels import BIAS, TO, label_class
 from ..graphs.places import Target
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
@@ -119,19 +119,69 @@ class Explanation:
         return BIAS if node < 0 else self.node_names.get(int(node), str(int(node)))
 
     def class_name(self, label: int) -> str:
-        """The user's name of a class, else its number."""
+        """The user's name of a class, else its number; of one logit `no` and `yes`."""
+        if self.output.kind == BINARY and not self.class_names:
+            return ("no", "yes")[label]
         return label_class(label, self.class_names)
+
+    def column_name(self, column: int) -> str:
+        """The user's name of a label or value, else what it is with its number."""
+        if column < len(self.class_names):
+            return self.class_names[column]
+        word = "label" if self.output.kind == LABELS else "the value"
+        return word if len(self.logits_before) == 1 else f"{word} {column}" if word == "label" else f"value {column}"
+
+    @property
+    def name(self) -> str:
+        """The user's name of the target, else its number; of a link both ends."""
+        if isinstance(self.target, tuple):
+            return TO.join(self.name_of(node) for node in self.target)
+        return self.name_of(self.target) if self.unit == "node" else str(self.target)
+
+    @property
+    def view(self) -> tuple[str, FloatArray]:
+        """What shares are told of, in words and as weights of the columns [num_classes].
+
+        Of classes the logit of the new one against the old one, of a label its logit, of values the column itself.
+        """
+        weights = np.zeros(len(self.logits_before))
+        old, new = self.class_before, self.class_after
+        if self.output.kind == CLASSES:
+            weights[new] += 1.0
+            weights[old] -= old != new
+            told = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
+            return f"the logit of {told}", weights
+        column = 0 if self.output.kind == BINARY else new
+        weights[column] = 1.0
+        if self.output.kind == BINARY:
+            return f"the logit of {self.class_name(1)}", weights
+        return ("the logit of " * (self.output.kind == LABELS) + self.column_name(column)), weights
 
     @property
     def headline(self) -> str:
         """What happened to the prediction, without a full stop."""
+        shown = f"{self.unit.capitalize()} {self.name}"
         old, new = self.class_before, self.class_after
-        shown = f"Node {self.name_of(self.target)}"
-        if old == new:
-            return (
-                f"{shown} stayed in class {self.class_name(new)} "
-                f"({self.prob_before[new]:.2f} before, {self.prob_after[new]:.2f} after)"
+        column = 0 if self.output.kind == BINARY else new
+        if self.output.kind == VALUE:
+            low, high = float(self.logits_before[column]), float(self.logits_after[column])
+            told = self.column_name(column)
+            return f"{shown}: {told} went from {low:.4g} to {high:.4g} ({high - low:+.3g})"
+        before, after = f"{self.prob_before[column]:.2f}", f"{self.prob_after[column]:.2f}"
+        if self.output.kind == LABELS:
+            others = int(((self.logits_before > 0) != (self.logits_after > 0)).sum())
+            others -= bool((self.logits_before[column] > 0) != (self.logits_after[column] > 0))
+            more = f"; {others} other label{'s' * (others != 1)} changed" if others else ""
+            return f"{shown}: {self.column_name(column)} went from {before} to {after}{more}"
+        if self.output.kind == BINARY:
+            became = (
+                f"stayed {self.class_name(new)}"
+                if old == new
+                else (f"went from {self.class_name(old)} to {self.class_name(new)}")
             )
+            return f"{shown} {became} (probability of {self.class_name(1)}: {before} before, {after} after)"
+        if old == new:
+            return f"{shown} stayed in class {self.class_name(new)} ({before} before, {after} after)"
         return (
             f"{shown} went from class {self.class_name(old)} ({self.prob_before[old]:.2f}) "
             f"to class {self.class_name(new)} ({self.prob_after[new]:.2f})"
@@ -155,17 +205,15 @@ class Explanation:
         """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
         if self.num_paths == 0 or len(self.paths) == 0:
             return self.verdict
-        old, new = self.class_before, self.class_after
-        shift = self.contributions[:, new] - (self.contributions[:, old] if old != new else 0.0)
-        toward = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
+        about, weights = self.view
         told = [
             f"  {' → '.join(self.name_of(node) for node in path)}  ({kind}, {value:+.3f})"
-            for path, kind, value in zip(self.paths[:limit], self.kinds, shift, strict=False)
+            for path, kind, value in zip(self.paths[:limit], self.kinds, self.contributions @ weights, strict=False)
         ]
         if len(self.paths) > limit:
             told.append(f"  and {len(self.paths) - limit:,} more")
         said = " ".join(part for part in (self.verdict, self.replayed) if part)
-        return f"{said}\nThe paths, and in brackets their shares of the logit of {toward}:\n" + "\n".join(told)
+        return f"{said}\nThe paths, and in brackets their shares of {about}:\n" + "\n".join(told)
 
     def __str__(self) -> str:
         """The summary."""

@@ -59,7 +59,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         )
     return {
         "target": first.target,
-        "name": first.name_of(first.target),
+        "name": first.name,
         "method": first.method,
         "objective": first.objective,
         "classes": [first.class_name(label) for label in range(len(first.logits_before))],
