@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..graphs.labels import BIAS, TO, label_class
 from ..graphs.places import Target
 from ..origin import Origin
-from ..outputs import CLASSES_OUTPUT, Output
+from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, VALUE, Output
 from ..writing import write_text
 from .hops import FLOWS, Hop, node_numbers, place_shares
 
