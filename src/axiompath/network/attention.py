@@ -59,7 +59,7 @@ class AdditiveAttention(Attention):
     sender: FloatArray  # [width]
     receiver: FloatArray  # [width]
     negative_slope: float
-    self_loops: bool
+    self_loops: bool = True
     flow: str = SOURCE_TO_TARGET
 
     def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
@@ -77,7 +77,7 @@ class PairAttention(Attention):
     bias: FloatArray  # [channels]
     direction: FloatArray  # [channels]
     negative_slope: float
-    self_loops: bool
+    self_loops: bool = True
     flow: str = SOURCE_TO_TARGET
 
     def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
