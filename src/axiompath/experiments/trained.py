@@ -97,12 +97,11 @@ def train(data: Data, training: Training, cache: str | Path | None = None) -> Tr
     widths = [data.x.shape[1], *[training.hidden] * (training.layers - 1), num_classes]
     parts = _split(data, training)
     file = Path(cache) / f"{training.key}.safetensors" if cache is not None else None
+    model = SumGNN(widths).double()
     if file is not None and file.is_file():
-        model = SumGNN(widths).double()
         model.load_state_dict(load_file(file))
     else:
         weights = _fit(data, training, widths, parts)
-        model = SumGNN(widths).double()
         with torch.no_grad():
             for parameter, weight in zip(model.parameters(), weights, strict=True):
                 parameter.copy_(torch.from_numpy(weight.T))
