@@ -20,7 +20,7 @@ from axiompath.graphs.targets import with_graphs, with_links
 from axiompath.network import activations
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
 from axiompath.network.layers import Block, Channel, Layer, Network
-from axiompath.network.readouts import End, Pool
+from axiompath.network.readouts import End, Pooled
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 
@@ -300,7 +300,7 @@ def any_tasks(draw, max_hops=2):
     if kind == GRAPHS:
         channels, columns = [], 0
         for mean in draw(st.sampled_from(((True,), (False,), (True, False)))):
-            channels.append(Channel(Pool(mean), None, slice(0, width), slice(columns, columns + width)))
+            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(columns, columns + width)))
             columns += width
         bias = rng.normal(size=columns) if draw(st.booleans()) else None
         block = Block(slice(0, columns), any_activation(rng, "relu", columns), "pool")

@@ -15,7 +15,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
     "errors arrays",
-    "memory threads writing metrics outputs",
+    "memory threads writing metrics",
+    "outputs",
     "origin parquet",
     "graphs",
     "files",

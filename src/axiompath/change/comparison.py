@@ -25,7 +25,7 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
-from ..graphs.places import LINKS, UNITS, Target
+from ..graphs.places import LINKS, UNIT_OF, Target
 from ..graphs.snapshot import Snapshot, differing_features
 from ..network.layers import ForwardPass, Network, project, run_network
 from ..outputs import VALUE, Output, scales_of
@@ -98,7 +98,7 @@ class Change:
     @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
-        return "node" if self.before.places is None else UNITS[self.before.places.kind]
+        return "node" if self.before.places is None else UNIT_OF[self.before.places.kind]
 
     @property
     def of_graphs(self) -> bool:

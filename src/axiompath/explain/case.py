@@ -30,7 +30,7 @@ from ..outputs import BINARY
 from ..paths.attribution import Attribution, estimate_bytes, split_by_target
 from ..paths.walk import count_paths
 from ..readers import AS_IT_IS, Usage
-from ..readers.inputs import give_pairs
+from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
 from .answer import answer, explain_rows, open_batch, pool_bytes
 from .edges import add_newcomers, exchange_edges, without_edges

@@ -9,7 +9,7 @@ from ..arrays import BoolArray, IntArray
 
 Target: TypeAlias = int | tuple[int, int]  # a node, a graph, or a pair of nodes, by the user's numbers
 GRAPHS, LINKS = "graphs", "links"
-UNITS = {GRAPHS: "graph", LINKS: "link"}
+UNIT_OF = {GRAPHS: "graph", LINKS: "link"}
 
 
 @dataclass(frozen=True, eq=False)

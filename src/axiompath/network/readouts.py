@@ -21,7 +21,7 @@ class Readout(Rule):
 
 
 @dataclass(frozen=True)
-class Pool(Readout):
+class Pooled(Readout):
     """a[G, U] = 1, or 1 over the number of nodes of G, for the nodes U of the graph G."""
 
     mean: bool = False

@@ -31,7 +31,7 @@ REQUIRED = inspect.Parameter.empty
 DATA_TYPES = (Data, Batch, "Data", "Batch", "torch_geometric.data.Data")
 BY_POSITION = ("x", "edge_index")  # what the first two arguments are, whatever their names
 LINKS_FIELD = "edge_label_index"
-PREDICTED = ("batch", "ptr", LINKS_FIELD)  # what is predicted: never a constant of the model
+ABOUT_OUTPUT = ("batch", "ptr", LINKS_FIELD)  # what is predicted: never a constant of the model
 INPUTS = {"x": X, "edge_index": EDGE_INDEX, "edge_weight": EDGE_WEIGHT}
 
 
@@ -179,7 +179,7 @@ def constant_fields(before: Data, after: Data) -> frozenset[str]:
         key
         for key in shared
         if all(isinstance(data[key], torch.Tensor) and level_of(data, key) == GRAPH for data in (before, after))
-        and key not in ("x", *PREDICTED)
+        and key not in ("x", *ABOUT_OUTPUT)
         and before[key].layout == after[key].layout == torch.strided
         and torch.equal(before[key].cpu(), after[key].cpu())
     )

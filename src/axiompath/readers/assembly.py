@@ -106,7 +106,9 @@ class Assembler:
             raise
         except Exception as error:
             # A call that our tables do not foresee must not look like a fault of the user's.
-            reason = str(error) if isinstance(error, Unsupported) else f"cannot be read as it was called ({error})."
+            reason = str(error)
+            if not isinstance(error, (Unsupported, InputError)):
+                reason = f"cannot be read as it was called ({error})."
             given = {self.recording.fields.get(ref, "x") for ref in refs_in((step.args, step.kwargs))}
             shown = {name for name in given - {"x", *EDGE_FIELDS} if f"`{name}`" not in reason}
             reason += f" (The step is given {quoted(shown)} of the data.)" if shown else ""
@@ -341,7 +343,6 @@ def assemble_network(
     recording: Recording, num_features: int, output: str = AUTO, notes: list[Note] | None = None
 ) -> Reading:
     """Read every step, then lay the bases out in layers; `notes` are written as the reading goes on."""
-    meaning = find_output(recording, output)
     used = refs_in([(step.args, step.kwargs) for step in recording.steps])
     further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
     ends = np.cumsum([num_features, *(recording.values[ref.index].shape[1] for ref in further)])
@@ -362,6 +363,7 @@ def assemble_network(
     result = assembler.values[logits]
     if not isinstance(result, Form):
         raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
+    meaning = find_output(recording, output)
     # One more base even where the last step was an activation: the last layer is the identity.
     bases.add(result, None, logits.index)
     network = Network(lay_out(bases.all), int(ends[-1]), meaning)
@@ -400,7 +402,7 @@ def find_output(recording: Recording, asked: str) -> str:
     elif columns > 1:
         found = CLASSES
     elif asked == AUTO:
-        raise InputError(
+        raise UnreadableModel(
             f"Expected to know what the one column of the model's output means (got shape {shape}, with no sigmoid at "
             f'its end); pass output="{BINARY}" where it is a logit, of a yes or no, or output="{VALUE}" where it is a '
             "value that is predicted as it is."

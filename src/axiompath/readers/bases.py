@@ -47,7 +47,7 @@ class Bases:
 
     def add(self, form: Form, activation: Activation | None, recorded: int | None = None) -> Form:
         """Make the (activated) form a base; an activation's constant is added back."""
-        form = self._settle(form)
+        form = self._settle(self.of_one_kind(form))
         self.all.append(Base(form, activation, form.width, self.num_hops(form), recorded))
         base = base_form(len(self.all) - 1, form.width, form.name)
         return base + activation.constant if activation is not None and activation.constant else base
@@ -84,6 +84,15 @@ class Bases:
         result = base @ np.vstack([np.eye(opened[0].width)] * len(parts))
         self.products[id(result)] = (result, tuple(opened))
         return result
+
+    def of_one_kind(self, form: Form) -> Form:
+        """The form, if it is of nodes alone, or of graphs or pairs alone."""
+        if len({self._hops_of(term) >= RISEN for term in form.terms}) > 1:
+            raise InputError(
+                "mixes values of nodes with values of whole graphs or pairs, so that every node would have a path to "
+                "every other; keep what is pooled apart from the nodes."
+            )
+        return form
 
     def is_risen(self, form: Form) -> bool:
         """Whether the form is of graphs or pairs rather than of nodes."""

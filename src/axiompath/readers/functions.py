@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..arrays import FloatArray
-from ..network.readouts import End, Pool
+from ..network.readouts import End, Pooled
 from .bases import Bases
 from .calls import array, vector
 from .elementwise import Unsupported
@@ -164,7 +164,7 @@ def total(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype
     if isinstance(x, Form) and dims in ((1,), (-1,)):
         return x @ np.ones((x.width, 1))  # one column, whether the dimension is kept or not
     if isinstance(x, Form) and dims in ((0,), (-2,)):
-        return place.bases.aggregate(x, Pool())
+        return place.bases.aggregate(x, Pooled())
     raise Unsupported("adds up over everything; only sums over features, or over the nodes of a graph, can be read.")
 
 
@@ -213,7 +213,7 @@ def index_select(place: Place, input: Any, dim: int, index: Any) -> Form:
 def scatter_add(place: Place, zeros: Any, dim: int, index: Any, src: Any) -> Form:
     """The sum over the nodes of each graph."""
     if isinstance(index, Marker) and index.kind == MEMBERS and dim in (0, -2):
-        return place.bases.aggregate(form_of(src), Pool())
+        return place.bases.aggregate(form_of(src), Pooled())
     raise Unsupported(
         "adds up nodes outside of a convolution; only a sum or mean over each graph, by `batch`, can be read; else put "
         "it into a MessagePassing module and register a reader."
@@ -222,9 +222,9 @@ def scatter_add(place: Place, zeros: Any, dim: int, index: Any, src: Any) -> For
 
 def _mean_of(form: Form) -> Form:
     """Sums over graphs, over the graphs' sizes."""
-    if form.bias is not None or not all(term.coefficients == Pool() for term in form.terms):
+    if form.bias is not None or not all(term.coefficients == Pooled() for term in form.terms):
         raise Unsupported("divides something else than a sum over graphs by the sizes of the graphs.")
-    return replace(form, terms=tuple(replace(term, coefficients=Pool(mean=True)) for term in form.terms))
+    return replace(form, terms=tuple(replace(term, coefficients=Pooled(mean=True)) for term in form.terms))
 
 
 def reshape(place: Place, x: Any, *_: Any, **__: Any) -> Form:

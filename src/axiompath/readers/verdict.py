@@ -17,7 +17,7 @@ from ..network.layers import Network, run_network
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
 from .assembly import Note, assemble_network
-from .inputs import prepare_inputs
+from .provision import prepare_inputs
 from .reader import check_values, find_places
 from .tape import Recording, UnreadableModel
 from .trial import copy_model, leaves, record_model
