@@ -148,7 +148,7 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
             parts.append(Form((), np.broadcast_to(constant_of(part), (width,)).copy(), width, "x"))
         else:
             parts.append(form_of(part))
-    return concatenate(parts or [Form((), None, 0, "x")])
+    return place.bases.of_one_kind(concatenate(parts or [Form((), None, 0, "x")]))
 
 
 def stack(place: Place, tensors: Sequence[Any], dim: int = 0) -> Stack:
