@@ -133,6 +133,9 @@ class Assembler:
         if step.module is not None:
             self.keep(step.outputs[0], self.read_module(step, step.module))
             return
+        if function in COPIES and step.args and step.args[0] in self.final:
+            self.final[step.outputs[0]] = self.final[step.args[0]]  # another shape of what was dropped
+            return
         args, kwargs = self.resolve(step.args), self.resolve(step.kwargs)
         if not args and "input" in kwargs:
             args = (kwargs.pop("input"),)

@@ -92,7 +92,7 @@ def add(place: Place, x: Any, y: Any, *, alpha: float = 1.0) -> Value:
     form = form_of(x)
     other = form_of(y) * alpha if isinstance(y, (Form, Stack)) else alpha * constant_of(y)
     form = _broadcast(form, other)
-    return form + (_broadcast(other, form) if isinstance(other, Form) else other)
+    return place.bases.of_one_kind(form + (_broadcast(other, form) if isinstance(other, Form) else other))
 
 
 def sub(place: Place, x: Any, y: Any, *, alpha: float = 1.0) -> Value:
