@@ -102,7 +102,7 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
         part = rows[shortlist]
         part_x = x[shortlist]
         shorter = Program(part, goal, program.reach, n, program.at_most)
-        nu, value, bound, steps = solve_relaxation(shorter, part_x, dual, TOLERANCE, warm)
+        nu, value, bound, steps = solve_relaxation(shorter, part_x, dual.w, TOLERANCE, warm)
         iterations += steps
         x[:] = 0.0
         reduce_to_basic(part, n, program.at_most, part_x, span)

@@ -149,17 +149,19 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
 
 @compiled(_VECTOR)
 def solve_relaxation(
-    program: Program, x: FloatArray, point: Dual, tolerance: float, warm: bool
+    program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
 ) -> tuple[float, float, float, int]:
-    """Fill x [m] and w of the dual point; return the threshold nu, the value, the bound and the iterations.
+    """Fill x [m] and w [c]; return the threshold nu, the value, the bound and the iterations.
 
     Stops where value and bound differ by less than `tolerance` of the change, or by no more than rounding explains.
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
-    w, p, r = point.w, point.p, point.r
     m, c = rows.shape
+    p = np.empty(c)
+    r = np.empty(c)
+    point = Dual(w, p, r)
     share = n / m
     if at_most:
         share *= 0.5
