@@ -29,7 +29,7 @@ from axiompath import datasets
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import walk_paths
 from references import LiteralAttribution
-from tables import make_parser, publish, to_markdown
+from tables import best_time, make_parser, publish, to_markdown
 
 
 def load(name: str) -> Data:
@@ -46,16 +46,6 @@ def network(widths: list[int], normalize: bool) -> GCN:
     """The paper's network (element-wise sum, ReLU, no bias), or the same with GCN's normalisation; random weights."""
     torch.manual_seed(0)
     return GCN(widths[0], widths[1], len(widths) - 1, widths[-1], bias=False, normalize=normalize).double()
-
-
-def best_of(call, repeats: int) -> float:  # noqa: ANN001
-    """Smallest of several timings, seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def multiply_adds(explainer: axiompath.Explainer, batches: list[np.ndarray]) -> float:
@@ -75,7 +65,7 @@ def dense_product_seconds(num_multiply_adds: float) -> float:
     """Time of dense square matrix products (float64) that make up this many multiply-adds."""
     size = 1024
     a, b = np.random.default_rng(0).normal(size=(2, size, size))
-    each = best_of(lambda: a @ b, 5) / size**3
+    each = best_time(lambda: a @ b) / size**3
     return each * num_multiply_adds
 
 
@@ -114,9 +104,8 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
             found = walk_paths(explainer.change, batch)
             num_paths += len(attribute_paths(explainer.change, found).contributions)
 
-    attribute_all()
-    ours = best_of(attribute_all, 5)
-    through_explainer = best_of(lambda: sum(1 for _ in explainer.attribute_many(targets)), 2)
+    ours = best_time(attribute_all)
+    through_explainer = best_time(lambda: sum(1 for _ in explainer.attribute_many(targets)))
     product = dense_product_seconds(multiply_adds(explainer, batches))
     literal = literal_seconds_per_path(explainer, seconds)
     return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from multiprocessing import get_context
@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from axiompath import Explainer, datasets
-from axiompath.experiments.fidelity import budgets_for
+from axiompath.experiments.fidelity import budgets_for, find_targets
+from axiompath.experiments.runtime import SCS_SECONDS, solve_with_scs
 from axiompath.experiments.trained import Training, prepare, train
 from axiompath.selection import select, select_many
-from tables import make_parser, publish, to_markdown
+from tables import best_time, make_parser, publish, to_markdown
 
 Floats = npt.NDArray[np.float64]
-SCS_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,10 @@ def divergence_of(problem: Problem, x: Floats) -> float:
 
 
 def _scs_child(problem: Problem, pipe: Any) -> None:
-    import cvxpy
-
-    rows, s = problem.contributions, problem.logits_before
-    p = np.exp(problem.logits_after - problem.logits_after.max())
-    p /= p.sum()
-
-    def solve() -> tuple[float, Floats]:
+    def solve() -> tuple[float, Floats | None]:
         start = time.perf_counter()
-        x = cvxpy.Variable(len(rows))
-        y = rows.T @ x
-        objective = cvxpy.Minimize(-p @ y + cvxpy.log_sum_exp(s + y))
-        cvxpy.Problem(objective, [x >= 0, x <= 1, cvxpy.sum(x) == problem.budget]).solve(solver=cvxpy.SCS)
-        return time.perf_counter() - start, x.value
+        x = solve_with_scs(problem.contributions, problem.logits_before, problem.logits_after, problem.budget)
+        return time.perf_counter() - start, x
 
     pipe.send("ready")
     first = solve()
@@ -91,26 +82,15 @@ def scs(problem: Problem) -> tuple[float, Floats] | None:
     child = context.Process(target=_scs_child, args=(problem, there))
     child.start()
     try:
-        if not here.poll(60) or here.recv() != "ready":
+        if not here.poll(SCS_SECONDS) or here.recv() != "ready":
             return None
-        return here.recv() if here.poll(SCS_SECONDS) else None
+        found = here.recv() if here.poll(SCS_SECONDS) else None
+        return None if found is None or found[1] is None else found
     except EOFError:
         return None
     finally:
         child.kill()
         child.join()
-
-
-def best_time(run: Callable[[], Any], budget: float = 0.5) -> float:
-    """The least of many runs: what the work costs when nothing else interferes."""
-    run()
-    least, spent, runs = np.inf, 0.0, 0
-    while runs < 3 or spent < budget:
-        start = time.perf_counter()
-        run()
-        seconds = time.perf_counter() - start
-        least, spent, runs = min(least, seconds), spent + seconds, runs + 1
-    return float(least)
 
 
 def feasible(x: Floats, n: int) -> Floats:
@@ -164,8 +144,7 @@ def real() -> Iterable[Problem]:
         for layers in (2, 3):
             model = train(before, Training(name, layers, epochs=60), cache="out/weights").model
             explainer = Explainer(model, before, datasets.evolve(before, added=200, seed=0))
-            frame = explainer.moved()
-            frame = frame[(frame.class_before != frame.class_after) & (frame.num_paths > 10)].sort_values("num_paths")
+            frame = find_targets(explainer).sort_values("num_paths")
             for place in (0.25, 0.75, 1.0):
                 found = explainer.attribute(int(frame.target.iloc[int(place * (len(frame) - 1))]))
                 budget = budgets_for(len(found.paths))[4]

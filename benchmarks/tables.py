@@ -10,8 +10,10 @@ replaced, and nothing else. Every benchmark takes the same two options:
 from __future__ import annotations
 
 import argparse
+import math
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,18 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--tiny", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--docs", type=Path, help="the folder of pages to write the tables into")
     return parser
+
+
+def best_time(run: Callable[[], Any], budget: float = 0.5) -> float:
+    """The least of many runs, in seconds: what the work costs when nothing else interferes."""
+    run()
+    least, spent, runs = math.inf, 0.0, 0
+    while runs < 3 or spent < budget:
+        start = time.perf_counter()
+        run()
+        seconds = time.perf_counter() - start
+        least, spent, runs = min(least, seconds), spent + seconds, runs + 1
+    return least
 
 
 def to_markdown(rows: Iterable[Mapping[str, str]]) -> str:

@@ -71,6 +71,12 @@ def test_explain_by_name_and_by_number(call, files, tmp_path):
     assert json.loads(unasked)[0]["target"] == 8
 
 
+def test_a_node_may_be_named_twice(call, files):
+    code, text, _ = call("explain", *files, "-t", "member 13", "-t", "member 13", "--budget", 1, "--json")
+    assert code == 0
+    assert [e["target"] for e in json.loads(text)] == [13, 13]
+
+
 def test_diff_says_what_changed_and_what_moved(call, files):
     model, before, after = files
     code, text, _ = call("diff", before, after, "--model", model)

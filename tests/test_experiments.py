@@ -14,10 +14,11 @@ from torch_geometric.data import Data
 
 from axiompath import Explainer
 from axiompath.cli import app as cli
+from axiompath.cli import reproduction as commands
 from axiompath.datasets import catalogue as datasets
 from axiompath.errors import InputError
-from axiompath.experiments import commands, timed
 from axiompath.experiments import study as running
+from axiompath.experiments import timed
 from axiompath.experiments.arithmetic import exponential
 from axiompath.experiments.claims import check_claims
 from axiompath.experiments.descent import Adam, clip_gradients, find_gradients, forward
@@ -441,7 +442,7 @@ def test_scs_finds_no_better_relaxation():
 
 
 def test_runtime_rows_hold_every_step(tmp_path, data_root):
-    rows = run_runtime("cora", 2, 0, sample=2, root=data_root, cache=tmp_path)
+    rows = run_runtime(Job("cora", 2, "added", 0), sample=2, root=data_root, cache=tmp_path)
     assert (rows[["walking_seconds", "convex_seconds", "exact_seconds"]] > 0).all(axis=None)
     assert rows.scs_seconds.notna().sum() == (2 if can_compare() else 0)
     assert rows.num_paths.is_monotonic_increasing
@@ -501,8 +502,6 @@ def test_the_command_writes_table_record_and_figures(tmp_path, data_root, monkey
 
 
 def test_json_is_all_that_is_printed(data_root, tmp_path, capsys):
-    from axiompath.experiments.commands import preservation
-
-    preservation(["cora"], ["2"], 1, data_root, tmp_path, json=True)
+    commands.preservation(["cora"], ["2"], 1, data_root, tmp_path, json=True)
     rows = json.loads(capsys.readouterr().out)
     assert [row["preserved_percent"] for row in rows] == [100, 100, 100]

@@ -5,6 +5,7 @@ import pytest
 
 from axiompath.datasets import catalogue as datasets
 from axiompath.experiments.fidelity import COMPARED, PAPER_METHODS, budgets_for, mean_by_level, run_fidelity
+from axiompath.experiments.job_parts import Job
 from axiompath.experiments.trained import Training, prepare, train
 
 ACCURACY = {"cora": 0.80, "citeseer": 0.68}
@@ -27,7 +28,7 @@ def compare(name, layers, repeats, data_root, weights):
     assert (
         train(prepare(datasets.load(name, data_root)), Training(name, layers), weights).test_accuracy >= ACCURACY[name]
     )
-    rows = pd.concat([run_fidelity(name, layers, i, root=data_root, cache=weights) for i in range(repeats)])
+    rows = pd.concat([run_fidelity(Job(name, layers, "added", i), data_root, weights) for i in range(repeats)])
     table = mean_by_level(rows).droplevel(["dataset", "layers", "evolution"])
     assert set(table.index) == set(COMPARED)
     return table

@@ -246,7 +246,7 @@ def test_movers_rank_edges_by_the_probability_that_comes_back(explainer):
 
     found = explainer.attribute(8)
     logits = explainer.explain(8, 1).logits_after
-    movers = find_movers(explainer.changes(open_nodes=True), [(found, logits)])
+    movers = find_movers(explainer.changes(open_nodes=True), [found])
     assert len(movers.edges) == 5  # each friendship once
     assert not movers.directed.any()
     for edge, moved in zip(movers.edges.tolist(), movers.moved, strict=True):

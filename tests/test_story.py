@@ -264,11 +264,12 @@ def test_the_summary_tells_classes_turning_point_and_sum(stories):
 
 
 def test_a_long_way_through_classes_is_cut_short():
-    probabilities = np.tile([0.6, 0.4], (12, 1))
-    told = tell_classes([0, 1] * 6, probabilities, ["a", "b"], [str(i) for i in range(12)])
+    logits = np.log(np.tile([[0.6, 0.4], [0.4, 0.6]], (6, 1)))
+    snapshots = tuple(str(i) for i in range(12))
+    told = tell_classes(Story(0, "0", snapshots, ("a", "b"), logits, (None,) * 11, ("",) * 11))
     assert told.count("class") == 5
     assert "changed 7 times more" in told
-    assert told.endswith("went back to class b (0.40) at 11")
+    assert told.endswith("went back to class b (0.60) at 11")
 
 
 def test_a_saved_story_is_the_same_story(stories, tmp_path):

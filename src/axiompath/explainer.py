@@ -1,8 +1,9 @@
-"""Explainer: model + before + after, and every question one can ask of them."""
+"""Explainer: model + before + after, and every question one can ask of them; and scans of a sequence, step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ from rich.progress import track
 
 from .arrays import FloatArray, IntArray
 from .change.comparison import Change
+from .errors import InputError
 from .explain.case import Case, open_case
 from .explain.explanation import Explanation
 from .explain.question import Question
-from .graphs.names import Names
+from .graphs.names import Names, read_names
+from .graphs.snapshot import read_snapshot
+from .graphs.stored import StoredGraph
 from .memory import parse_memory
 from .origin import Origin
 from .paths.attribution import Attribution
 from .readers import ModelCall
-from .scan import Scan, read_settings, scan_case
+from .scan import Engine, Scan, Settings, Thresholds, scan_case
 from .selection import DEFAULT_METHOD
 
 
@@ -132,8 +136,7 @@ class Explainer:
         Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
         to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
         """
-        question = Question(budget, method, objective, at_most)
-        return next(self.case.explain(self.case.rows_of([target]), question, self.memory))
+        return next(self.explain_many([target], budget, method, objective, at_most=at_most, progress=False))
 
     def explain_many(
         self,
@@ -176,20 +179,9 @@ class Explainer:
         on this machine, one a core or as many as `workers` says) and ray. `memory` bounds what all workers on this
         machine take together beside the graphs; without it, that of the Explainer does.
         """
-        settings = read_settings(
-            self.memory if memory is None else parse_memory(memory),
-            budget,
-            method,
-            objective,
-            at_most=at_most,
-            min_kl=min_kl,
-            only_flips=only_flips,
-            workers=workers,
-            engine=engine,
-            ray_address=ray_address,
-            progress=progress,
-        )
-        return scan_case(self.case, out, settings)
+        question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
+        runner = Engine(engine, self.memory if memory is None else parse_memory(memory), workers, ray_address)
+        return scan_case(self.case, out, Settings(question, thresholds, runner, progress))
 
     def frontier(
         self,
@@ -213,3 +205,41 @@ class Explainer:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
         return self.case.replay_edges(target, paths, add=add)
+
+
+def scan_sequence(
+    model: Any,
+    snapshots: Sequence[Any],
+    out: str | Path,
+    *,
+    node_names: Names | None = None,
+    class_names: Collection[str] | None = None,
+    memory: str | float = "2GB",
+    call: ModelCall | None = None,
+    **options: Any,
+) -> Iterator[Scan]:
+    """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
+
+    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was.
+    """
+    folders = step_folders(out, len(snapshots))
+    if node_names is not None and not any(isinstance(snapshot, StoredGraph) for snapshot in snapshots):
+        # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
+        rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
+        node_names = read_names(node_names, rows)
+
+    def scan() -> Iterator[Scan]:
+        for pair, folder in zip(pairwise(snapshots), folders, strict=True):
+            step = Explainer(model, *pair, memory=memory, node_names=node_names, class_names=class_names, call=call)
+            yield step.scan(folder, **options)
+
+    return scan()
+
+
+def step_folders(out: str | Path, num_snapshots: int) -> list[Path]:
+    """Where the steps go: two snapshots into `out` itself, more into numbered folders below it."""
+    if num_snapshots < 2:
+        raise InputError(f"Expected two graphs or more, in order of time (got {num_snapshots}).")
+    if num_snapshots == 2:
+        return [Path(out)]
+    return [Path(out) / f"step-{step:04d}" for step in range(1, num_snapshots)]

@@ -43,7 +43,7 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.before, self.memory, self.call = before, memory, call
-        self.question = Question(budget, method, objective)
+        self.question = Question(budget, method, objective)  # checked here, before any work
 
     def supports(self) -> bool:
         """Node classification, `explanation_type="model"`, one number an edge."""
@@ -75,10 +75,8 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         after = Data(x=x, edge_index=edge_index, **kwargs)
         explainer = Explainer(model, self.before, after, memory=self.memory, call=self.call)
         targets = explainer.moved().target.tolist() if index is None else torch.as_tensor(index).reshape(-1).tolist()
-        question = self.question
-        explanations = list(
-            explainer.explain_many(targets, question.budget, question.method, question.objective, progress=False)
-        )
+        case = explainer.case
+        explanations = list(case.explain(case.rows_of(targets), self.question, explainer.memory))
         mask, loops = torch.zeros(edge_index.shape[1]), torch.zeros(x.shape[0])
         lost: dict[tuple[int, int], float] = {}
         for explanation in explanations:

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..errors import InputError, MatchedByRow
-from ..experiments.commands import repeat_flags, reproduce
 from .inspection import check, diff
 from .preparation import convert, demo, warmup
 from .questions import explain, report, scan, story
+from .reproduction import repeat_flags, reproduce
 
 app = typer.Typer(
     help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",

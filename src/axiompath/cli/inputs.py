@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Graphs:
     """Two graphs or more, numbered alike, and their nodes' names."""
 
-    def __init__(self, graphs: Sequence[Any], *, numbered: bool = False) -> None:
+    def __init__(self, graphs: Sequence[Any], numbered: bool) -> None:
         """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
         from ..graphs.pair import Pair, match_stored
         from ..graphs.stored import StoredGraph
@@ -53,12 +53,6 @@ class Graphs:
 
         return look(open_nodes=False), count_changes(look(open_nodes=True))
 
-    def name(self, node: int) -> str:
-        """The user's name of a node, else its number."""
-        if self.stored is not None:
-            return self.stored.name(node)
-        return self.names.get(node, str(node))
-
     def targets(self, texts: Sequence[str] | None) -> list[int]:
         """The nodes that are named on the command line; none where none is."""
         return [self.number(text) for text in texts or ()]
@@ -76,23 +70,20 @@ class Graphs:
                 f"{' and '.join(map(str, sorted(found)))}); give the number of the one that is meant."
             )
         if found:
-            return found.pop()
+            return next(iter(found))
         try:
             number = int(text)
         except ValueError:
             raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
-        if not self.numbered and (example := self._name_that_is_a_number()) is not None:
+        numeric = next((name for name in self.numbers if NUMBER.fullmatch(name)), None)
+        example = numeric if self.stored is None else self.stored.name_that_is_a_number()
+        if not self.numbered and example is not None:
             # Nodes called 100 to 400 are never meant by their row.
             raise InputError(
                 f"Expected the name of a node after --target (got {text!r}, and no node is called that; "
                 f"they are called {example!r} and the like)."
             )
         return number
-
-    def _name_that_is_a_number(self) -> str | None:
-        if self.stored is not None:
-            return self.stored.name_that_is_a_number()
-        return next((name for name in self.numbers if NUMBER.fullmatch(name)), None)
 
 
 def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
@@ -101,8 +92,7 @@ def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
 
     with aside().status("Reading the graphs"):
         graphs = [read_graph(file, nodes) for file in files]
-        numbered = all(graph.numbered for graph in graphs)
-        return Graphs(match_graphs(*graphs), numbered=numbered)
+        return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
 
 
 def tell(

@@ -25,17 +25,9 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
         data, _ = sample_pair(match_stored(data, data))
     found = check_model(read_model(model, weights), data)
     if json:
-        modules = found.to_frame().to_dict("records")
-        print_json(
-            {
-                "readable": found.readable,
-                "verdict": found.verdict,
-                "call": found.call,
-                "unused_fields": list(found.unused),
-                "default_arguments": list(found.defaults),
-                "modules": modules,
-            }
-        )
+        facts = {"readable": found.readable, "verdict": found.verdict, "call": found.call}
+        lists = {"unused_fields": list(found.unused), "default_arguments": list(found.defaults)}
+        print_json({**facts, **lists, "modules": found.to_frame().to_dict("records")})
     else:
         Console().print(str(found), markup=False, highlight=False)
     if not found.readable:

@@ -162,7 +162,7 @@ def scan(
 
     Example: axiompath scan demo/model demo/before.npz demo/after.npz --out scan
     """
-    from ..stories.sequence import step_folders
+    from ..explainer import step_folders
 
     found, console = [], Console(quiet=json)
     for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):

@@ -17,6 +17,8 @@ from ..writing import file_digest
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
+MASKS = ("train_mask", "val_mask", "test_mask")  # of a standard split
+
 # sha256 of the files whose numbers docs/results.md reports.
 CHECKSUMS = {
     "cora": "bf1ed374e1ff1e93200022c641009a0758cbb82b7cf1b66eef198f9d7947a986",
@@ -73,7 +75,7 @@ def check_static(arrays: Arrays, path: Path) -> None:
     _expect(edges.ndim == 2 and edges.shape[0] == 2, path, "`edge_index` of shape [2, num_edges]", edges.shape)
     _expect(_within(edges, num_nodes), path, f"`edge_index` to name nodes 0 to {num_nodes - 1}", _range(edges))
     _expect(bool((arrays["y"] >= 0).all()), path, "labels of 0 or more", _range(arrays["y"]))
-    for mask in ("train_mask", "val_mask", "test_mask"):
+    for mask in MASKS:
         if mask in arrays:
             _expect(arrays[mask].shape == (num_nodes,), path, f"`{mask}` of {num_nodes} values", arrays[mask].shape)
 

@@ -21,7 +21,7 @@ from torch_geometric.utils import coalesce
 from ..arrays import IntArray
 from ..errors import InputError, MissingFile
 from ..graphs.snapshot import to_torch_csr
-from .archives import CHECKSUMS, Arrays, check_static, check_timed, find_root, read_archive, read_features
+from .archives import CHECKSUMS, MASKS, Arrays, check_static, check_timed, find_root, read_archive, read_features
 
 # name -> torch_geometric's class and its name there
 CLASSES = {
@@ -50,15 +50,12 @@ def load(name: str, root: str | Path | None = None) -> Data:
     path = folder / f"{name}.npz"
     arrays = read_archive(path, name)
     check_static(arrays, path)
-    data = Data(
+    return Data(
         x=to_torch_csr(read_features(arrays, path), torch.float32),
         edge_index=torch.from_numpy(arrays["edge_index"].astype(np.int64)),
         y=torch.from_numpy(arrays["y"].astype(np.int64)),
+        **{mask: torch.from_numpy(arrays[mask].astype(np.bool_)) for mask in MASKS if mask in arrays},
     )
-    for mask in ("train_mask", "val_mask", "test_mask"):
-        if mask in arrays:
-            data[mask] = torch.from_numpy(arrays[mask].astype(np.bool_))
-    return data
 
 
 def load_sequence(
@@ -93,27 +90,22 @@ def load_sequence(
     check_timed(arrays, path)
     num_nodes = int(arrays["num_nodes"])
     x = _node_features(arrays, path, num_nodes, root) if features == "own" else None
+    if x is None and features != "degree":
+        x = to_torch_csr(sparse.csr_array(sparse.eye_array(num_nodes)), torch.float32)
     times = arrays["edge_time"]
     bounds = _window_times(times, windows)
     first = np.searchsorted(times, bounds[:-1], side="left")
     last = np.append(first[1:], np.searchsorted(times, bounds[-1], side="right"))
+    labels = {"y": torch.from_numpy(arrays["y"].astype(np.int64))} if "y" in arrays else {}
     snapshots = []
     for i, (start, stop) in enumerate(zip(first, last, strict=True)):
         events = slice(first[0] if cumulative else start, stop)
         ends = np.stack([arrays["edge_src"][events], arrays["edge_dst"][events]]).astype(np.int64)
         both = np.concatenate([ends, ends[::-1]], axis=1)[:, np.tile(ends[0] != ends[1], 2)]
         edge_index = coalesce(torch.from_numpy(both), num_nodes=num_nodes)
+        window = (float(bounds[0 if cumulative else i]), float(bounds[i + 1]))
         shown = _degree_features(edge_index, num_nodes) if features == "degree" else x
-        data = Data(
-            x=shown
-            if shown is not None
-            else to_torch_csr(sparse.csr_array(sparse.eye_array(num_nodes)), torch.float32),
-            edge_index=edge_index,
-            window=(float(bounds[0 if cumulative else i]), float(bounds[i + 1])),
-        )
-        if "y" in arrays:
-            data.y = torch.from_numpy(arrays["y"].astype(np.int64))
-        snapshots.append(data)
+        snapshots.append(Data(x=shown, edge_index=edge_index, window=window, **labels))
     return snapshots
 
 
@@ -168,12 +160,9 @@ def _download(name: str, folder: Path | None) -> Data:
             f"torch_geometric could not download it ({type(error).__name__}: {error}); put {name}.npz "
             f"{'there' if folder else 'into a folder and pass `root=` or set the environment variable AXIOMPATH_DATA'}."
         ) from error
-    x = sparse.csr_array(source.x.numpy())
-    data = Data(x=to_torch_csr(x, torch.float32), edge_index=source.edge_index, y=source.y)
-    for mask in ("train_mask", "val_mask", "test_mask"):
-        if source.get(mask) is not None:
-            data[mask] = source[mask]
-    return data
+    x = to_torch_csr(sparse.csr_array(source.x.numpy()), torch.float32)
+    masks = {mask: source[mask] for mask in MASKS if source.get(mask) is not None}
+    return Data(x=x, edge_index=source.edge_index, y=source.y, **masks)
 
 
 def _node_features(arrays: Arrays, path: Path, num_nodes: int, root: str | Path | None) -> torch.Tensor | None:

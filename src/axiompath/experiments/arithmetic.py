@@ -16,16 +16,15 @@ LN2_LOW = 1.9082149292705877e-10
 
 
 @numba.njit(cache=True, nogil=True)
-def multiply_sparse(start, stop, indptr, indices, values, dense, out):
+def multiply_sparse(start, stop, matrix, dense, out):
     """out = matrix @ dense for a range of rows, each summed from its first entry to its last."""
     width = dense.shape[1]
+    out[start:stop] = 0.0
     for i in range(start, stop):
         row = out[i]
-        for j in range(width):
-            row[j] = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            value = values[e]
-            sent = dense[indices[e]]
+        for e in range(matrix.indptr[i], matrix.indptr[i + 1]):
+            value = matrix.values[e]
+            sent = dense[matrix.indices[e]]
             for j in range(width):
                 row[j] += value * sent[j]
 
@@ -34,10 +33,9 @@ def multiply_sparse(start, stop, indptr, indices, values, dense, out):
 def multiply_dense(start, stop, left, right, out):
     """out = left @ right for a range of rows."""
     width = right.shape[1]
+    out[start:stop] = 0.0
     for i in range(start, stop):
         row = out[i]
-        for j in range(width):
-            row[j] = 0.0
         for k in range(left.shape[1]):
             value = left[i, k]
             if value != 0.0:  # half of them, after ReLU and dropout

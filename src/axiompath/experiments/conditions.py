@@ -1,4 +1,4 @@
-"""What a run was: seeds, versions, machine, accuracies, wall-clock; written beside its table as JSON."""
+"""What a run gave, and what it was: its table, and as JSON seeds, versions, machine, accuracies, wall-clock."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import pandas as pd
 import torch
 from llvmlite import binding
 
 from ..origin import RELEASE
 from ..threads import num_cores
 from ..writing import write_text
+from .job_parts import write_table
 
 PACKAGES = ("torch", "torch_geometric", "numpy", "scipy", "numba", "pandas", "pyarrow")
 
@@ -35,8 +37,9 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def write_record(path: Path, facts: Mapping[str, Any]) -> None:
-    """The facts of a run, with versions and machine; the file appears when it is whole."""
+def write_results(out: Path, name: str, table: pd.DataFrame, facts: Mapping[str, Any]) -> None:
+    """A run's table as parquet, and beside it its facts, with versions and machine."""
+    write_table(table, out / f"{name}.parquet")
     whole = {
         **facts,
         "versions": {
@@ -46,4 +49,4 @@ def write_record(path: Path, facts: Mapping[str, Any]) -> None:
         },
         "machine": describe_machine(),
     }
-    write_text(path, json.dumps(whole, indent=1))
+    write_text(out / f"{name}.json", json.dumps(whole, indent=1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,8 +22,7 @@ DECAYS = (0.9, 0.999)  # Adam's, of the gradient's mean and of its square's
 ADAM_EPSILON = 1e-8
 
 
-@dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(NamedTuple):
     """A sparse matrix for products with dense ones; cores share its rows, which changes no bit."""
 
     indptr: IntArray
@@ -40,7 +39,7 @@ class Matrix:
         """matrix @ dense."""
         out = np.empty((len(self.indptr) - 1, dense.shape[1]))
         work = len(self.values) * dense.shape[1]
-        run_in_pieces(multiply_sparse, len(out), work, self.indptr, self.indices, self.values, dense, out)
+        run_in_pieces(multiply_sparse, len(out), work, self, dense, out)
         return out
 
 

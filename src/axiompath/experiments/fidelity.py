@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,14 @@ from ..explain.walks import Batch
 from ..explainer import Explainer
 from ..files.sum_gnn import SumGNN
 from .gnnexplainer import best_by_gnnexplainer
+from .job_parts import Job
 from .trained import SEED, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")
 COMPARED = (*((method, "sufficiency") for method in (*PAPER_METHODS, "exact")), ("exact", "necessity"))
 OPTIONAL_METHODS = (("gnnexplainer", "sufficiency"),)  # slow: trains a mask for every target
 EVOLUTIONS = {"added": (200, 0), "removed": (0, 200), "both": (100, 100)}
+MEASURES = ("fidelity_minus", "fidelity_plus", "kl_residual", "kl_bound")
 FEWEST_PATHS = 10  # targets with this many or fewer are skipped
 
 
@@ -43,34 +46,36 @@ def budgets_for(num_paths: int) -> list[int]:
 
 
 def run_fidelity(
-    name: str,
-    layers: int,
-    repeat: int,
-    *,
-    evolution: str = "added",
-    methods: Sequence[tuple[str, str]] = COMPARED,
-    root: str | Path | None = None,
-    cache: str | Path | None = None,
-    memory: str = "2GB",
-    max_targets: int | None = None,
+    job: Job, root: str | Path | None = None, cache: str | Path | None = None, **options: Any
 ) -> pd.DataFrame:
-    """A row for each target, level and method of one repeat."""
-    before, model = _load_trained(name, layers, root, cache)
-    added, removed = EVOLUTIONS[evolution]
-    after = datasets.evolve(before, added=added, removed=removed, seed=repeat)
-    frame = compare_methods(model, before, after, methods=methods, memory=memory, max_targets=max_targets)
-    notes = frame.attrs
-    frame = frame.assign(dataset=name, layers=layers, evolution=evolution, repeat=repeat)
-    first = ["dataset", "layers", "evolution", "repeat"]
-    frame = frame[[*first, *(column for column in frame.columns if column not in first)]]
-    frame.attrs = notes
-    return frame
+    """A row for each target, level and method of one job; `options` are those of `compare_methods`."""
+    return with_job(compare_methods(*evolve_job(job, root, cache), **options), job)
+
+
+def evolve_job(job: Job, root: str | Path | None, cache: str | Path | None) -> tuple[SumGNN, Data, Data]:
+    """The network that a job is about, trained on the graph before; that graph, and the one after."""
+    model, before = _load_trained(job.dataset, job.layers, root, cache)
+    added, removed = EVOLUTIONS[job.evolution]
+    return model, before, datasets.evolve(before, added=added, removed=removed, seed=job.repeat)
 
 
 @lru_cache(maxsize=1)  # the repeats of one data set and depth follow each other
-def _load_trained(name: str, layers: int, root: str | Path | None, cache: str | Path | None) -> tuple[Data, SumGNN]:
+def _load_trained(name: str, layers: int, root: str | Path | None, cache: str | Path | None) -> tuple[SumGNN, Data]:
     before = prepare(datasets.load(name, root))
-    return before, train(before, settings_for(name, layers), cache).model
+    return train(before, settings_for(name, layers), cache).model, before
+
+
+def with_job(rows: pd.DataFrame, job: Job) -> pd.DataFrame:
+    """The rows, each saying first which job it is of."""
+    for place, (key, value) in enumerate(asdict(job).items()):
+        rows.insert(place, key, value)
+    return rows
+
+
+def find_targets(explainer: Explainer) -> pd.DataFrame:
+    """Of what moved, the nodes whose class changed and that have enough paths."""
+    moved = explainer.moved()
+    return moved[(moved.class_before != moved.class_after) & (moved.num_paths > FEWEST_PATHS)]
 
 
 def compare_methods(
@@ -88,9 +93,8 @@ def compare_methods(
     """
     explainer = Explainer(model, before, after, memory=memory)
     moved = explainer.moved()
-    moved = moved[moved.class_before != moved.class_after]
-    wanted = moved[moved.num_paths > FEWEST_PATHS]
-    targets = np.sort(wanted.target.to_numpy())
+    changed = int((moved.class_before != moved.class_after).sum())
+    targets = np.sort(find_targets(explainer).target.to_numpy())
     fits = explainer.num_bytes[targets] <= explainer.memory
     sampled = targets[fits]
     if max_targets is not None and len(sampled) > max_targets:
@@ -100,8 +104,8 @@ def compare_methods(
     ]
     frame = pd.DataFrame(rows)
     frame.attrs = {
-        "changed": len(moved),
-        "few_paths": len(moved) - len(wanted),
+        "changed": changed,
+        "few_paths": changed - len(targets),
         "too_large": int((~fits).sum()),
         "not_sampled": int(fits.sum()) - len(sampled),
         "targets": len(sampled),
@@ -134,24 +138,24 @@ def _compare_target(
                 "budget": explanation.budget,
                 "method": method,
                 "objective": objective,
-                **{key: getattr(explanation, key) for key in ("fidelity_minus", "fidelity_plus", "kl_residual")},
-                "kl_bound": explanation.kl_bound,
+                **{key: getattr(explanation, key) for key in MEASURES},
                 "seconds": seconds,
                 "walking_seconds": walking,
             }
 
 
-def mean_by_level(rows: pd.DataFrame, value: str = "fidelity_minus") -> pd.DataFrame:
+def mean_by_level(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean over targets and repeats: a row for each data set, depth, evolution and method, a column for each level."""
-    means: pd.DataFrame = _by_level(rows, value).mean().unstack("level")
+    means: pd.DataFrame = _by_level(rows).mean().unstack("level")
     return means
 
 
-def deviation_by_level(rows: pd.DataFrame, value: str = "fidelity_minus") -> pd.DataFrame:
+def deviation_by_level(rows: pd.DataFrame) -> pd.DataFrame:
     """Standard deviation over targets and repeats, in the same form."""
-    deviations: pd.DataFrame = _by_level(rows, value).std().unstack("level")
+    deviations: pd.DataFrame = _by_level(rows).std().unstack("level")
     return deviations
 
 
-def _by_level(rows: pd.DataFrame, value: str) -> Any:
-    return rows.groupby(["dataset", "layers", "evolution", "method", "objective", "level"], sort=False)[value]
+def _by_level(rows: pd.DataFrame) -> Any:
+    keys = ["dataset", "layers", "evolution", "method", "objective", "level"]
+    return rows.groupby(keys, sort=False)["fidelity_minus"]

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 from ..errors import InputError
 from ..parquet import is_whole, read_notes, with_notes, write_parquet, write_part
@@ -33,6 +33,10 @@ class Job:
     layers: int
     evolution: str
     repeat: int
+
+    def __str__(self) -> str:
+        """What a bar says of it."""
+        return f"{self.dataset}, {self.layers} layers, repeat {self.repeat}"
 
     def file_name(self, settings: Mapping[str, Any]) -> str:
         """A name that says which job, and a digest of the settings."""
@@ -80,8 +84,8 @@ def run_parts(
                 _run_and_write(run, job, files[job])
                 yield job, read_table(files[job])
             return
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-            running = {pool.submit(partial(_run_and_write, run), job, files[job]): job for job in missing}
+        with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+            running = {pool.submit(_run_and_write, run, job, files[job]): job for job in missing}
             for done in as_completed(running):
                 done.result()
                 yield running[done], read_table(files[running[done]])
@@ -105,9 +109,3 @@ def _run_and_write(run: Run, job: Job, file: Path) -> None:
 def _to_table(frame: pd.DataFrame) -> pa.Table:
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata(with_notes(table.schema, frame.attrs).metadata)
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)

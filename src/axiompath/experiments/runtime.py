@@ -16,14 +16,13 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from .. import datasets
 from ..arrays import FloatArray
 from ..explain.walks import Batch
 from ..explainer import Explainer
 from ..metrics import kl_divergence
 from ..selection import select
-from .fidelity import EVOLUTIONS, FEWEST_PATHS, budgets_for
-from .trained import prepare, settings_for, train
+from .fidelity import budgets_for, evolve_job, find_targets, with_job
+from .job_parts import Job
 
 LEVEL = 5  # of the paper's ten: whose budget is solved for
 SCS_SECONDS = 60.0  # SCS gives up after this long
@@ -37,24 +36,16 @@ def can_compare() -> bool:
 
 
 def run_runtime(
-    name: str,
-    layers: int,
-    repeat: int,
+    job: Job,
     *,
-    evolution: str = "added",
     sample: int = 8,
     root: str | Path | None = None,
     cache: str | Path | None = None,
     memory: str = "2GB",
 ) -> pd.DataFrame:
     """A row for each target, with seconds of each step; scs_seconds is missing where SCS was not asked."""
-    before = prepare(datasets.load(name, root))
-    model = train(before, settings_for(name, layers), cache).model
-    added, removed = EVOLUTIONS[evolution]
-    after = datasets.evolve(before, added=added, removed=removed, seed=repeat)
-    explainer = Explainer(model, before, after, memory=memory)
-    moved = explainer.moved()
-    moved = moved[(moved.class_before != moved.class_after) & (moved.num_paths > FEWEST_PATHS)]
+    explainer = Explainer(*evolve_job(job, root, cache), memory=memory)
+    moved = find_targets(explainer)
     moved = moved[explainer.num_bytes[moved.target] <= explainer.memory].sort_values("num_paths")
     targets = moved.target.to_numpy()
     asked = set(np.linspace(0, len(targets) - 1, min(sample, len(targets))).astype(int)) if can_compare() else set()
@@ -62,10 +53,8 @@ def run_runtime(
     for i, target in enumerate(targets[:1].tolist() + targets.tolist(), start=-1):
         row = _time_target(explainer, target, with_scs=i in asked or (i < 0 and bool(asked)))
         if i >= 0:  # the first target is measured twice: kernels and libraries are loaded on first use
-            rows.append(
-                {"dataset": name, "layers": layers, "evolution": evolution, "repeat": repeat, "target": target, **row}
-            )
-    return pd.DataFrame(rows)
+            rows.append({"target": target, **row})
+    return with_job(pd.DataFrame(rows), job)
 
 
 def _time_target(explainer: Explainer, target: int, with_scs: bool) -> dict[str, Any]:

@@ -13,10 +13,10 @@ import pandas as pd
 
 from .. import datasets
 from ..errors import InputError
-from .conditions import write_record
+from .conditions import write_results
 from .fidelity import COMPARED, EVOLUTIONS, OPTIONAL_METHODS, run_fidelity
 from .figures import draw_fidelity
-from .job_parts import Job, merge_parts, run_parts, write_table
+from .job_parts import Job, merge_parts, run_parts
 from .trained import ALGORITHM, SEED, prepare, settings_for, train
 
 
@@ -44,6 +44,11 @@ class Comparison:
                 raise InputError(f"Expected {what} among {', '.join(map(str, allowed))} (got {value!r}).")
         if self.repeats < 1:
             raise InputError(f"Expected at least 1 repeat (got {self.repeats}).")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How methods are compared on each of them."""
+        return {"methods": self.methods, "max_targets": self.max_targets, "memory": self.memory}
 
     @property
     def jobs(self) -> list[Job]:
@@ -77,25 +82,20 @@ def run_comparison(
         for depth in comparison.layers:
             report(0, len(jobs), f"training {name}, {depth} layers")
             trained = train(data, settings_for(name, depth), out / "weights")
-            accuracies.append(
-                {
-                    "dataset": name,
-                    "layers": depth,
-                    "test": trained.test_accuracy,
-                    "val": trained.val_accuracy,
-                    "weights": trained.digest,
-                }
-            )
+            accuracy = {"test": trained.test_accuracy, "val": trained.val_accuracy}
+            accuracies.append({"dataset": name, "layers": depth, **accuracy, "weights": trained.digest})
     training_seconds = time.perf_counter() - start
     run = partial(_run_job, comparison=comparison, root=root, cache=out / "weights")
+    settings = {"training": ALGORITHM, **comparison.options}  # what decides the rows of a part, beside its job
     parts: dict[Job, pd.DataFrame] = {}
-    for job, frame in run_parts(jobs, run, out / "parts", _settings(comparison), workers):
+    for job, frame in run_parts(jobs, run, out / "parts", settings, workers):
         parts[job] = frame
-        report(len(parts), len(jobs), f"{job.dataset}, {job.layers} layers, repeat {job.repeat}")
+        report(len(parts), len(jobs), str(job))
     table = merge_parts(parts, jobs)
-    write_table(table, out / "fidelity.parquet")
-    write_record(
-        out / "fidelity.json",
+    write_results(
+        out,
+        "fidelity",
+        table,
         {
             "comparison": asdict(comparison),
             "seeds": {"training": SEED, "sample": SEED, "evolution": list(range(comparison.repeats))},
@@ -111,28 +111,8 @@ def run_comparison(
     return table
 
 
-def _settings(comparison: Comparison) -> dict[str, Any]:
-    """What decides the rows of one part, beside its job."""
-    return {
-        "training": ALGORITHM,
-        "methods": comparison.methods,
-        "max_targets": comparison.max_targets,
-        "memory": comparison.memory,
-    }
-
-
 def _run_job(job: Job, comparison: Comparison, root: str | Path | None, cache: Path) -> pd.DataFrame:
     start = time.perf_counter()
-    frame = run_fidelity(
-        job.dataset,
-        job.layers,
-        job.repeat,
-        evolution=job.evolution,
-        methods=comparison.methods,
-        root=root,
-        cache=cache,
-        memory=comparison.memory,
-        max_targets=comparison.max_targets,
-    )
+    frame = run_fidelity(job, root, cache, **comparison.options)
     frame.attrs["seconds"] = time.perf_counter() - start
     return frame

@@ -21,7 +21,8 @@ from .. import datasets
 from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..explainer import Explainer
-from .fidelity import COMPARED, FEWEST_PATHS, compare_methods
+from .fidelity import compare_methods, find_targets, with_job
+from .job_parts import Job
 from .trained import Trained, Training, prepare, train
 
 EXAMPLE_BUDGET = 5
@@ -76,11 +77,11 @@ def run_timed(
     trained = train_first(slide, snapshots, cache)
     frames, records = [], []
     for i, (before, after) in enumerate(pairwise(snapshots)):
-        frame = compare_methods(trained.model, before, after, methods=COMPARED, max_targets=max_targets)
+        frame = compare_methods(trained.model, before, after, max_targets=max_targets)
         came, went = _count_new(before, after), _count_new(after, before)
         records.append({"transition": i, "edges": before.num_edges, "came": came, "went": went, **frame.attrs})
         if len(frame):
-            frames.append(frame.assign(dataset=slide.dataset, layers=slide.layers, evolution="timed", repeat=i))
+            frames.append(with_job(frame, Job(slide.dataset, slide.layers, "timed", i)))
     if not frames:
         raise InputError(f"Expected changed predictions between the snapshots of {slide.dataset} (got none).")
     whole = pd.concat([frame.copy() for frame in frames], ignore_index=True)
@@ -101,8 +102,7 @@ def pick_example(
     best: tuple[int, Explanation] | None = None
     for i, (before, after) in enumerate(pairwise(snapshots)):
         explainer = Explainer(model, before, after)
-        moved = explainer.moved()
-        moved = moved[(moved.class_before != moved.class_after) & (moved.num_paths > FEWEST_PATHS)]
+        moved = find_targets(explainer)
         short = moved[moved.num_paths < EASY_PATHS]
         moved = (short if len(short) else moved).head(CANDIDATES)
         for found in explainer.explain_many(moved.target, EXAMPLE_BUDGET, "exact", progress=False):

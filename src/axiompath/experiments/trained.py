@@ -97,12 +97,11 @@ def train(data: Data, training: Training, cache: str | Path | None = None) -> Tr
     widths = [data.x.shape[1], *[training.hidden] * (training.layers - 1), num_classes]
     parts = _split(data, training)
     file = Path(cache) / f"{training.key}.safetensors" if cache is not None else None
+    model = SumGNN(widths).double()
     if file is not None and file.is_file():
-        model = SumGNN(widths).double()
         model.load_state_dict(load_file(file))
     else:
         weights = _fit(data, training, widths, parts)
-        model = SumGNN(widths).double()
         with torch.no_grad():
             for parameter, weight in zip(model.parameters(), weights, strict=True):
                 parameter.copy_(torch.from_numpy(weight.T))
@@ -135,8 +134,9 @@ def _fit(data: Data, training: Training, widths: list[int], parts: dict[str, Int
     best, kept = -1, weights
     for _ in range(training.epochs):
         keep: Sequence[FloatArray | float] = whole
-        if training.dropout:
-            keep = [_drop(stream, (len(labels), width), training.dropout) for width in widths[1:-1]]
+        if training.dropout:  # 0 where a state is dropped, else what keeps the mean
+            drawn = (draw_uniform(stream, (len(labels), width)) for width in widths[1:-1])
+            keep = [(numbers >= training.dropout) / (1 - training.dropout) for numbers in drawn]
             states = forward(graph, weights, keep)
         gradients = find_gradients(graph, weights, states, keep, labels, parts["train"])
         weights = adam.move(weights, clip_gradients(gradients, training.clip))
@@ -159,8 +159,3 @@ def _scale(data: Data) -> tuple[ScaledGraph, float, float]:
     scaled, scaled_x = adjacency / degree, x / length
     graph = ScaledGraph(Matrix.of(scaled), Matrix.of(scaled.T), Matrix.of(scaled_x), Matrix.of(scaled_x.T))
     return graph, degree, length
-
-
-def _drop(stream: np.random.PCG64, shape: tuple[int, int], dropout: float) -> FloatArray:
-    """0 where a state is dropped, else what keeps the mean."""
-    return (draw_uniform(stream, shape) >= dropout) / (1 - dropout)

@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ EDGE_FEATURES = (
     "was called with edge features ({}), which are not a part of a path of nodes; "
     "train without them, or put weights into edge_weight of a convolution that takes it."
 )
+UNKNOWN = "was called with {}, which its reader does not know; leave it out."
 SEPARATE = ("sigmoid", "logsigmoid", "log_sigmoid")  # at the end of a model: one answer a column, not one of several
-UNREAD = "its reader does not know; leave it out."
 
 # What AFFINE does is folded into neighbours, with these exceptions.
 HOW_READ = {
@@ -60,11 +61,6 @@ class Reading:
     network: Network
     logits: Ref
     fields: Fields
-
-
-def leaves() -> tuple[type, ...]:
-    """Modules that are read as a whole rather than looked into."""
-    return (*READERS, *REASONS)
 
 
 class Assembler:
@@ -224,13 +220,13 @@ class Assembler:
         weighted = others.pop("edge_weight", None) is not None
         others = {name: value for name, value in others.items() if self.original(value) != EDGE_INDEX}
         hops = self.bases.num_hops(form)
-        given = {name: self.resolve_or_keep(value) for name, value in others.items() if value is not None}
-        call = Call(form, weighted, step.name, given, self.bases, self.read_inner(step))
+        given = {name: value for name, value in others.items() if value is not None}
+        # Features as a form, whatever else as it came.
+        given |= {name: self.resolve(ref) for name, ref in given.items() if isinstance(ref, Ref) and ref in self.values}
+        call = Call(form, weighted, step.name, given, self.bases, partial(self.read_inner, step.where))
         result = replace(self.call_reader(reader, module, call), name=step.name)
         for name in given.keys() - call.taken:
-            raise Unsupported(
-                EDGE_FEATURES.format(f"`{name}`") if name in EDGE_NAMES else f"was called with `{name}`, which {UNREAD}"
-            )
+            raise Unsupported((EDGE_FEATURES if name in EDGE_NAMES else UNKNOWN).format(f"`{name}`"))
         if len(step.outputs) != 1:
             raise Unsupported("returns more than its features; call it so that it returns them alone.")
         kind = "convolution" if isinstance(module, MessagePassing) else "read as a whole"
@@ -300,20 +296,11 @@ class Assembler:
         if old.numel() == new.numel() and old.is_floating_point() <= new.is_floating_point() and not turned:
             self.same[step.outputs[0]] = self.original(source)
 
-    def resolve_or_keep(self, argument: Any) -> Any:
-        """A further argument of a module: features as a form, whatever else as it came."""
-        return self.resolve(argument) if isinstance(argument, Ref) and argument in self.values else argument
-
-    def read_inner(self, step: RecordedStep) -> Any:
-        """How a reader has a network inside its module read."""
-
-        def read(inner: Any, form: Form, name: str) -> Form:
-            dotted = f"{step.where}.{name}" if step.where else name
-            recording = record_inner(inner, form.width, self.recording.dtype, leaves(), dotted)
-            inside = Assembler(recording, self.bases, {X: form}, self.notes, inner=True)
-            return form_of(inside.values[inside.read_all()])
-
-        return read
+    def read_inner(self, where: str, inner: Any, form: Form, name: str) -> Form:
+        """A network inside a module that is read as a whole."""
+        recording = record_inner(inner, form.width, self.recording.dtype, f"{where}.{name}" if where else name)
+        inside = Assembler(recording, self.bases, {X: form}, self.notes, inner=True)
+        return form_of(inside.values[inside.read_all()])
 
 
 def assemble_network(recording: Recording, num_features: int, notes: list[Note] | None = None) -> Reading:

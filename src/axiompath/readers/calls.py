@@ -37,7 +37,7 @@ class Call:
     name: str  # dotted name and type, for messages
     others: dict[str, Any]  # further arguments that were given
     bases: Bases
-    read_inner: Callable[[Any, Form, str], Form]
+    run: Callable[[Any, Form, str], Form]  # a whole inner network on a form; the text is its attribute's name
     taken: set[str] = field(default_factory=set)  # further arguments that the reader has asked for
 
     def argument(self, name: str) -> Any:
@@ -65,10 +65,6 @@ class Call:
     def linear(self, linear: Any, form: Form) -> Form:
         """A Linear module on a form: anything with `weight` [outputs, inputs] and `bias`."""
         return form @ transposed(linear.weight) + vector(getattr(linear, "bias", None))
-
-    def run(self, inner: Any, form: Form, name: str) -> Form:
-        """A whole inner network (Linear, activations, norms) on a form; `name` is its attribute."""
-        return self.read_inner(inner, form, name)
 
     def refuse(self, reason: str) -> NoReturn:
         """Stop reading: say what is in the way, then what to do."""

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch_geometric.nn import (
-    ClusterGCNConv,
-    GCNConv,
-    GINConv,
-    GraphConv,
-    LEConv,
-    MessagePassing,
-    SAGEConv,
-)
+from torch_geometric.nn import ClusterGCNConv, GCNConv, GINConv, GraphConv, LEConv, MessagePassing, SAGEConv
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from ..network.activations import relu
@@ -23,14 +15,9 @@ from .forms import Form
 @register_reader(GCNConv)
 def read_gcn_conv(conv: GCNConv, call: Call) -> Form:
     """D^-1/2 (A + I) D^-1/2 X W + b, or A X W + b without normalisation."""
-    require_sum(conv, call)
-    rule: Rule
-    if conv.normalize:
-        # PyG heeds `improved` only where edge weights are given; without them every loop weighs 1.
-        loop_weight = 2.0 if conv.improved and call.weighted else 1.0
-        rule = SymmetricNorm(call.weighted, loop_weight if conv.add_self_loops else None, conv.flow)
-    else:
-        rule = Sum(call.weighted, conv.flow)
+    # PyG heeds `improved` only where edge weights are given; without them every loop weighs 1.
+    loops = (2.0 if conv.improved and call.weighted else 1.0) if conv.add_self_loops else None
+    rule = sum_or_norm(conv, call, conv.normalize, loops)
     return call.linear(conv.lin, call.aggregate(call.x, rule)) + vector(conv.bias)
 
 
@@ -94,6 +81,12 @@ def sum_or_mean(conv: MessagePassing, call: Call) -> Rule:
         f"expected aggregation by sum or mean (got {conv.aggr!r}), since only a weighted sum of messages splits into "
         'paths; train with aggr="mean" or aggr="add".'
     )
+
+
+def sum_or_norm(conv: MessagePassing, call: Call, normalize: bool, loops: float | None) -> Rule:
+    """The rule of a convolution that normalises by both degrees, or not; `loops` is what each node's own weighs."""
+    require_sum(conv, call)
+    return SymmetricNorm(call.weighted, loops, conv.flow) if normalize else Sum(call.weighted, conv.flow)
 
 
 def require_sum(conv: MessagePassing, call: Call) -> None:

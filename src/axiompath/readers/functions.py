@@ -130,7 +130,6 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
     """Features side by side; constants among them become columns of one value."""
     if dim not in (1, -1):
         raise Unsupported("puts nodes below one another; only features can be concatenated, along the last dimension.")
-    empty = Form((), None, 0, "x")
     parts = []
     for part in tensors:
         if isinstance(part, torch.Tensor):
@@ -138,7 +137,7 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
             parts.append(Form((), np.broadcast_to(constant_of(part), (width,)).copy(), width, "x"))
         else:
             parts.append(form_of(part))
-    return concatenate(parts or [empty])
+    return concatenate(parts or [Form((), None, 0, "x")])
 
 
 def stack(place: Place, tensors: Sequence[Any], dim: int = 0) -> Stack:
@@ -213,26 +212,26 @@ def batch_norm(
 
 
 def layer_norm(
-    place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5,
-    *, centred: bool = True,
-) -> Form:  # fmt: skip
+    place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Form:
     """Over the features of each node."""
-    form = form_of(input)
-    if tuple(normalized_shape) != (form.width,):
-        raise Unsupported(f"normalises over {tuple(normalized_shape)}; only the features of a node can be read.")
-    return normalise_nodes(place.bases, form, eps, vector(weight), vector(bias), centred)
+    form = _whole_rows(input, normalized_shape)
+    return normalise_nodes(place.bases, form, eps, vector(weight), vector(bias), centred=True)
 
 
 def rms_norm(place: Place, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None) -> Form:
     """LayerNorm without centring."""
     if eps is None:
         raise Unsupported("leaves eps to the dtype; give it a number.")
-    return layer_norm(place, input, normalized_shape, weight, None, eps, centred=False)
+    form = _whole_rows(input, normalized_shape)
+    return normalise_nodes(place.bases, form, eps, vector(weight), None, centred=False)
 
 
-def add_product(place: Place, input: Any, mat1: Any, mat2: Any) -> Value:
-    """input + mat1 @ mat2."""
-    return add(place, matmul(place, mat1, mat2), input)
+def _whole_rows(input: Any, normalized_shape: Sequence[int]) -> Form:
+    form = form_of(input)
+    if tuple(normalized_shape) != (form.width,):
+        raise Unsupported(f"normalises over {tuple(normalized_shape)}; only the features of a node can be read.")
+    return form
 
 
 def _scale_stack(layers: Stack, factor: Any) -> Stack:
@@ -268,22 +267,8 @@ def _refuse(reason: str) -> Callable[..., Form]:
     return refuse
 
 
-_same = (
-    "contiguous",
-    "clone",
-    "detach",
-    "to",
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "type",
-    "type_as",
-    "cpu",
-    "data",
-    "requires_grad",
-    "retain_grad",
-)
+_kinds = ("to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu")
+_same = ("contiguous", "clone", "detach", "data", "requires_grad", "retain_grad", *_kinds)
 _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
 _extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
 _scatters = ("scatter", "scatter_add", "scatter_reduce", "index_add", "index_reduce", "segment_reduce")
@@ -308,7 +293,7 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "true_divide": div,
     "matmul": matmul,
     "mm": matmul,
-    "addmm": add_product,
+    "addmm": lambda place, input, mat1, mat2: add(place, matmul(place, mat1, mat2), input),
     "linear": linear,
     "cat": cat,
     "concat": cat,

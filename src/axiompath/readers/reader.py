@@ -18,7 +18,7 @@ from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, r
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
 from .arguments import ModelCall, compare_arguments, constant_fields, find_arguments
-from .assembly import assemble_network, leaves
+from .assembly import assemble_network
 from .tape import Recording, UnreadableModel, quoted
 from .trial import copy_model, record_model
 
@@ -96,9 +96,7 @@ def _read_and_check(
 
     def record(side: int) -> Recording:
         others = frozenset(graphs[1 - side].keys())
-        recording = record_model(
-            duplicate, graphs[side], leaves(), arguments[side], SIDES[side], constants, of_other=others
-        )
+        recording = record_model(duplicate, graphs[side], arguments[side], SIDES[side], constants, of_other=others)
         _check_shared(recording, *graphs)
         return recording
 

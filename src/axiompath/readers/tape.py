@@ -79,38 +79,16 @@ class Recording:
 
 # Questions about a value's form, not its content.
 SHAPE_QUERIES = {
-    "size",
-    "dim",
-    "ndimension",
-    "numel",
-    "nelement",
-    "stride",
-    "is_contiguous",
-    "element_size",
-    "type",
-    "__len__",
-    "__repr__",
-    "__format__",
-    "is_floating_point",
-    "is_complex",
-    "get_device",
-}
+    "size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "element_size", "__len__",
+    "type", "is_floating_point", "is_complex", "get_device", "__repr__", "__format__",
+}  # fmt: skip
 # New tensors that take nothing but their shape from a value.
 FILLED = {"new_zeros", "new_ones", "new_full", "new_tensor", "zeros_like", "ones_like", "full_like"}
 SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as", "to"}  # their second argument, by shape or dtype alone
 DECISIONS = {
-    "__bool__",
-    "__int__",
-    "__float__",
-    "__index__",
-    "__contains__",
-    "item",
-    "tolist",
-    "numpy",
-    "equal",
-    "allclose",
-    "is_nonzero",
-}
+    "item", "tolist", "numpy", "equal", "allclose", "is_nonzero",
+    "__bool__", "__int__", "__float__", "__index__", "__contains__",
+}  # fmt: skip
 
 
 class Recorder(TorchFunctionMode):
@@ -184,21 +162,18 @@ class Recorder(TorchFunctionMode):
 
     def refuse_decision(self, operation: str, where: str, touched: set[Ref]) -> UnreadableModel:
         """Why a look at values ends the reading."""
-        if touched <= self.outside.keys() and not self.origin(touched) <= EDGE_FIELDS:
-            reason = (
-                f"the forward pass looks at the values of {quoted(self.origin(touched) - EDGE_FIELDS)} (`{operation}`) "
-                "and may decide otherwise on another graph; make the decision outside the model, or from shapes and "
-                "settings alone."
-            )
-        elif touched <= self.outside.keys():
+        outside = touched <= self.outside.keys()
+        fields = self.origin(touched) - EDGE_FIELDS if outside else frozenset()
+        if outside and not fields:
             reason = (
                 f"the forward pass looks at its edges (`{operation}`), to add, drop or weigh them itself or to decide "
                 "something; change the edges in the data before, and decide from shapes and settings alone."
             )
         else:
             reason = (
-                f"the forward pass looks at the values of its features (`{operation}`) and may decide otherwise on "
-                "another graph; make the decision outside the model, or from shapes and settings alone."
+                f"the forward pass looks at the values of {quoted(fields) or 'its features'} (`{operation}`) and may "
+                "decide otherwise on another graph; make the decision outside the model, or from shapes and settings "
+                "alone."
             )
         error = UnreadableModel(f"{where or 'forward'} ({operation}): {reason}")
         error.where = where

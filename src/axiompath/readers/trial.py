@@ -14,7 +14,14 @@ from torch_geometric.nn import MessagePassing
 
 from ..errors import WrongKind
 from .arguments import Arguments, ModelCall, copy_data, find_arguments, is_feature, watched_fields
+from .calls import READERS
+from .refusals import REASONS
 from .tape import RecordedStep, Recorder, Recording, Ref, UnreadableModel, X, quoted, refs_in
+
+
+def leaves() -> tuple[type, ...]:
+    """Modules that are read as a whole rather than looked into, beside every MessagePassing module."""
+    return (*READERS, *REASONS)
 
 
 def copy_model(model: Any) -> nn.Module:
@@ -50,7 +57,6 @@ def copy_model(model: Any) -> nn.Module:
 def record_model(
     duplicate: nn.Module,
     data: Data,
-    leaves: tuple[type, ...],
     arguments: Arguments,
     name: str = "data",
     constants: Collection[str] = (),
@@ -59,7 +65,7 @@ def record_model(
 ) -> Recording:
     """Run a copy of the model (as `copy_model` makes it) on one graph and write down its steps.
 
-    Modules whose exact type is in `leaves`, and every MessagePassing module, become one step each. The fields that are
+    Modules that are read as a whole become one step each. The fields that are
     `constants` are taken as the model's own; `name` is that of the graph, and `of_other` are the fields that the other
     snapshot has, where there is one.
     """
@@ -71,7 +77,7 @@ def record_model(
 
     def run(copied: Data) -> tuple[Any, Recorder]:
         recorder = Recorder({ref: copied[key] for ref, key in fields.items()}, outside)
-        return _run(duplicate, lambda: arguments.run(duplicate, copied), recorder, leaves, ""), recorder
+        return _run(duplicate, lambda: arguments.run(duplicate, copied), recorder, ""), recorder
 
     dtype = _dtype_of(duplicate)
     try:
@@ -141,25 +147,25 @@ def _check_finite(recording: Recording, result: torch.Tensor, name: str) -> None
     )
 
 
-def record_inner(inner: Any, width: int, dtype: torch.dtype, leaves: tuple[type, ...], name: str) -> Recording:
+def record_inner(inner: Any, width: int, dtype: torch.dtype, name: str) -> Recording:
     """The steps of a network inside a convolution, of which X are the features; the values are of no meaning."""
     x = torch.linspace(-1, 1, 5 * width, dtype=torch.float64).reshape(5, width).to(dtype)
     recorder = Recorder({X: x}, {})
-    result = _run(inner, lambda: inner(x), recorder, leaves, name)
+    result = _run(inner, lambda: inner(x), recorder, name)
     return _finish(recorder, result, len(x), dtype, {}, f"{name}: its output could not be traced back to its input.")
 
 
-def _run(watched: Any, call: Callable[[], Any], recorder: Recorder, leaves: tuple[type, ...], name: str) -> Any:
+def _run(watched: Any, call: Callable[[], Any], recorder: Recorder, name: str) -> Any:
     """Call with every module of `watched` watched."""
 
     def leave(*_: Any) -> None:
         recorder.places.pop()
 
-    handles, wrapped = [], []
+    handles, wrapped, whole = [], [], leaves()
     for where, module in watched.named_modules(prefix=name) if isinstance(watched, nn.Module) else ():
         handles.append(module.register_forward_pre_hook(lambda *_, where=where: recorder.places.append(where)))
         handles.append(module.register_forward_hook(leave, always_call=True))
-        if type(module) in leaves or isinstance(module, MessagePassing):
+        if type(module) in whole or isinstance(module, MessagePassing):
             module.forward = _as_leaf(module, recorder)
             wrapped.append(module)
     try:

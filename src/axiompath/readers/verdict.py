@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,20 +15,19 @@ from torch_geometric.data import Data
 from ..graphs.snapshot import read_snapshot
 from ..network.layers import Network, run_network
 from .arguments import Arguments, ModelCall, constant_fields, find_arguments
-from .assembly import Note, assemble_network, leaves
+from .assembly import Note, assemble_network
 from .reader import check_values
 from .tape import Recording, UnreadableModel
-from .trial import copy_model, record_model
+from .trial import copy_model, leaves, record_model
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One module, or one function that the model calls by itself."""
 
     module: str  # dotted name
     type: str
-    num_hops: int
-    num_parameters: int
+    hops: int
+    parameters: int
     reading: str  # how it was read, or why it could not be
 
 
@@ -53,13 +52,11 @@ class ModelCheck:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a module: module, type, hops, parameters, reading."""
-        values = [(r.module, r.type, r.num_hops, r.num_parameters, r.reading) for r in self.rows]
-        return pd.DataFrame(values, columns=["module", "type", "hops", "parameters", "reading"])
+        return pd.DataFrame(self.rows, columns=Row._fields)
 
     def __str__(self) -> str:
         """The table, then the verdict."""
-        lines = [("module", "type", "hops", "parameters", "reading")]
-        lines += [(r.module, r.type, str(r.num_hops or ""), f"{r.num_parameters or ''}", r.reading) for r in self.rows]
+        lines = [Row._fields, *([str(value or "") for value in row] for row in self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(4)]
         table = [
             f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}  {reading}"
@@ -107,7 +104,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
     try:
         duplicate = copy_model(model)
         arguments = find_arguments(duplicate, data, "data", call)
-        recording = record_model(duplicate, data, leaves(), arguments, constants=constant_fields(data, data))
+        recording = record_model(duplicate, data, arguments, constants=constant_fields(data, data))
         unused = _unused(recording, arguments, data)
         reading = assemble_network(recording, num_features, notes)
         network = reading.network

@@ -8,7 +8,7 @@ writes them as text, never as markup.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,6 @@ from rich.progress import track
 from ..explain.explanation import Explanation
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
-from ..paths.attribution import Attribution
 from ..selection import DEFAULT_METHOD
 from ..writing import write_text
 from .movers import find_movers
@@ -60,12 +59,12 @@ def build_report(
         pages.append(describe_target(frontier))
     shown = [page["target"] for page in pages]
     changes = explainer.changes(open_nodes=True)
-    movers = find_movers(changes, _attributions(explainer, shown, progress))
-    names = explainer.node_names
+    attributed = explainer.case.attribute(explainer.case.rows_of(shown), explainer.memory, whole=False)
+    movers = find_movers(changes, _watched(attributed, "Ranking edges", len(shown), progress))
     overview = {
         "moved": describe_moved(moved, shown),
         "changes": count_changes(changes),
-        "movers": describe_movers(movers, names),
+        "movers": describe_movers(movers, explainer.node_names),
         "num_nodes": explainer.num_shared_nodes,
         "left_out": left_out,
     }
@@ -83,10 +82,10 @@ def save_report(
     return write_text(path, build_report(explainer, targets, budgets, **options))
 
 
-def render_frontier(frontier: Sequence[Explanation], title: str | None = None) -> str:
+def render_frontier(frontier: Sequence[Explanation]) -> str:
     """HTML text of one target: one Explanation, or one for each budget."""
     page = describe_target(frontier)
-    return render(title or f"Why the prediction of {page['name']} changed", [page], None)
+    return render(f"Why the prediction of {page['name']} changed", [page], None)
 
 
 def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any] | None) -> str:
@@ -132,16 +131,6 @@ def _useful(explainer: Explainer, target: int, budgets: Sequence[int]) -> list[i
     ids = explainer.change.before.node_ids
     total = int(sum(explainer.num_paths[np.flatnonzero(ids == target)], 0))
     return sorted({min(budget, total) for budget in budgets}) or [total]
-
-
-def _attributions(
-    explainer: Explainer, targets: Sequence[int], progress: Console | None
-) -> Iterator[tuple[Attribution, np.ndarray[Any, np.dtype[np.float64]]]]:
-    found = explainer.case.attribute(explainer.case.rows_of(targets), explainer.memory, whole=False)
-    logits = explainer.change.after_pass.logits
-    rows = {int(node): row for row, node in enumerate(explainer.change.before.node_ids)}
-    for a in _watched(found, "Ranking edges", len(targets), progress):
-        yield a, logits[rows[a.target]]
 
 
 def _watched(items: Iterable[Item], what: str, total: int, console: Console | None) -> Iterable[Item]:

@@ -35,8 +35,8 @@ class Movers:
     top_target: IntArray  # [num]: the target it moved the most
 
 
-def find_movers(changes: pd.DataFrame, found: Iterable[tuple[Attribution, FloatArray]]) -> Movers:
-    """Rank changed edges by what they did to these targets, each given with its logits on `after`.
+def find_movers(changes: pd.DataFrame, found: Iterable[Attribution]) -> Movers:
+    """Rank changed edges by what they did to the targets of these Attributions.
 
     Where a target comes several times in a row, these are pieces of its Attribution. `changes` are those of the graph,
     with open nodes; parallel edges are taken together.
@@ -50,12 +50,12 @@ def find_movers(changes: pd.DataFrame, found: Iterable[tuple[Attribution, FloatA
     order = np.argsort(keys, kind="stable")
     moved, count = np.zeros(len(edges)), np.zeros(len(edges), dtype=np.int64)
     most, top = np.zeros(len(edges)), np.full(len(edges), -1, dtype=np.int64)
-    for target, pieces in groupby(found, key=lambda piece: piece[0].target):
-        parts = [(logits, *_share_of_edges(piece, keys, owner, order, width)) for piece, logits in pieces]
-        logits = parts[0][0]
-        touched, where = np.unique(np.concatenate([touching for _, touching, _ in parts]), return_inverse=True)
+    for target, pieces in groupby(found, key=lambda piece: piece.target):
+        parts = [(*_share_of_edges(piece, keys, owner, order, width), piece.logits_after) for piece in pieces]
+        logits = parts[0][2]
+        touched, where = np.unique(np.concatenate([touching for touching, _, _ in parts]), return_inverse=True)
         shares = np.zeros((len(touched), len(logits)))
-        np.add.at(shares, where, np.concatenate([part for _, _, part in parts]))
+        np.add.at(shares, where, np.concatenate([part for _, part, _ in parts]))
         without = special.softmax(logits - shares, axis=1)
         mass = 0.5 * np.abs(without - special.softmax(logits)).sum(axis=1)
         moved[touched] += mass

@@ -21,6 +21,9 @@ from .movers import Movers
 # Rows of the overview's tables; more would make the file heavy and nobody reads them. The page says what it leaves out.
 MAX_ROWS = 5000
 MAX_MOVERS = 500
+# Numbers of a choice, and of the prediction, that a page shows under the names that an Explanation gives them.
+MEASURED = ("kl_residual", "kl_bound", "gap", "explained", "fidelity_minus", "fidelity_plus")
+PREDICTED = ("prob_before", "prob_after", "logits_before", "logits_after")
 
 
 def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
@@ -48,12 +51,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
                 "budget": e.budget,
                 "chosen": chosen,
                 "weights": rounded(e.weights),
-                "kl_residual": number(e.kl_residual),
-                "kl_bound": number(e.kl_bound),
-                "gap": number(e.gap),
-                "explained": number(e.explained),
-                "fidelity_minus": number(e.fidelity_minus),
-                "fidelity_plus": number(e.fidelity_plus),
+                **{key: number(getattr(e, key)) for key in MEASURED},
                 "replayed": e.replayed,
                 "disagrees": bool(e.disagrees),
                 "status": e.status,
@@ -67,10 +65,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         "classes": [first.class_name(label) for label in range(len(first.logits_before))],
         "class_before": first.class_before,
         "class_after": first.class_after,
-        "prob_before": rounded(first.prob_before),
-        "prob_after": rounded(first.prob_after),
-        "logits_before": rounded(first.logits_before),
-        "logits_after": rounded(first.logits_after),
+        **{key: rounded(getattr(first, key)) for key in PREDICTED},
         "kl": number(first.kl),
         "kl_whole": number(float(whole)),
         "num_paths": first.num_paths,
@@ -90,12 +85,8 @@ def describe_moved(moved: pd.DataFrame, shown: Iterable[int]) -> dict[str, Any]:
     return {
         "total": len(moved),
         "flipped": int((moved.class_before != moved.class_after).sum()),
-        "target": [int(node) for node in kept.target],
-        "name": [str(name) for name in kept.name],
-        "class_before": [int(label) for label in kept.class_before],
-        "class_after": [int(label) for label in kept.class_after],
         "kl": rounded(kept.kl.to_numpy()),
-        "num_paths": [int(count) for count in kept.num_paths],
+        **{key: kept[key].tolist() for key in ("target", "name", "class_before", "class_after", "num_paths")},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,6 @@ REST = -2
 class Ribbon:
     """One path of the picture, or all others together: the boxes it runs through, leaf first."""
 
-    label: str
     kind: str
     share: float
     boxes: tuple[int | None, ...]  # the node in each column, -1 for a bias, REST for all others; None before it starts
@@ -154,16 +154,15 @@ def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> lis
     """The chosen paths, and the net of all others; their shares sum to the whole change."""
     shares = explanation.contributions @ weights
     ribbons = []
-    for i, (path, share) in enumerate(zip(explanation.paths.tolist(), shares, strict=True)):
+    for path, kind, share in zip(explanation.paths.tolist(), explanation.kinds, shares, strict=True):
         start = max(sum(node < 0 for node in path) - 1, 0)
         boxes = tuple(None if t < start else node for t, node in enumerate(path))
-        ribbons.append(Ribbon(_label(explanation, i), explanation.kinds[i], float(share), boxes))
-    others = _num_others(explanation)
-    if others:
+        ribbons.append(Ribbon(kind, float(share), boxes))
+    if _num_others(explanation):
         whole = float((explanation.logits_after - explanation.logits_before) @ weights)
         num_columns = max(explanation.paths.shape[1], 2)
         boxes = (*[REST] * (num_columns - 1), explanation.target)
-        ribbons.append(Ribbon(f"{others:,} others", "rest", whole - float(shares.sum()), boxes))
+        ribbons.append(Ribbon("rest", whole - float(shares.sum()), boxes))
     return ribbons
 
 
@@ -191,18 +190,11 @@ def stack_boxes(ribbons: Sequence[Ribbon], num_columns: int, gap: float) -> list
     return columns
 
 
-def to_png(figure: Figure, dpi: int = 110) -> bytes:
-    """The figure as PNG."""
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=dpi)
-    return stream.getvalue()
-
-
 def to_notebook_html(explanation: Explanation) -> str:
     """What Jupyter shows of an explanation: the summary and the figure, no script."""
-    import base64
-
-    picture = base64.b64encode(to_png(plot_explanation(explanation), dpi=90)).decode("ascii")
+    stream = io.BytesIO()
+    plot_explanation(explanation).savefig(stream, format="png", dpi=90)
+    picture = base64.b64encode(stream.getvalue()).decode("ascii")
     text = escape(explanation.summary())
     return f'<pre style="white-space:pre-wrap">{text}</pre><img alt="{text}" src="data:image/png;base64,{picture}">'
 

@@ -30,7 +30,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "title": title,
         "snapshots": [stories.steps[0].before, *(step.after for step in stories.steps)],
         "steps": [vars(step) for step in stories.steps],
-        "classes": _class_names(stories),
+        "classes": [story.class_name(label) for story in stories[:1] for label in range(story.logits.shape[1])],
         "targets": targets,
     }
     return fill_template("story.html", "story.js", index, blocks)
@@ -79,7 +79,3 @@ def _find_pairs(story: Story) -> list[list[int]]:
     old = int(weights.argmin()) if weights.min() < 0 else new
     flips = [[a, b] for s in story.flips for a, b in [story.classes[s : s + 2]] if a is not None and b is not None]
     return [list(pair) for pair in dict.fromkeys(tuple(pair) for pair in [[old, new], *flips])]
-
-
-def _class_names(stories: Stories) -> list[str]:
-    return [stories[0].class_name(label) for label in range(stories[0].logits.shape[1])] if len(stories) else []

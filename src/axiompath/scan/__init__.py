@@ -9,6 +9,6 @@ scan.py       all of it in order
 """
 
 from .plan import Thresholds
-from .scan import Scan, read_scan, read_settings, scan_case
+from .scan import Engine, Scan, Settings, read_scan, scan_case
 
-__all__ = ["Scan", "Thresholds", "read_scan", "read_settings", "scan_case"]
+__all__ = ["Engine", "Scan", "Settings", "Thresholds", "read_scan", "scan_case"]

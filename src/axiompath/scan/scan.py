@@ -23,7 +23,6 @@ from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.labels import label_nodes
 from ..origin import Origin
-from ..selection import DEFAULT_METHOD
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
@@ -147,25 +146,6 @@ class Settings(NamedTuple):
     thresholds: Thresholds
     engine: Engine
     progress: bool
-
-
-def read_settings(
-    memory: float,
-    budget: int = 10,
-    method: str = DEFAULT_METHOD,
-    objective: str = "sufficiency",
-    *,
-    at_most: bool = False,
-    min_kl: float = 1e-3,
-    only_flips: bool = False,
-    workers: int | None = None,
-    engine: str = "local",
-    ray_address: str | None = None,
-    progress: bool = True,
-) -> Settings:
-    """The options of `Explainer.scan`, checked."""
-    question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
-    return Settings(question, thresholds, Engine(engine, memory, workers, ray_address), progress)
 
 
 def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:

@@ -1,1 +1,1 @@
-"""A sequence of snapshots -> what happened to a node, step by step; scans of every step."""
+"""A sequence of snapshots -> what happened to a node, step by step."""

@@ -22,7 +22,7 @@ from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.changes import count_changes
 from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.snapshot import Snapshot, read_snapshot
+from ..graphs.snapshot import read_snapshot
 from ..memory import parse_memory
 from ..metrics import kl_divergence
 from ..network.layers import run_network
@@ -230,11 +230,11 @@ def _rank(case: Case, snapshots: Sequence[Any], ids: list[IntArray], top: int) -
 
 
 def _count_step(case: Case, before: str, after: str) -> Step:
-    moved, snapshots = case.moved(), (case.change.before, case.change.after)
+    moved = case.moved()
     return Step(
         before=before,
         after=after,
-        num_nodes=int((snapshots[0].present & snapshots[1].present).sum()),
+        num_nodes=int((case.change.before.present & case.change.after.present).sum()),
         **count_changes(case.changes(open_nodes=True)),
         reached=len(moved),
         flipped=int((moved.class_before != moved.class_after).sum()),
@@ -246,15 +246,12 @@ def _read_logits(case: Case, targets: Sequence[int], into: FloatArray) -> None:
     """Logits [num_targets, 2, num_classes] on both snapshots of a step, where they have the target."""
     change = case.change
     place = {int(node): row for row, node in enumerate(change.before.node_ids)}
-    sides: tuple[tuple[Snapshot, FloatArray], ...] = (
-        (change.before, change.before_pass.logits),
-        (change.after, change.after_pass.logits),
-    )
+    sides = ((change.before, change.before_pass), (change.after, change.after_pass))
     for i, target in enumerate(targets):
         row = place.get(target)
-        for side, (snapshot, logits) in enumerate(sides):
+        for side, (snapshot, computed) in enumerate(sides):
             if row is not None and snapshot.present[row]:
-                into[i, side] = logits[row]
+                into[i, side] = computed.logits[row]
 
 
 def _explain_step(

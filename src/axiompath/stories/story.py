@@ -12,7 +12,7 @@ exact over each unbroken part. `residual` is what it misses, a number and not a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -33,7 +33,6 @@ from .words import signed, tell_classes, tell_shares
 
 STORY_FORMAT = "axiompath.story"
 STORY_VERSION = 2  # 1, which 0.1 wrote, is read too: it lacks the last two fields
-FIELDS = ("target", "name", "snapshot_names", "class_names", "logits", "explanations", "notes", "method", "origin")
 NUM_FIELDS = {1: 7, 2: 9}
 
 
@@ -199,8 +198,7 @@ class Story:
     @property
     def headline(self) -> str:
         """The classes it went through, without a full stop."""
-        names = [self.class_name(label) for label in range(self.logits.shape[1])]
-        return f"Node {self.name} {tell_classes(self.classes, self.probabilities, names, self.snapshot_names)}"
+        return f"Node {self.name} {tell_classes(self)}"
 
     def summary(self) -> str:
         """A few sentences: the classes it went through, its turning point and why, and what the causes sum to."""
@@ -258,9 +256,9 @@ class Story:
                 f"Expected version 1 to {STORY_VERSION} of the format (got {version!r}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
-        fields = FIELDS[: NUM_FIELDS[version]]
-        if set(values) != {"format", "version", *fields}:
-            raise InputError(f"Expected the fields {', '.join(fields)} of a story (got {', '.join(values)}).")
+        expected = [field.name for field in fields(cls)][: NUM_FIELDS[version]]
+        if set(values) != {"format", "version", *expected}:
+            raise InputError(f"Expected the fields {', '.join(expected)} of a story (got {', '.join(values)}).")
         try:
             return _rebuild(cls, values)
         except (TypeError, KeyError, AttributeError) as error:

@@ -1,10 +1,12 @@
-"""Classes and shares over a sequence of snapshots -> the sentences that tell them."""
+"""A story's classes and shares -> the sentences that tell them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from ..arrays import FloatArray
+if TYPE_CHECKING:
+    from .story import Story
 
 WORDS = {
     "gained": "connections gained",
@@ -15,23 +17,15 @@ WORDS = {
 MOST_CLAUSES = 6  # of a headline; a node that changes its class at every step would fill a page
 
 
-def tell_classes(
-    classes: Sequence[int | None],
-    probabilities: FloatArray,
-    class_names: Sequence[str],
-    snapshot_names: Sequence[str],
-) -> str:
-    """What a node was predicted to be, snapshot by snapshot, as the rest of a sentence about it.
-
-    A class is None where the snapshot does not have the node; probabilities are [num_snapshots, num_classes].
-    """
-    label = classes[0]
-    if label is not None and set(classes) == {label}:
+def tell_classes(story: Story) -> str:
+    """What a node was predicted to be, snapshot by snapshot, as the rest of a sentence about it."""
+    label = story.classes[0]
+    if label is not None and set(story.classes) == {label}:
         return (
-            f"stayed in class {class_names[label]} from {snapshot_names[0]} to {snapshot_names[-1]} "
-            f"({probabilities[0, label]:.2f} at first, {probabilities[-1, label]:.2f} at last)"
+            f"stayed in class {story.class_name(label)} from {story.snapshot_names[0]} to {story.snapshot_names[-1]} "
+            f"({story.probabilities[0, label]:.2f} at first, {story.probabilities[-1, label]:.2f} at last)"
         )
-    told = list(_clauses(classes, probabilities, class_names, snapshot_names))
+    told = list(_clauses(story))
     if len(told) > MOST_CLAUSES:
         told = [*told[: MOST_CLAUSES - 2], f"changed {len(told) - MOST_CLAUSES + 1} times more", told[-1]]
     return f"{', '.join(told[:-1])}{' and ' if len(told) > 1 else ''}{told[-1]}"
@@ -49,25 +43,20 @@ def signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def _clauses(
-    classes: Sequence[int | None],
-    probabilities: FloatArray,
-    class_names: Sequence[str],
-    snapshot_names: Sequence[str],
-) -> Iterator[str]:
+def _clauses(story: Story) -> Iterator[str]:
     """One for each snapshot at which something happened."""
     seen: set[int] = set()
     before: int | None = None
-    for i, label in enumerate(classes):
+    for i, (label, snapshot) in enumerate(zip(story.classes, story.snapshot_names, strict=True)):
         if label is not None and label != before:
-            shown = f"class {class_names[label]} ({probabilities[i, label]:.2f})"
+            shown = f"class {story.class_name(label)} ({story.probabilities[i, label]:.2f})"
             if before is not None:
-                yield f"went {'back ' if label in seen else ''}to {shown} at {snapshot_names[i]}"
+                yield f"went {'back ' if label in seen else ''}to {shown} at {snapshot}"
             elif seen:
-                yield f"came back in {shown} at {snapshot_names[i]}"
+                yield f"came back in {shown} at {snapshot}"
             else:
-                yield f"began in {shown}" if i == 0 else f"appeared in {shown} at {snapshot_names[i]}"
+                yield f"began in {shown}" if i == 0 else f"appeared in {shown} at {snapshot}"
             seen.add(label)
         elif label is None and before is not None:
-            yield f"was gone at {snapshot_names[i]}"
+            yield f"was gone at {snapshot}"
         before = label
