@@ -134,7 +134,7 @@ def rows_of_a_part(**changes):
         for name, make in changes.items():
             part = part.set_column(part.schema.get_field_index(name), name, make(len(part)))
         pq.write_table(part, path)
-        bless(folder)
+        bless(folder / "scan")
 
     return write
 
@@ -158,7 +158,7 @@ def outside(target):
         shutil.copy(folder / "scan" / values["parts"][0]["file"], folder / "elsewhere.parquet")
         values["parts"][0]["file"] = target.format(folder)
         path.write_text(json.dumps(values))
-        bless(folder)
+        bless(folder / "scan")
 
     return write
 

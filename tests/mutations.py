@@ -73,11 +73,15 @@ def read_story(folder):
     return found.summary(), found.to_frame(), found.shares(), found.to_dict()
 
 
-def read_scan(folder):
-    import axiompath
+def read_scan(name):
+    def read(folder):
+        import axiompath
 
-    found = axiompath.read_scan(folder / "scan")
-    return found.summary, found.moved(), found.too_large(), found.to_frame(), found.failures(), list(found)
+        found = axiompath.read_scan(folder / name)
+        tables = found.moved(), found.too_large(), found.to_frame(), found.failures()
+        return found.summary, found.origin, tables, list(found)
+
+    return read
 
 
 def graph_commands(name, *options):
@@ -88,6 +92,7 @@ def graph_commands(name, *options):
     )
 
 
+SCAN_FILES = ("manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet")
 TABLES = ("edges.{0}", "nodes.{0}")
 FORMATS = {
     item.name: item
@@ -113,8 +118,10 @@ FORMATS = {
                "names.npy", "names_indptr.npy")), read_graph("stored"), graph_commands("stored")),
         Format("explanation", ("explanation.json",), read_explanation),
         Format("story", ("story.json",), read_story),
-        Format("scan", ("scan/manifest.json", "scan/moved.parquet", "scan/too_large.parquet",
-               "scan/parts/part-000000.parquet"), read_scan),
+        *(
+            Format(name, tuple(f"{name}/{part}" for part in SCAN_FILES), read_scan(name))
+            for name in ("scan", "scan 0.1")
+        ),
     )
 }  # fmt: skip
 
@@ -154,10 +161,11 @@ def make_seeds(folder):
     np.save(folder / "x.npy", x.numpy())
     axiompath.convert_graph(folder / "before.npz", folder / "stored")
     explainer = axiompath.Explainer(model, before, after, node_names=names, class_names=classes)
-    explainer.explain(int(explainer.changes().node[0]), 5).save(folder / "explanation.json")
+    explainer.explain(int(explainer.moved().target[0]), 5).save(folder / "explanation.json")
     told = axiompath.tell_stories(model, [before, after, before], top=1, progress=False)
     next(iter(told)).save(folder / "story.json")
     explainer.scan(folder / "scan", 3, min_kl=0.0, workers=1, progress=False)
+    shutil.copytree(Path(__file__).parent / "written_by_0_1/scan", folder / "scan 0.1")
 
 
 # ---- what is done to a file ---------------------------------------------------------------------------------------
@@ -294,17 +302,17 @@ def damage(name, data, rng):
     return known[suffix](data, rng) if suffix in known and rng.random() < 0.6 else damage_bytes(data, rng)
 
 
-def bless(folder):
+def bless(scan):
     """Write the digests of what is there into a scan's manifest, as an attacker would."""
     import hashlib
 
     with contextlib.suppress(ValueError, KeyError, TypeError, OSError, AttributeError):
-        manifest = json.loads((folder / "scan/manifest.json").read_text())
+        manifest = json.loads((scan / "manifest.json").read_text())
         for part in manifest["parts"]:
-            part["sha256"] = hashlib.sha256((folder / "scan" / part["file"]).read_bytes()).hexdigest()
-        for name in manifest["tables"]:
-            manifest["tables"][name] = hashlib.sha256((folder / "scan" / name).read_bytes()).hexdigest()
-        (folder / "scan/manifest.json").write_text(json.dumps(manifest))
+            part["sha256"] = hashlib.sha256((scan / part["file"]).read_bytes()).hexdigest()
+        for name in manifest.get("tables", {}):
+            manifest["tables"][name] = hashlib.sha256((scan / name).read_bytes()).hexdigest()
+        (scan / "manifest.json").write_text(json.dumps(manifest))
 
 
 def make_case(seeds, folder, name, number):
@@ -319,8 +327,8 @@ def make_case(seeds, folder, name, number):
     rng = random.Random(f"{SEED} {name} {number}")
     target = folder / rng.choice(FORMATS[name].files)
     target.write_bytes(damage(target.name, target.read_bytes(), rng))
-    if name == "scan" and rng.random() < 0.8:
-        bless(folder)
+    if name.startswith("scan") and rng.random() < 0.8:
+        bless(folder / name)
     return f"{target.name}, {number}"
 
 
@@ -358,7 +366,7 @@ def run_case(seeds, folder, name, number):
 
 def run_command(arguments, folder):
     """The command line's own entry, in this process."""
-    from axiompath import cli
+    from axiompath.cli import app as cli
 
     out, old, place = io.StringIO(), sys.argv, Path.cwd()
     try:
@@ -405,7 +413,7 @@ def work(seeds):
     warnings.simplefilter("ignore")
     run_command(("explain", "model", "before.npz", "after.npz", "--json"), seeds)  # what is loaded once, is
     run_command(("explain", "model", "stored", "stored", "--json"), seeds)
-    read_scan(seeds)
+    read_scan("scan")(seeds)
     read_story(seeds)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -463,7 +471,7 @@ class Worker:
         return {"case": f"{self.case[0]}: {self.case[1]}", "ended": ended, "said": said, "seconds": 0.0, "rise": 0}
 
 
-def run_cases(num_cases, folder, num_workers=2):
+def run_cases(num_cases, folder, num_workers=1):
     """Outcomes of so many cases, the formats in turn."""
     seeds = folder / "seeds"
     make_seeds(seeds)

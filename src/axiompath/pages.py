@@ -21,10 +21,7 @@ from .trust import TEXT_BYTES, Damaged, bound_growth, check_file, check_size
 
 MAX_COLUMNS = 50_000
 MAX_DEPTH = 16  # of a header within itself
-USUAL_HEADER, LONG_HEADER = (
-    1 << 9,
-    1 << 20,
-)  # bytes of a page's header, mostly; with the statistics that some writers add
+USUAL_HEADER, LONG_HEADER = 1 << 9, 1 << 20  # bytes of a page's header; with the statistics that some writers add
 VALUE_BYTES = 24  # of a number, with its levels, on its way into memory
 DELTA_LENGTHS, DELTA_TEXT = 6, 7  # encodings of text; in the second, one may begin with all of the one before it
 # Written before 2014, with pages longer than they say.
@@ -49,7 +46,9 @@ def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
             raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {footer.num_columns:,}).")
         if OLD_WRITERS.match(footer.created_by or ""):
             raise InputError(f"Expected a Parquet file of this decade at {path} (got one by {footer.created_by}).")
-        size, words, spelt = 0.0, set(), set()
+        size = 0.0
+        words: set[str] = set()
+        spelt: set[str] = set()
         for group in range(footer.num_row_groups):
             for column in range(footer.num_columns):
                 chunk = footer.row_group(group).column(column)

@@ -114,7 +114,7 @@ def map_array(path: Path) -> np.ndarray[Any, Any]:
 
 def read_words(values: Any, name: str) -> tuple[str, ...]:
     """A list of text out of JSON, all of which can be written again (half a letter cannot)."""
-    with blamed(f"Expected a list of text in `{name}` (got something else)."):
+    with blamed(f"Expected text in `{name}` (got something else)."):
         if not isinstance(values, (list, tuple)):
             raise Damaged("no list")
         return tuple(word.encode().decode() for word in values)

@@ -101,7 +101,7 @@ class Scan:
         """A table of targets; 0.1 called them nodes, and wrote neither names nor a digest."""
         path = self.folder / name
         _check_digest(path, self.manifest.get("tables", {}).get(name))
-        frame = read_columns(path, num_rows).to_pandas().rename(columns={"node": "target"})
+        frame: pd.DataFrame = read_columns(path, num_rows).to_pandas().rename(columns={"node": "target"})
         if not wanted <= {*frame.columns} or frame.target.dtype != "int64":
             raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {path} (got others).")
         if "name" not in frame:
