@@ -63,7 +63,7 @@ def read_explanation(folder):
     import axiompath
 
     found = axiompath.Explanation.load(folder / "explanation.json")
-    return found.summary(), found.to_dict()
+    return found.summary(), found.to_dict(), found.to_html()
 
 
 def read_story(folder):
@@ -319,7 +319,11 @@ def make_case(seeds, folder, name, number):
     """The folder of one case; returns what was done to it."""
     from hostile import HOSTILE
 
-    shutil.copytree(seeds, folder)
+    words = {word for part in (FORMATS[name].files, *FORMATS[name].commands) for word in part}
+    folder.mkdir()
+    for top in {Path(word).parts[0] for word in words}:
+        if (seeds / top).exists():
+            (shutil.copytree if (seeds / top).is_dir() else shutil.copy)(seeds / top, folder / top)
     made = sorted(HOSTILE.get(name, {}))
     if number < len(made):
         HOSTILE[name][made[number]](folder)
