@@ -476,11 +476,11 @@ class Worker:
 
 
 def run_cases(num_cases, folder, num_workers=1):
-    """Outcomes of so many cases, the formats in turn."""
+    """Outcomes of so many cases as they come, the formats in turn."""
     seeds = folder / "seeds"
     make_seeds(seeds)
     cases = [(name, number) for number in range(num_cases) for name in FORMATS][:num_cases]
-    waiting, found = iter(cases), []
+    waiting = iter(cases)
     workers = [Worker(seeds) for _ in range(num_workers)]
     busy = {}
 
@@ -497,13 +497,12 @@ def run_cases(num_cases, folder, num_workers=1):
         lost = [] if ready else [key for key, worker in busy.items() if worker.is_lost()]
         for key in {*ready, *lost}:
             worker = busy.pop(key)
-            found.append(worker.take() if key in ready else worker.end("hang"))
+            yield worker.take() if key in ready else worker.end("hang")
             feed(worker)
     for worker in workers:
         if worker.process is not None:
             worker.process.stdin.close()
             worker.process.wait()
-    return found
 
 
 def tell(found):
@@ -525,4 +524,8 @@ if __name__ == "__main__":
         work(Path(sys.argv[2]))
     else:
         with tempfile.TemporaryDirectory() as place:
-            print(tell(run_cases(int(sys.argv[1]), Path(place))))
+            found = []
+            for outcome in run_cases(int(sys.argv[1]), Path(place)):
+                found.append(outcome)
+                if len(found) % 1000 == 0 or len(found) == int(sys.argv[1]):
+                    print(tell(found), flush=True)

@@ -7,7 +7,7 @@ from mutations import BAD, FORMATS, run_cases, tell
 
 
 def check(num_cases, folder, capsys):
-    found = run_cases(num_cases, folder)
+    found = list(run_cases(num_cases, folder))
     with capsys.disabled():
         print(f"\n{tell(found)}")
     assert len(found) == num_cases

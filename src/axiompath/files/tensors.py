@@ -20,7 +20,7 @@ import torch
 from ..errors import InputError
 from ..trust import Damaged, blamed, bound_growth, check_file, check_size
 
-MAX_INSTRUCTIONS = 10**7  # instructions of one pickle; a name takes two
+MAX_INSTRUCTIONS = 4 * 10**6  # of one pickle, some seconds' worth; a name takes two
 
 STORAGES = {
     "Double": torch.float64, "Float": torch.float32, "Half": torch.float16, "BFloat16": torch.bfloat16,
@@ -34,7 +34,12 @@ PYG_CLASSES = {
     "torch_geometric.data.data.DataTensorAttr",
     "torch_geometric.data.storage.GlobalStorage",
 }
-LAYOUTS = ("torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc")
+LAYOUTS = {"torch.sparse_coo": 3, "torch.sparse_csr": 4, "torch.sparse_csc": 4}  # and of how many parts they are made
+# Instructions that take so many values from the stack; all others that take any take those since the last mark.
+TAKEN = {
+    "EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2, "STACK_GLOBAL": 2, "NEWOBJ": 2,
+    "REDUCE": 2, "BUILD": 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,8 @@ class Name:
 
 @dataclass(eq=False)
 class Thing:
-    """An object of torch_geometric: its class's name and its attributes."""
+    """An object of torch_geometric: its attributes."""
 
-    kind: str
     state: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -79,10 +83,8 @@ class _Machine:
 
     def __init__(self, path: Path, archive: zipfile.ZipFile, room: float) -> None:
         self.path, self.archive, self.room, self.limit = path, archive, room, room
-        pickles = [name for name in archive.namelist() if name.endswith("/data.pkl") and name.count("/") == 1]
-        if len(pickles) != 1:
-            raise Damaged("no pickle, or several")
-        self.root = pickles[0].removesuffix("data.pkl")
+        (pickle,) = (name for name in archive.namelist() if name.endswith("/data.pkl") and name.count("/") == 1)
+        self.root = pickle.removesuffix("data.pkl")
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -97,11 +99,94 @@ class _Machine:
                 raise InputError(f"Expected a graph of at most {MAX_INSTRUCTIONS:,} values in {self.path} (got more).")
             if opcode.name == "STOP":
                 return self.stack.pop()
-            act = ACTIONS.get(opcode.name)
-            if act is None:
-                self.refuse(opcode.name)
-            act(self, argument)
+            self.follow(opcode.name, argument)
         raise Damaged("no end")
+
+    def follow(self, name: str, argument: Any) -> None:
+        """One instruction."""
+        stack = self.stack
+        match name:
+            case "BINUNICODE" | "SHORT_BINUNICODE" | "BINUNICODE8":
+                stack.append(argument)
+            case "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
+                self.memo[len(self.memo) if argument is None else argument] = stack[-1]
+            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT":
+                stack.append(argument)
+            case "BINGET" | "LONG_BINGET":
+                stack.append(self.memo[argument])
+            case "TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3" | "EMPTY_TUPLE":
+                stack.append(tuple(self.take(name)))
+            case "MARK":
+                self.marks.append(len(stack))
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[name])
+            case "EMPTY_LIST" | "EMPTY_DICT":
+                stack.append([] if name == "EMPTY_LIST" else {})
+            case "APPEND" | "APPENDS":
+                found = self.take(name)
+                self.top(list).extend(found)
+            case "SETITEM" | "SETITEMS":
+                found = self.take(name)
+                # Other keys would have to be hashed, and a tuple within a tuple, often enough, ends the process.
+                if not all(type(key) in (str, int, float, bool, type(None)) for key in found[::2]):
+                    raise Damaged("a key that is none")
+                self.top(dict).update(zip(found[::2], found[1::2], strict=True))
+            case "GLOBAL" | "STACK_GLOBAL":
+                words = self.take(name) if argument is None else argument.split(" ", 1)
+                stack.append(Name(".".join(words)))
+            case "NEWOBJ" | "REDUCE":
+                function, arguments = self.take(name)
+                if type(arguments) is not tuple or type(function) is not Name:
+                    raise Damaged("a call of something else")
+                stack.append(self.make(function.text) if name == "NEWOBJ" else self.call(function.text, arguments))
+            case "BUILD":
+                (state,) = self.take(name)
+                if isinstance(stack[-1], Thing) and type(state) is dict:
+                    stack[-1].state.update(state)
+                else:
+                    self.top(dict)  # attributes of an OrderedDict, which nobody asks for
+            case "BINPERSID":
+                stack.append(self.storage(*stack.pop()))
+            case "PROTO" | "FRAME":
+                pass
+            case _:
+                self.refuse(name)
+
+    def take(self, name: str) -> list[Any]:
+        """What an instruction takes from the stack: so many values, or all since the last mark."""
+        start = len(self.stack) - TAKEN[name] if name in TAKEN else self.marks.pop()
+        if start < 0:
+            raise Damaged("too few values")
+        found = self.stack[start:]
+        del self.stack[start:]
+        return found
+
+    def top(self, kind: type) -> Any:
+        if type(self.stack[-1]) is not kind:
+            raise Damaged("another kind of value")
+        return self.stack[-1]
+
+    def make(self, name: str) -> Thing:
+        if name not in PYG_CLASSES:
+            self.refuse(name)
+        return Thing()
+
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        build = FUNCTIONS.get(name)
+        if build is None:
+            self.refuse(name)
+        return build(self, *arguments)
+
+    def storage(self, kind: Any, name: Any, key: Any, *_: Any) -> Storage:
+        """Raw numbers, which may be those of several tensors."""
+        if kind != "storage" or type(name) is not Name or type(key) is not str:
+            raise Damaged("a reference to something else")
+        dtype = STORAGES.get(name.text.removeprefix("torch.").removesuffix("Storage"))
+        if dtype is None and name.text != "torch.storage.UntypedStorage":
+            self.refuse(name.text)
+        if key not in self.storages:
+            self.storages[key] = bytearray(self.read(f"data/{key}"))
+        return Storage(self.storages[key], dtype)
 
     def read(self, name: str) -> bytes:
         """A member of the archive. torch.save never packs, so that nothing is larger than it looks."""
@@ -114,8 +199,7 @@ class _Machine:
     def spend(self, size: float) -> None:
         """Count memory, before it is taken."""
         self.room -= size
-        if self.room < 0:
-            check_size(self.path, self.limit - self.room, self.limit)
+        check_size(self.path, self.limit - self.room, self.limit)
 
     def refuse(self, what: str) -> NoReturn:
         """Something that is neither a tensor nor a plain value."""
@@ -124,123 +208,35 @@ class _Machine:
             f"{what[:60]}); only tensors, numbers and text are ever loaded: save the graph with axiompath.save_graph."
         )
 
-    def since_mark(self) -> list[Any]:
-        start = self.marks.pop()
-        found = self.stack[start:]
-        del self.stack[start:]
-        return found
-
-    def push(self, value: Any) -> None:
-        self.stack.append(value)
-
-    def put(self, place: Any) -> None:
-        self.memo[len(self.memo) if place is None else place] = self.stack[-1]
-
-    def gather(self, count: int | None) -> None:
-        if count is None:
-            found = self.since_mark()
-        else:
-            found = self.stack[len(self.stack) - count :] if count else []
-            if len(found) < count:
-                raise Damaged("too few values")
-            del self.stack[len(self.stack) - count :]
-        self.push(tuple(found))
-
-    def extend(self, many: bool) -> None:
-        found = self.since_mark() if many else [self.stack.pop()]
-        self.top(list).extend(found)
-
-    def update(self, many: bool) -> None:
-        found = self.since_mark() if many else [self.stack.pop() for _ in range(2)][::-1]
-        target = self.top(dict)
-        for key, value in zip(found[::2], found[1::2], strict=True):
-            # Other keys would have to be hashed, and a tuple within a tuple, often enough, is the end of the process.
-            if type(key) not in (str, int, float, bool, type(None)):
-                raise Damaged("a key that is none")
-            target[key] = value
-
-    def top(self, kind: type) -> Any:
-        if type(self.stack[-1]) is not kind:
-            raise Damaged("another kind of value")
-        return self.stack[-1]
-
-    def name(self, text: Any) -> None:
-        if text is None:
-            name, module = self.stack.pop(), self.stack.pop()
-        else:
-            module, _, name = text.partition(" ")
-        if type(module) is not str or type(name) is not str:
-            raise Damaged("a name that is none")
-        self.push(Name(f"{module}.{name}"))
-
-    def make(self, _: Any) -> None:
-        arguments, kind = self.stack.pop(), self.stack.pop()
-        if not isinstance(kind, Name) or kind.text not in PYG_CLASSES or type(arguments) is not tuple or arguments:
-            self.refuse(kind.text if isinstance(kind, Name) else "an object without a class")
-        self.push(Thing(kind.text))
-
-    def fill(self, _: Any) -> None:
-        state = self.stack.pop()
-        if isinstance(self.stack[-1], Thing) and type(state) is dict:
-            self.stack[-1].state.update(state)
-        elif not isinstance(self.stack[-1], dict):  # attributes of an OrderedDict, which nobody asks for
-            raise Damaged("a state of something else")
-
-    def call(self, _: Any) -> None:
-        arguments, function = self.stack.pop(), self.stack.pop()
-        if type(arguments) is not tuple or not isinstance(function, Name):
-            raise Damaged("a call of something else")
-        build = FUNCTIONS.get(function.text)
-        if build is None:
-            self.refuse(function.text)
-        self.push(build(self, *arguments))
-
-    def storage(self, _: Any) -> None:
-        kind, name, key, _, count = self.stack.pop()
-        if kind != "storage" or not isinstance(name, Name) or type(key) is not str or type(count) is not int:
-            raise Damaged("a reference to something else")
-        if key not in self.storages:
-            self.storages[key] = bytearray(self.read(f"data/{key}"))
-        dtype = STORAGES.get(name.text.removeprefix("torch.").removesuffix("Storage"))
-        if dtype is None and name.text != "torch.storage.UntypedStorage":
-            self.refuse(name.text)
-        self.push(Storage(self.storages[key], dtype))
-
 
 def _build_tensor(
-    machine: _Machine, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = None, hooks: Any = None,
+    machine: _Machine, storage: Storage, offset: Any, size: Any, stride: Any, grad: Any = None, hooks: Any = None,
     metadata: Any = None,
 ) -> torch.Tensor:  # fmt: skip
-    return _view(machine, storage, storage.dtype, offset, size, stride, metadata)
+    return _build_typed(machine, storage, offset, size, stride, grad, hooks, Name(str(storage.dtype)), metadata)
 
 
 def _build_typed(
-    machine: _Machine, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
+    machine: _Machine, storage: Storage, offset: Any, size: Any, stride: Any, grad: Any, hooks: Any, dtype_name: Name,
     metadata: Any = None,
 ) -> torch.Tensor:  # fmt: skip
-    return _view(machine, storage, DTYPES[dtype.text], offset, size, stride, metadata)
-
-
-def _view(
-    machine: _Machine, storage: Storage, dtype: torch.dtype | None, offset: Any, size: Any, stride: Any, metadata: Any
-) -> torch.Tensor:
     """A copy of some numbers of a storage, all of which must be within it."""
-    numbers = (offset, *size, *stride)
-    if not all(type(n) is int and 0 <= n < 2**62 for n in numbers) or len(size) != len(stride) or len(size) > 8:
-        raise Damaged("sizes that are none")
-    if dtype is None or metadata:
-        raise Damaged("a tensor of another kind")
-    count = math.prod(size)
+    dtype = DTYPES[dtype_name.text]
+    if not all(type(n) is int and 0 <= n < 2**62 for n in (offset, *size, *stride)) or len(size) > 8 or metadata:
+        raise Damaged("sizes that are none, or numbers to be negated")
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    count = math.prod(size)
     if count == 0:
         return torch.zeros(size, dtype=dtype)
     if (last + 1) * dtype.itemsize > len(storage.data):
         raise Damaged("numbers beyond the storage")
     # As float64, and as it is: a tensor of one number, repeated, is as large as any other.
     machine.spend(count * (dtype.itemsize + 9))
-    start, length = offset * dtype.itemsize, last + 1 - offset
     flat = torch.frombuffer(
-        storage.data, dtype=torch.uint8 if dtype == torch.bool else dtype, count=length, offset=start
+        storage.data,
+        dtype=torch.uint8 if dtype == torch.bool else dtype,
+        count=last + 1 - offset,
+        offset=offset * dtype.itemsize,
     )
     flat = flat != 0 if dtype == torch.bool else flat  # a truth value of 7 would be neither
     return flat.as_strided(size, stride).clone(memory_format=torch.contiguous_format)
@@ -250,7 +246,7 @@ def _build_sparse(machine: _Machine, layout: Any, parts: Any) -> torch.Tensor:
     """A sparse matrix, its indices checked before anything else looks at them."""
     if type(layout) is not str or layout not in LAYOUTS:
         machine.refuse(f"a tensor of the layout {layout}")
-    *indices, values, size = parts[:3] if layout == "torch.sparse_coo" else parts[:4]
+    *indices, values, size = parts[: LAYOUTS[layout]]
     if len(size) != 2 or not all(type(n) is int and 0 <= n < 2**62 for n in size) or values.dim() != 1:
         raise Damaged("no matrix")
     if not all(part.dtype in (torch.int64, torch.int32) for part in indices):
@@ -270,37 +266,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch.Size": lambda machine, size: size,
     "torch.device": lambda machine, *_: None,
     "collections.OrderedDict": lambda machine: {},
-}
-
-
-def _pushing(make: Callable[[Any], Any]) -> Callable[[_Machine, Any], None]:
-    return lambda machine, argument: machine.push(make(argument))
-
-
-ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
-    **dict.fromkeys(("PROTO", "FRAME"), lambda machine, argument: None),
-    "MARK": lambda machine, argument: machine.marks.append(len(machine.stack)),
-    "NONE": _pushing(lambda argument: None),
-    "NEWTRUE": _pushing(lambda argument: True),
-    "NEWFALSE": _pushing(lambda argument: False),
-    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"), _Machine.push),
-    **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _Machine.push),
-    "EMPTY_TUPLE": lambda machine, argument: machine.gather(0),
-    "TUPLE1": lambda machine, argument: machine.gather(1),
-    "TUPLE2": lambda machine, argument: machine.gather(2),
-    "TUPLE3": lambda machine, argument: machine.gather(3),
-    "TUPLE": lambda machine, argument: machine.gather(None),
-    "EMPTY_LIST": _pushing(lambda argument: []),
-    "APPEND": lambda machine, argument: machine.extend(False),
-    "APPENDS": lambda machine, argument: machine.extend(True),
-    "EMPTY_DICT": _pushing(lambda argument: {}),
-    "SETITEM": lambda machine, argument: machine.update(False),
-    "SETITEMS": lambda machine, argument: machine.update(True),
-    **dict.fromkeys(("BINPUT", "LONG_BINPUT", "MEMOIZE"), _Machine.put),
-    **dict.fromkeys(("BINGET", "LONG_BINGET"), lambda machine, place: machine.push(machine.memo[place])),
-    **dict.fromkeys(("GLOBAL", "STACK_GLOBAL"), _Machine.name),
-    "NEWOBJ": _Machine.make,
-    "BUILD": _Machine.fill,
-    "REDUCE": _Machine.call,
-    "BINPERSID": _Machine.storage,
 }
