@@ -153,6 +153,12 @@ def test_complex_numbers_keep_their_imaginary_part_by_being_refused(tmp_path):
             read_graph(tmp_path / "g.pt")
 
 
+def test_complex_weights_of_an_edge_list_are_refused(case):
+    np.save(case / "w.npy", np.ones(80, dtype=np.complex64))
+    with pytest.raises(InputError, match=r"a weight for each of the 80 edges .*got complex64"):
+        axiompath.convert_graph(case / "e.npy", case / "out", nodes=case / "x.npy", weights=case / "w.npy")
+
+
 def test_indices_that_are_fractions_are_refused(tmp_path):
     parts = {"x_data": np.ones(2), "x_indices": np.array([0, 1]), "x_indptr": np.array([0, 1, 2]),
              "x_shape": np.array([2, 2]), "edge_index": np.zeros((2, 0), dtype=int)}  # fmt: skip
