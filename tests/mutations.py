@@ -307,7 +307,7 @@ def bless(scan):
     """Write the digests of what is there into a scan's manifest, as an attacker would."""
     import hashlib
 
-    with contextlib.suppress(ValueError, KeyError, TypeError, OSError, AttributeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, OSError, AttributeError, RecursionError):
         manifest = json.loads((scan / "manifest.json").read_text())
         for part in manifest["parts"]:
             part["sha256"] = hashlib.sha256((scan / part["file"]).read_bytes()).hexdigest()
