@@ -237,6 +237,16 @@ def test_a_record_with_another_value_is_refused(case, kind):
         Explanation.load(path)
 
 
+def test_json_too_deep_is_refused_whatever_the_recursion_limit(tmp_path):
+    (tmp_path / "deep.json").write_text('{"]": ' + "[" * 200_000 + "]" * 200_000 + "}")
+    code = "import sys, axiompath\nsys.setrecursionlimit(10**9)\n"
+    code += f"try: axiompath.Explanation.load({str(tmp_path / 'deep.json')!r})\n"
+    code += "except axiompath.InputError as error: print(error)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "too deep" in ended.stdout
+
+
 def test_a_damaged_story_is_refused(case):
     path = case / "story.json"
     values = json.loads(path.read_text())

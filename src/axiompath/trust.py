@@ -10,6 +10,7 @@ import csv
 import json
 import lzma
 import math
+import re
 import struct
 import tokenize
 import zipfile
@@ -42,6 +43,8 @@ MAX_BYTES = 8 * 10**9
 # to this many bytes: a small one cannot take much, whatever it says.
 GROWTH, SMALL = 3000, 500 * 10**6
 JSON_BYTES = 32  # at the most, of Python objects for one byte of JSON
+MAX_NESTED = 100  # brackets within brackets
+STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)  # of JSON
 TEXT_BYTES = 64  # of a piece of text as a Python object, beside its letters
 
 
@@ -99,7 +102,17 @@ def read_json(path: Path, max_bytes: float = MAX_BYTES / JSON_BYTES) -> Any:
     """JSON, as large and as deep as it may be."""
     check_file(path, max_bytes)
     with blamed(f"Expected JSON in {path} (it is cut short, too deep, or of another kind)."):
-        return json.loads(path.read_bytes().decode())
+        return parse_json(path.read_bytes())
+
+
+def parse_json(data: bytes) -> Any:
+    """JSON that is not too deep: Python's own bound is the recursion limit, which somebody may have raised."""
+    bare = np.frombuffer(STRINGS.sub(b"", data), dtype=np.uint8)
+    brackets = bare[np.isin(bare, np.frombuffer(b"[{]}", dtype=np.uint8))]
+    depth = np.cumsum(np.where(np.isin(brackets, np.frombuffer(b"[{", dtype=np.uint8)), 1, -1))
+    if depth.max(initial=0) > MAX_NESTED:
+        raise Damaged("too deep")
+    return json.loads(data.decode())
 
 
 def map_array(path: Path) -> np.ndarray[Any, Any]:

@@ -7,7 +7,6 @@ Edges: the columns `source` and `target`, and `weight` where edges have one. Nod
 from __future__ import annotations
 
 import csv
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import pyarrow as pa
 
 from ..errors import InputError
 from ..pages import MAX_COLUMNS, open_parquet, spell_out
-from ..trust import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size
+from ..trust import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size, parse_json
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 SOURCES, TARGETS, WEIGHTS = ("source", "src", "from"), ("target", "dst", "to"), ("weight", "edge_weight")
@@ -125,7 +124,7 @@ def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError(f"Expected columns of different names in {path} (got some twice).")
     with blamed(f"Expected what pandas writes about its columns in {path} (it is damaged)."):
-        notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        notes = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))
         index = {name for name in notes.get("index_columns", []) if isinstance(name, str)}
     known = {*IDS, *SOURCES, *TARGETS, *WEIGHTS, *LABELS}
     return [name for name in names if name not in index or name.strip().lower() in known]
