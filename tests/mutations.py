@@ -479,12 +479,16 @@ class Worker:
         return {"case": f"{self.case[0]}: {self.case[1]}", "ended": ended, "said": said, "seconds": 0.0, "rise": 0}
 
 
+def list_cases(num_cases):
+    """The formats in turn."""
+    return [(name, number) for number in range(num_cases // len(FORMATS) + 1) for name in FORMATS][:num_cases]
+
+
 def run_cases(num_cases, folder, num_workers=1):
-    """Outcomes of so many cases as they come, the formats in turn."""
+    """Outcomes of so many cases as they come."""
     seeds = folder / "seeds"
     make_seeds(seeds)
-    cases = [(name, number) for number in range(num_cases) for name in FORMATS][:num_cases]
-    waiting = iter(cases)
+    waiting = iter(list_cases(num_cases))
     workers = [Worker(seeds) for _ in range(num_workers)]
     busy = {}
 
