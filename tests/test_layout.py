@@ -15,8 +15,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
     "errors arrays",
-    "memory threads writing metrics",
-    "origin parquet",
+    "memory threads writing metrics trust",
+    "origin parquet pages",
     "graphs",
     "files",
     "network",

@@ -225,6 +225,7 @@ def _read_features(x: Any, name: str) -> Features:
             f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
             "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
         )
+    _refuse_complex(x, name)
     features: Features
     if isinstance(x, torch.Tensor) and x.layout != torch.strided:
         features = _from_torch_sparse(x, name)
@@ -247,12 +248,29 @@ def _read_features(x: Any, name: str) -> Features:
     return features
 
 
+def _refuse_complex(values: Any, name: str) -> None:
+    """Their imaginary parts would be lost."""
+    if values.is_complex() if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
+        raise WrongKind(f"Expected real numbers in `{name}` (got complex ones); take the part that is meant.")
+
+
 def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
     if x.dim() != 2:
         raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
         )
-    rows = x.detach().cpu().to_sparse_csr()
+    try:
+        if x.layout == torch.sparse_coo:  # indices out of range would be written to, wherever that is
+            x = torch.sparse_coo_tensor(x._indices(), x._values(), x.shape, check_invariants=True)
+        rows = x.detach().cpu().to_sparse_csr()
+        torch.sparse_csr_tensor(
+            rows.crow_indices(), rows.col_indices(), rows.values(), rows.shape, check_invariants=True
+        )
+    except RuntimeError as error:
+        raise InputError(
+            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.layout} of shape "
+            f"{tuple(x.shape)}: {error})."
+        ) from error
     parts = (rows.values().double().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
     return sparse.csr_array(parts, shape=tuple(x.shape))
 
@@ -292,6 +310,7 @@ def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
 def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
     if edge_weight is None:
         return None
+    _refuse_complex(edge_weight, name)
     weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
     if weights.shape not in ((num_edges,), (num_edges, 1)):
         raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")

@@ -1,6 +1,6 @@
 """The folder that a scan writes: locked while it is written to, and whole only when its manifest says so.
 
-manifest.json       what was asked, how many nodes were found, and every part with its digest; written last
+manifest.json       what was asked, how many nodes were found, and every file with its digest; written last
 moved.parquet       every node that an altered path reaches
 too_large.parquet   nodes that the memory budget cannot hold, with their number of paths
 parts/part-*.parquet
@@ -10,6 +10,7 @@ parts/part-*.sha256 the digest of each part, recorded as it was written
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,8 +20,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import InputError
+from ..errors import InputError, MissingFile
 from ..parquet import is_whole, recorded_digest, write_parquet
+from ..trust import Damaged, blamed, read_json
 from ..writing import DRAFT, LOCK, clear_drafts, locked, write_text
 from .parts import notes_of
 from .plan import Plan
@@ -74,16 +76,17 @@ def begin(folder: Path, plan: Plan) -> list[int]:
 
 def finish(folder: Path, plan: Plan, num_failed: int) -> None:
     """Write the tables of the plan and, last, the manifest."""
+    tables = {}
     for name, frame in ((MOVED, plan.moved), (TOO_LARGE, plan.too_large)):
         table = _to_table(frame)
-        write_parquet(folder / name, [table], table.schema)
+        tables[name] = write_parquet(folder / name, [table], table.schema)
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)
         held = {"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start}
         parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
-    write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "complete": True})
+    write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True})
 
 
 def part_file(folder: Path, part: int) -> Path:
@@ -111,18 +114,34 @@ def describe(plan: Plan) -> dict[str, Any]:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, checked to be one."""
     try:
-        held = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).") from error
+        held = read_json(folder / MANIFEST)
+    except MissingFile:
+        raise MissingFile(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
     if not isinstance(held, dict) or held.get("format") != SCAN_FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
-    if held.get("version") not in range(1, SCAN_VERSION + 1):
-        raise InputError(
-            f"Expected version 1 to {SCAN_VERSION} of a scan in {folder} (got {held.get('version')!r}); run it again."
-        )
+    if type(held.get("version")) is not int or held["version"] not in range(1, SCAN_VERSION + 1):
+        shown = str(held.get("version"))[:20]
+        raise InputError(f"Expected version 1 to {SCAN_VERSION} of a scan in {folder} (got {shown}); run it again.")
+    if held.get("complete") is True:
+        with blamed(f"Expected a scan's {MANIFEST} in {folder} (it is damaged)."):
+            _check_manifest(held)
     return held
+
+
+def _check_manifest(held: dict[str, Any]) -> None:
+    """Counts are counts, and every file is one of this folder's, with its digest."""
+    parts, tables = held["parts"], held["tables"] if held["version"] > 1 else {}
+    counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
+    digests = [*tables.values(), *(part["sha256"] for part in parts)]
+    if (
+        not all(type(count) is int and count >= 0 for count in (*counts, *(part["targets"] for part in parts)))
+        or [part["file"] for part in parts] != [f"{PARTS}/{part_file(Path(), i).name}" for i in range(len(parts))]
+        or sum(part["targets"] for part in parts) != held["num_targets"]
+        or held["num_explained"] + held["num_failed"] != held["num_targets"]
+        or (held["version"] > 1 and set(tables) != {MOVED, TOO_LARGE})
+        or not all(isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+    ):
+        raise Damaged("other counts, names or digests than a scan writes")
 
 
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:

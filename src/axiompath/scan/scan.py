@@ -23,6 +23,7 @@ from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.labels import label_nodes
 from ..origin import Origin
+from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
@@ -72,11 +73,12 @@ class Scan:
 
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches, explained or not: the columns of `Explainer.moved`."""
-        return _read_table(self.folder / MOVED)
+        wanted = {"target", "class_before", "class_after", "kl", "num_paths"}
+        return self._read_table(MOVED, wanted, self.manifest["num_moved"])
 
     def too_large(self) -> pd.DataFrame:
         """Nodes left out because the memory budget cannot hold their paths: target, name, num_paths, bytes."""
-        return _read_table(self.folder / TOO_LARGE)
+        return self._read_table(TOO_LARGE, {"target", "num_paths", "bytes"}, self.manifest["num_too_large"])
 
     def failures(self) -> pd.DataFrame:
         """Nodes that could not be explained: target, name, problem."""
@@ -87,26 +89,33 @@ class Scan:
         """One row an explained node: its numbers, without paths."""
         names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
         names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
-        tables = [read_columns(path, [*names, "problem"]) for path in self._files()]
-        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=[*names, "problem"])
+        names += ["problem"]
+        tables = [read_columns(path, part["targets"], names) for path, part in self._files()]
+        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names)
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
         unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
         return frame.drop(columns=unnamed)
 
-    def _files(self) -> Iterator[Path]:
-        """Parts in order, each checked against the manifest."""
+    def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
+        """A table of targets; 0.1 called them nodes, and wrote neither names nor a digest."""
+        path = self.folder / name
+        _check_digest(path, self.manifest.get("tables", {}).get(name))
+        frame: pd.DataFrame = read_columns(path, num_rows).to_pandas().rename(columns={"node": "target"})
+        if not wanted <= {*frame.columns} or frame.target.dtype != "int64":
+            raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {path} (got others).")
+        if "name" not in frame:
+            frame.insert(1, "name", label_nodes(frame.target.to_numpy(), {}))
+        return frame
+
+    def _files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        """Parts in order, each checked against the manifest, and what that says of them."""
         for part in self.manifest["parts"]:
-            path = self.folder / part["file"]
-            if not path.is_file() or file_digest(path) != part["sha256"]:
-                raise InputError(
-                    f"Expected the part {path} as the scan wrote it (it is missing or was changed); "
-                    "remove it and run the same scan again."
-                )
-            yield path
+            _check_digest(self.folder / part["file"], part["sha256"])
+            yield self.folder / part["file"], part
 
     def _read(self) -> Iterator[Explanation | Failure]:
-        for path in self._files():
-            yield from read_part(path)
+        for path, part in self._files():
+            yield from read_part(path, part["targets"])
 
 
 @dataclass(frozen=True)
@@ -205,12 +214,13 @@ def read_scan(folder: str | Path) -> Scan:
     return Scan(Path(folder), manifest)
 
 
-def _read_table(path: Path) -> pd.DataFrame:
-    """A table of targets; 0.1 called them nodes, and wrote no names."""
-    frame = pd.read_parquet(path).rename(columns={"node": "target"})
-    if "name" not in frame:
-        frame.insert(1, "name", label_nodes(frame.target.to_numpy(), {}))
-    return frame
+def _check_digest(path: Path, digest: str | None) -> None:
+    with blamed(f"Expected {path} to be read to its end (it cannot be)."):
+        if path.is_file() and digest in (None, file_digest(path)):
+            return
+    raise InputError(
+        f"Expected {path} as the scan wrote it (it is missing or was changed); remove it and run the same scan again."
+    )
 
 
 def _num_failed(path: Path) -> int:
