@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 FLOORS = [
     "errors arrays",
     "memory threads writing metrics",
-    "origin parquet",
+    "origin parquet compiled",
     "graphs",
     "files",
     "network",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .pyg import PyGAlgorithm
     from .readers import UnreadableModel, check, register_reader
     from .report import build_report, build_story_report, save_report, save_story_report
-    from .scan import Scan, read_scan
+    from .scan.scan import Scan, read_scan
     from .selection import Selection, select
     from .stories.chronicle import Stories, tell_stories
     from .stories.sequence import scan_sequence
@@ -50,7 +50,7 @@ _HOMES = {
     "pyg": "PyGAlgorithm",
     "readers": "UnreadableModel check register_reader",
     "report": "build_report build_story_report save_report save_story_report",
-    "scan": "Scan read_scan",
+    "scan.scan": "Scan read_scan",
     "selection": "Selection select",
     "stories.chronicle": "Stories tell_stories",
     "stories.sequence": "scan_sequence",

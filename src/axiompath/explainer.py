@@ -21,7 +21,7 @@ from .memory import parse_memory
 from .origin import Origin
 from .paths.attribution import Attribution
 from .readers import ModelCall
-from .scan import Scan, read_settings, scan_case
+from .scan.scan import Scan, read_settings, scan_case
 from .selection import DEFAULT_METHOD
 
 

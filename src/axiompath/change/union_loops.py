@@ -1,8 +1,8 @@
 """The compiled loops that lay the coefficients of two snapshots side by side, and mark what differs."""
 
-import numba
 import numpy as np
 
+from ..compiled import compiled
 from .states import (
     AFTER_GAINED,
     AFTER_REWEIGHTED,
@@ -17,7 +17,7 @@ from .states import (
 )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_union(start, stop, first_row, indptrs, indices, sizes):
     """Number of different columns in each row of several matrices laid one behind the other, from `first_row` on."""
     at = np.empty(len(indptrs), dtype=np.int64)
@@ -37,7 +37,7 @@ def count_union(start, stop, first_row, indptrs, indices, sizes):
         sizes[v] = count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fill_union(start, stop, first_row, indptrs, indices, data, wide_indptr, wide_indices, before, after, kept, marks):
     """Both snapshots' coefficients on their common pattern: the first half of the matrices is `before`'s."""
     num_rules = len(indptrs) // 2
@@ -78,7 +78,7 @@ def fill_union(start, stop, first_row, indptrs, indices, data, wide_indptr, wide
                 marks[e, k] = mark
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def find_moves(start, stop, marks, indices, differs, moves):
     """Which entries a walk in delta can go over: by a changed coefficient, or by a kept one to a node that differs."""
     for e in range(start, stop):
@@ -88,7 +88,7 @@ def find_moves(start, stop, marks, indices, differs, moves):
         moves[e] = mark >> LEAVE != 0 or (mark & DELTA != 0 and differs[indices[e]])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def join_marks(start, stop, marks, rules, indices, differs, numbers, joined, seen):
     """Marks of several rules together, without delta where the sender cannot differ; and which of them occur."""
     for e in range(start, stop):
@@ -101,14 +101,14 @@ def join_marks(start, stop, marks, rules, indices, differs, numbers, joined, see
         seen[numbers[e], mark] = True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def number_marks(start, stop, joined, table, numbers):
     """numbers[e] = table[numbers[e], joined[e]]."""
     for e in range(start, stop):
         numbers[e] = table[numbers[e], joined[e]]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _lowest(indptrs, indices, at, r):
     """The lowest column that any of the matrices has not passed yet, -1 where all are done."""
     column = -1

@@ -1,6 +1,5 @@
 """The compiled loops of attribution: multipliers carried down, shares summed up."""
 
-import numba
 import numpy as np
 
 from ..change.states import (
@@ -18,6 +17,7 @@ from ..change.states import (
     ONE_CAUSE,
     REWEIGHTED,
 )
+from ..compiled import compiled
 
 # Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
 FAST = {"reassoc", "contract", "nsz"}
@@ -26,7 +26,7 @@ FAST = {"reassoc", "contract", "nsz"}
 NUM_CAUSES = 4
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def mark_mixed(start, stop, source_rows, num_sources, held, mixed):
     """Which suffixes have a source of more than one cause."""
     for i in range(start, stop):
@@ -36,7 +36,7 @@ def mark_mixed(start, stop, source_rows, num_sources, held, mixed):
                 break
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def sum_causes(start, stop, indptr, held, contributions, kinds, causes):
     """Add the contributions of paths that have one cause to the sums of their targets; `feature` names its paths."""
     for i in range(start, stop):
@@ -51,7 +51,7 @@ def sum_causes(start, stop, indptr, held, contributions, kinds, causes):
                     kinds[row] = FEATURE
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _factor(above, state, kept, after, before, mark):
     """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients and marks."""
     if above != 0:
@@ -63,7 +63,7 @@ def _factor(above, state, kept, after, before, mark):
     return after - kept if state <= 2 else kept - before
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def multiply_rows(
     start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
     first, width, has_rates, slopes, slope_rows, weights, maps, below,
@@ -130,7 +130,7 @@ def multiply_rows(
                 row += 1
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def take_sources(
     start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
     width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,
@@ -265,7 +265,7 @@ def take_sources(
                 above_row += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _part_of_delta(cause, kept, after, before, mark):
     """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
     if cause == FEATURE:
@@ -281,7 +281,7 @@ def _part_of_delta(cause, kept, after, before, mark):
     return from_after, from_before
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def take_mixed(
     start, stop, product, above_first, above_held, channels, kept, after, before, marks, node, parent, entry, held,
     width, has_rates, slopes, slope_rows, source_rows, num_sources, source_entry, source_held, indices, source_kept,

@@ -4,10 +4,10 @@ They are compiled on first use (some ten seconds for all, kept on disk afterward
 take the range of rows they work on, so that `run_in_pieces` can run them on several cores.
 """
 
-import numba
+from ..compiled import compiled
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_layer(start, stop, indptr, indices, marks, following, below, above):
     """Ways down from each node in each set of states; a node's counts lie together, for the cache's sake."""
     for v in range(start, stop):
@@ -18,7 +18,7 @@ def count_layer(start, stop, indptr, indices, marks, following, below, above):
                     above[v, s] += below[indices[e], s_below]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_roots(start, stop, indptr, descents, indices, marks, following, below, counts):
     """The same for roots, whose set is number 1, delta."""
     for v in range(start, stop):
@@ -29,7 +29,7 @@ def count_roots(start, stop, indptr, descents, indices, marks, following, below,
                 counts[v] += below[indices[e], s_below]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _entry_range(v, delta_alone, indptr, descents_indptr):
     """Entries to look at below node v: the few descents in delta alone, else the whole row."""
     if delta_alone:
@@ -37,7 +37,7 @@ def _entry_range(v, delta_alone, indptr, descents_indptr):
     return indptr[v], indptr[v + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_children(
     start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, node, sets, num_children
 ):  # fmt: skip
@@ -53,7 +53,7 @@ def count_children(
         num_children[i] = count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fill_children(
     start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, indices,
     node, target, sets, trail, starts, position,
@@ -79,7 +79,7 @@ def fill_children(
                 j += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fill_leaves(
     start, stop, indptr, descents_indptr, descents, marks, following, delta_alone, indices, held_of_set,
     node, sets, trail, rows, paths, held, entry,

@@ -1,10 +1,11 @@
 """The compiled loops of the rivals: paths of `after` ranked without listing them all."""
 
-import numba
 import numpy as np
 
+from ..compiled import compiled
 
-@numba.njit(cache=True, nogil=True)
+
+@compiled
 def bound_leaves(indptr, indices, after, channels, y, bounds):
     """bounds[v] = element-wise max over u of |sum over channels of a[v, u] y_u|."""
     g = np.empty(bounds.shape[1])
@@ -18,7 +19,7 @@ def bound_leaves(indptr, indices, after, channels, y, bounds):
                 bounds[v, d] = max(bounds[v, d], abs(g[d]))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def offer_leaves(
     indptr, indices, marks, following, after, channels, y, node, sets, q, bounds, threshold, scores, suffix, leaf
 ):  # fmt: skip
@@ -50,7 +51,7 @@ def offer_leaves(
                         worst = j
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def edge_gradients(indptr, indices, after, nodes, gradient, message, total):
     """Add gradient[v] @ (a[v, u] message[u]) to the entries of the rows `nodes`, one row after the other."""
     i = 0
@@ -64,7 +65,7 @@ def edge_gradients(indptr, indices, after, nodes, gradient, message, total):
             i += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def best_continuations(
     indptr, indices, marks, following, entry_scores, here, sets, where, below, found, child, rank
 ):  # fmt: skip

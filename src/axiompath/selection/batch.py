@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray, IntArray
+from ..compiled import compiled
 from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from .deeplift import deeplift_keys
 from .exact import improve
@@ -80,7 +80,7 @@ class Found(NamedTuple):
     outcome: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _residual(instance: Instance, members: IntArray) -> float:
     """The divergence that the members leave."""
     start, target, sign = instance.before, instance.after, 1.0
@@ -94,7 +94,7 @@ def _residual(instance: Instance, members: IntArray) -> float:
     return divergence(start, target, shift)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -> int:
     """What may be said of the relaxation, in the order of what matters most."""
     if not (np.isfinite(residual) and np.isfinite(relaxed.value) and np.isfinite(relaxed.rounding)):
@@ -107,7 +107,7 @@ def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -
     return ROUNDED if gap <= 4.0 * relaxed.rounding else INACCURATE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) -> bool:
     """Whether the bound already proves that no k paths are better than the best so far."""
     total = relaxed.base
@@ -116,7 +116,7 @@ def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) 
     return total * (1.0 - 1e-9) >= best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: FloatArray, again: bool) -> Found:
     """By `convex` or `exact`. With `again`, x comes in as that of the same problem with another budget.
 
@@ -164,7 +164,7 @@ def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: 
     return Found(members, residual, min(certificate.bound, residual), certificate.iterations, outcome)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys: FloatArray) -> Found:
     """By a ranking: x becomes 1 for its members; keys [m] are overwritten."""
     goal = instance.goal
@@ -192,7 +192,7 @@ def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys:
     return Found(members, residual, min(bound, residual) if bound > 0.0 else 0.0, 0, outcome)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def solve_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
     """Answer problems first..last-1."""
     c = problems.contributions.shape[1]

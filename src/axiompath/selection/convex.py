@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray, IntArray
+from ..compiled import compiled
 from .basic import reduce_to_basic
 from .interior import solve_relaxation
 from .objective import EPSILON, Goal, Program, copy_into, fixed_part, price_rows, remainder, rounding_of, tilt
@@ -39,7 +39,7 @@ class Relaxed(NamedTuple):
     iterations: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> float:
     """v = v0 + B'x; returns D(v)."""
     m, c = rows.shape
@@ -51,7 +51,7 @@ def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> fl
     return remainder(goal.q, goal.log_q, v)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def certify(goal: Goal, reach: float, w: FloatArray, r: FloatArray) -> tuple[float, float]:
     """What the dual point w proves of any choice before the prices of its paths are added, and the rounding.
 
@@ -61,7 +61,7 @@ def certify(goal: Goal, reach: float, w: FloatArray, r: FloatArray) -> tuple[flo
     return fixed_part(goal, w, r) - rounding, rounding + (4.0 * EPSILON * (goal.size + reach)) ** 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _solve_shortlisted(
     program: Program, x: FloatArray, w: FloatArray, r: FloatArray, prices: FloatArray, warm: bool
 ) -> int:
@@ -122,7 +122,7 @@ def _solve_shortlisted(
     return iterations
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Relaxed:
     """Fill x [m] (basic) and prices [m] (at the dual point). With `warm`, x comes in as that of a nearby budget."""
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
@@ -147,7 +147,7 @@ def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Re
     return Relaxed(value, bound if bound > 0.0 else 0.0, base, rounding, iterations)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def rank_weights(n: int, x: FloatArray, prices: FloatArray) -> IntArray:
     """The n heaviest paths, heaviest first; equal weights by lower price, then by lower index."""
     held = np.flatnonzero(x > 0.0)

@@ -8,12 +8,12 @@ If the prediction did not change, every key is 0 and the lowest indices are chos
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray
+from ..compiled import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def deeplift_keys(contributions: FloatArray, before: FloatArray, after: FloatArray, keys: FloatArray) -> None:
     """Write one key a path, smallest first."""
     class_before = np.argmax(before)

@@ -20,9 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..arrays import FloatArray
+from ..compiled import compiled
 from .objective import EPSILON, Program, copy_into, fixed_part, remainder, tilt
 from .smallest import kth_smallest
 
@@ -43,7 +43,7 @@ class System(NamedTuple):
     matrix: FloatArray  # [c, c], its lower triangle
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _factor(matrix: FloatArray) -> None:
     """Cholesky in place, lower triangle.
 
@@ -64,7 +64,7 @@ def _factor(matrix: FloatArray) -> None:
             matrix[i, j] = value / pivot
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _solve(factor: FloatArray, b: FloatArray) -> None:
     """Overwrite b with the solution of (L L') v = b."""
     c = b.size
@@ -80,13 +80,13 @@ def _solve(factor: FloatArray, b: FloatArray) -> None:
         b[i] = value / factor[i, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _pair_ratio(value: float, change: float, ratio: float) -> float:
     """The larger of `ratio` and -change / value: a step of at most its inverse keeps the value positive."""
     return max(ratio, -change / value)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+@compiled(error_model="numpy", fastmath=_MAXIMUM)
 def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> float:
     """The largest relative fall of x or 1 - x in a full step, at least 1."""
     ratio = 1.0
@@ -95,7 +95,7 @@ def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> fl
     return ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_MAXIMUM)
+@compiled(error_model="numpy", fastmath=_MAXIMUM)
 def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: FloatArray) -> float:
     """The largest relative fall of a multiplier in a full step, at least 1."""
     ratio = 1.0
@@ -104,7 +104,7 @@ def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: Fl
     return ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
     """v = offset + B'x."""
     for j in range(v.size):
@@ -114,7 +114,7 @@ def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray
         v[j] = offset[j] + total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
     """prices = B p."""
     for i in range(prices.size):
@@ -124,7 +124,7 @@ def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
             prices[i] += columns[j, i] * p[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
@@ -153,7 +153,7 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
     return weight
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
     program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
 ) -> tuple[float, float, float, int]:

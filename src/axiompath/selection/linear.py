@@ -7,12 +7,11 @@ For necessity the rows are -C and the distribution to be reached is p_before.
 
 from __future__ import annotations
 
-from numba import njit
-
 from ..arrays import FloatArray
+from ..compiled import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def linear_keys(contributions: FloatArray, q: FloatArray, necessity: bool, keys: FloatArray) -> None:
     """Write one key a path, smallest first: minus its contribution to the mean logit under q."""
     m, c = contributions.shape

@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from ..arrays import FloatArray
+from ..compiled import compiled
 
 EPSILON = 2.0**-52
 # Below this the series of e^v - 1 - v is used; above it the difference loses less than a digit.
@@ -61,14 +61,14 @@ class Program(NamedTuple):
     at_most: bool  # sum x <= n instead of sum x = n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """The same as target[:] = source, which takes numba two seconds to compile wherever it is written."""
     for i in range(source.size):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
     """log_q = log softmax(logits). The largest logit goes first, so that logits of 1e19 do not swallow log(2)."""
     top = logits[0]
@@ -82,7 +82,7 @@ def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
         log_q[j] = (logits[j] - top) - log_total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def excess(v: float) -> float:
     """e^v - 1 - v, to full relative accuracy."""
     if abs(v) < _SMALL:
@@ -93,7 +93,7 @@ def excess(v: float) -> float:
     return np.exp(v) - 1.0 - v
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
     """D(v) for v with q.v = 0, whatever its size."""
     total = 0.0
@@ -114,7 +114,7 @@ def remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
     return max(0.0, top + np.log(total))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def difference(q: FloatArray, start: FloatArray, target: FloatArray, shift: FloatArray, v: FloatArray) -> float:
     """v = start + shift - target less its mean under q; returns its largest entry before the mean is subtracted.
 
@@ -143,7 +143,7 @@ def difference(q: FloatArray, start: FloatArray, target: FloatArray, shift: Floa
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def divergence(start: FloatArray, target: FloatArray, shift: FloatArray) -> float:
     """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large."""
     log_q = np.empty(start.size)
@@ -154,7 +154,7 @@ def divergence(start: FloatArray, target: FloatArray, shift: FloatArray) -> floa
     return remainder(q, log_q, v)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def normal_form(
     contributions: FloatArray,
     before: FloatArray,
@@ -186,7 +186,7 @@ def normal_form(
     return Goal(q, log_q, v, remainder(q, log_q, v), size)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def total_reach(reach: FloatArray, n: int) -> float:
     """More than any n paths together can add to a logit: the scale of the rounding of their sums."""
     total = 0.0
@@ -197,7 +197,7 @@ def total_reach(reach: FloatArray, n: int) -> float:
     return min(total, n * largest)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def tilt(goal: Goal, w: FloatArray, p: FloatArray, r: FloatArray) -> None:
     """p = q e^w and r = p - q, the latter without subtracting; w is moved by a constant so that p sums to 1."""
     c = w.size
@@ -224,7 +224,7 @@ def tilt(goal: Goal, w: FloatArray, p: FloatArray, r: FloatArray) -> None:
         p[j] += p[j] * factor
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def fixed_part(goal: Goal, w: FloatArray, r: FloatArray) -> float:
     """The part of the dual value that does not depend on the paths: r.v0 - KL(p || q)."""
     value = 0.0
@@ -237,7 +237,7 @@ def fixed_part(goal: Goal, w: FloatArray, r: FloatArray) -> float:
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def rounding_of(goal: Goal, w: FloatArray, r: FloatArray, reach: float) -> float:
     """More than rounding can have changed the dual value at w by; `reach` is `total_reach` of the paths.
 
@@ -256,7 +256,7 @@ def rounding_of(goal: Goal, w: FloatArray, r: FloatArray, reach: float) -> float
     return EPSILON * ((16.0 + 2.0 * w.size) * sums + 4.0 * logarithms)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
     """One pass over B: prices = B r, the slope of the objective along each path's weight."""
     m, c = rows.shape
@@ -267,7 +267,7 @@ def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
         prices[i] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def resolution_of(goal: Goal, before: FloatArray, after: FloatArray) -> float:
     """The divergence that rounding the logits themselves may make: below it a change means nothing.
 

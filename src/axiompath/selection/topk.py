@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from ..arrays import FloatArray
+from ..compiled import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def topk_keys(contributions: FloatArray, keys: FloatArray) -> None:
     """Write one key a path, smallest first: minus the sum of its contributions."""
     m, c = contributions.shape

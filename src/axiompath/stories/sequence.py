@@ -14,7 +14,7 @@ from ..graphs.snapshot import read_snapshot
 from ..graphs.stored import StoredGraph
 from ..memory import parse_memory
 from ..readers import ModelCall
-from ..scan import Scan, read_settings, scan_case
+from ..scan.scan import Scan, read_settings, scan_case
 
 
 def scan_sequence(
