@@ -77,6 +77,15 @@ def notes_of(digest: str, num_targets: int, origin: Origin) -> dict[str, Any]:
     return {"scan": digest, "targets": num_targets, "origin": origin.to_dict()}
 
 
+def written_for(path: Path) -> str | None:
+    """The digest of the scan that wrote a part; None of any other file."""
+    try:
+        held = parquet.read_notes(pq.read_schema(path)).get("scan")
+    except (OSError, pa.ArrowException, ValueError):
+        return None
+    return held if isinstance(held, str) else None
+
+
 def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mapping[str, Any]) -> None:
     """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
     schema = parquet.with_notes(SCHEMA, notes)

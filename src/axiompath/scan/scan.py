@@ -27,7 +27,9 @@ from ..selection import DEFAULT_METHOD
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .folder import MOVED, PARTS, TOO_LARGE, begin, finish, opened, part_file, read_manifest
+from .folder import (
+    MOVED, PARTS, TOO_LARGE, begin, check_folder, finish, is_finished, opened, part_file, read_manifest,
+)  # fmt: skip
 from .parts import Failure, read_columns, read_part
 from .plan import Counts, Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
@@ -184,8 +186,11 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
     question, thresholds, engine, _ = settings
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)
+    plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
+    check_folder(folder, plan)
+    if is_finished(folder, plan):
+        return read_scan(folder)
     with opened(folder):
-        plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
