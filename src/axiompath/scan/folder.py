@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,17 +39,15 @@ def check_folder(folder: Path, plan: Plan) -> None:
     parts = folder / PARTS
     taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
     taken += [parts] if parts.exists() and not parts.is_dir() else []
-    if not taken and (folder / MANIFEST).exists():
-        if read_manifest(folder).get("scan") == plan.digest:
-            return
+    began = (folder / MANIFEST).exists()
+    if began and read_manifest(folder).get("scan") != plan.digest:
         raise InputError(
             f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
             "other graphs, another model or another question); choose another name: nothing there was touched."
         )
-    taken += [path for path in (folder / MOVED, folder / TOO_LARGE) if path.exists()]
-    # Parts say whose they are, also where the manifest was lost.
+    taken += [path for path in (folder / MOVED, folder / TOO_LARGE) if path.exists() and not began]
     files = [path for end in ("parquet", "sha256") for path in sorted(parts.glob(f"part-{'[0-9]' * 6}.{end}"))]
-    taken += [path for path in files if written_for(path.with_suffix(".parquet")) != plan.digest]
+    taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
     if taken:
         raise InputError(
             f"Expected a folder in which the names that a scan writes are free, or taken by this very scan (got "
@@ -166,6 +164,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:
     """Whole or not at all."""
     write_text(folder / MANIFEST, json.dumps(values, indent=1, sort_keys=True) + "\n")
+
+
+def _is_ours(part: Path, plan: Plan, began: bool) -> bool:
+    """A part says whose it is; where it is too damaged for that, its record does, in a folder that this scan began."""
+    with suppress(OSError, ValueError):
+        if began and recorded_digest(part):
+            return True
+    return written_for(part) == plan.digest
 
 
 def _to_table(frame: pd.DataFrame) -> pa.Table:

@@ -27,9 +27,7 @@ from ..selection import DEFAULT_METHOD
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .folder import (
-    MOVED, PARTS, TOO_LARGE, begin, check_folder, finish, is_finished, opened, part_file, read_manifest,
-)  # fmt: skip
+from .folder import MOVED, PARTS, TOO_LARGE, begin, check_folder, finish, is_finished, opened, part_file, read_manifest
 from .parts import Failure, read_columns, read_part
 from .plan import Counts, Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
