@@ -19,8 +19,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .origin import RELEASE
-
 if TYPE_CHECKING:
     from .errors import InputError
     from .explain.explanation import Explanation
@@ -58,7 +56,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__version__ = RELEASE
+__version__: str  # found when it is asked for, as every other name
 
 __all__ = [
     "Attribution",
@@ -94,6 +92,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module(".origin", __name__).RELEASE
     if name not in _HOME_OF:
         raise AttributeError(f"module 'axiompath' has no attribute {name!r}")
     value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)

@@ -9,6 +9,26 @@ inputs.py        names on the command line -> graphs, model, Explainer
 output.py        JSON and tables
 """
 
-from .app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import os
+import signal
+from types import FrameType
+from typing import NoReturn
+
+from ..signals import TO_END, handle, stop
+
+
+def main() -> None:
+    """Entry point. While the program is loading there is nothing to clean up, and whoever stops it stops it at once."""
+    handled = handle((signal.SIGINT, *TO_END), _leave)
+    from .app import main as run
+
+    for number in handled:
+        signal.signal(number, stop)
+    run()
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    os.write(2, b"Stopped.\n")
+    os._exit(128 + number)

@@ -24,6 +24,7 @@ from ..explain.question import Question
 from ..graphs.labels import label_nodes
 from ..origin import Origin
 from ..selection import DEFAULT_METHOD
+from ..signals import stoppable
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
@@ -176,7 +177,8 @@ def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
         def run(folder: Path) -> Scan:
             return _run(case, folder, settings, lambda done, total: bar.update(task, completed=done, total=total))
 
-        return _run_aside(run) if out is None else run(Path(out))
+        with stoppable():
+            return _run_aside(run) if out is None else run(Path(out))
 
 
 def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
