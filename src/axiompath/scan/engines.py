@@ -21,7 +21,7 @@ from ..errors import Notice
 from ..threads import num_cores
 from .parts import write_part
 from .work import Workload, run_part
-from .workers import BEAT, HandoverError, end_branch, start_branch
+from .workers import BEAT, HandoverError, end_branch, end_stems, start_branch
 
 MAX_DEATHS = 3  # of workers at one part, before its targets are tried one by one
 SILENCE = 120.0  # seconds without any processor time, after which a worker at work is replaced
@@ -77,8 +77,11 @@ def run_local(load: Workload, parts: list[int], memory: float, workers: int | No
         return
     try:
         yield from pool.run(Queue(list(parts)), memory)
-    finally:
+    except BaseException:
         pool.close()
+        end_stems()  # this process may be about to end, and nobody is to outlive it
+        raise
+    pool.close()
 
 
 def _run_here(load: Workload, parts: list[int]) -> Iterator[int]:

@@ -120,7 +120,7 @@ def _fork_stem(*descriptors: int) -> int:
         if _stems:
             with suppress(OSError):
                 return _stems[0][0].fork(*descriptors)
-            _end_stems()  # somebody killed it
+            end_stems()  # somebody killed it
         _start_stem()
         return _stems[0][0].fork(*descriptors)
 
@@ -139,7 +139,8 @@ def _start_stem() -> None:
     _stems.append((Forker(ours), stem))
 
 
-def _end_stems() -> None:
+def end_stems() -> None:
+    """End what new workers would be forked from, and wait until it is gone."""
     while _stems:
         forker, process = _stems.pop()
         forker.close()
@@ -156,7 +157,7 @@ def _forget_stems() -> None:
         process.returncode = 0
 
 
-atexit.register(_end_stems)
+atexit.register(end_stems)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_stems)
 
