@@ -16,6 +16,11 @@ A name is imported when it is first asked for: `import axiompath` alone loads no
 
 from __future__ import annotations
 
+import os
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -91,12 +96,27 @@ __all__ = [
 ]
 
 
+@contextmanager
+def _left_as_it_was() -> Iterator[None]:
+    """What others change as they are imported (warning filters, variables, Python's random numbers) is the user's."""
+    held, state = dict(os.environ), random.getstate()
+    with warnings.catch_warnings():
+        try:
+            yield
+        finally:
+            random.setstate(state)
+            for key in [key for key in os.environ if key not in held]:
+                del os.environ[key]
+            os.environ.update(held)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module(".origin", __name__).RELEASE
     if name not in _HOME_OF:
         raise AttributeError(f"module 'axiompath' has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    with _left_as_it_was():
+        value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
     globals()[name] = value
     return value
 
