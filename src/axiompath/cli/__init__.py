@@ -25,8 +25,18 @@ def main() -> None:
     from .app import main as run
 
     for number in handled:
-        signal.signal(number, stop)
+        signal.signal(number, _stop)
     run()
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    """An exception, but for one that falls into an import: others' modules catch what they should not."""
+    inner = frame
+    while inner is not None:
+        if inner.f_code.co_filename.startswith("<frozen importlib"):
+            _leave(number, frame)
+        inner = inner.f_back
+    stop(number)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
