@@ -1,4 +1,4 @@
-"""Where it runs: caches that cannot be written or are damaged, poor terminals, closed pipes, signals, other people's state."""
+"""Where it runs: caches that cannot be written or are damaged, poor terminals, closed pipes, signals, others' state."""
 
 import io
 import os
