@@ -688,6 +688,41 @@ def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path,
         assert peak_of(load, part) <= load.need_of(part)
 
 
+def _private(process):
+    """Bytes that a process alone holds and that are on no disk."""
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Dirty", "Swap:"))) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc")
+@pytest.mark.parametrize("method", ["exact", "topk"])
+def test_all_workers_together_stay_within_the_budget(crowded, tmp_path, method):
+    """The private memory of everybody below this process, above that of the process they were forked from."""
+    budget, seen, over = 130e6, [0], threading.Event()
+
+    def watch():
+        while not over.is_set():
+            for _, stem in list(workers._stems):
+                branches = psutil.Process(stem.pid).children()
+                seen.append(sum(_private(worker) for branch in branches for worker in branch.children()))
+            time.sleep(0.003)
+
+    scan(crowded, tmp_path / "first", only_flips=True)  # so that there is something to be forked from
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        found = scan(crowded, tmp_path / "out", memory=budget, method=method)
+    finally:
+        over.set()
+        watcher.join()
+    assert len(found) > 100
+    assert any("piece" in e.status for e in found)
+    assert 30e6 < max(seen) <= budget
+
+
 def test_no_more_parts_run_at_a_time_than_the_budget_holds(crowded, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "PART_TARGETS", 1)
     memory = 400e6
