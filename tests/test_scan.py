@@ -1,5 +1,6 @@
 """Scans: the same bytes whatever runs them and whatever befalls them; what fails, is too large or too small is told."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -192,26 +193,46 @@ def in_a_process(run):
 
 
 def kill_and_go_on(tmp_path, rounds):
-    """Kill a scan, or it and all its workers, at random moments; flip a bit of a finished part every third time."""
+    """Kill a scan, or it and all its workers, at random moments; flip a bit of a finished part every third time.
+
+    Every fifth starts what its workers are forked from itself; the others, to save the time, use that of this process.
+    """
     torch.manual_seed(0)
     small = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(600, 30))
+    options = {"method": "topk", "budget": 5}
+    scan(small, tmp_path / "first", **options)
     start = time.perf_counter()
-    os.waitpid(in_a_process(lambda: scan(small, tmp_path / "timed")), 0)
+    scan(small, tmp_path / "timed", **options)
     whole = time.perf_counter() - start
     expected = content(tmp_path / "timed")
     rng = random.Random(0)
     halfway = flipped = 0
     for moment in range(rounds):
-        folder = tmp_path / f"{moment}"
-        child = in_a_process(lambda folder=folder: scan(small, folder))
-        time.sleep(rng.uniform(0.3, 1.0) * whole)
-        tree = psutil.Process(child).children(recursive=True)
-        if moment % 2:
-            os.kill(child, signal.SIGKILL)  # its workers find out by themselves
-        else:
-            os.killpg(child, signal.SIGKILL)
+        folder, alone = tmp_path / f"{moment}", moment % 5 == 4
+        forker, stem = workers._stems[0]
+        channel = forker.channel.dup()
+
+        def run(folder=folder, alone=alone, channel=channel, stem=stem):
+            if not alone:
+                workers._stems.append((workers.Forker(channel), stem))
+            scan(small, folder, **options)
+
+        child = in_a_process(run)
+        channel.close()
+        while alone and not (folder / "manifest.json").exists():
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 1.0) * whole)
+        above = child if alone else stem.pid
+        tree = psutil.Process(above).children(recursive=True)
+        for process in [] if moment % 2 else tree:  # else they find out by themselves
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        _, left = psutil.wait_procs(tree, timeout=10)
+        deadline = time.monotonic() + 10
+        while any(one.is_running() and one.status() != "zombie" for one in tree) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        left = [one for one in tree if one.is_running() and one.status() != "zombie"]
         assert left == [], "workers that outlive the process they work for"
         parts = sorted(folder.glob("parts/*.parquet"))
         complete = (folder / "manifest.json").exists() and json.loads((folder / "manifest.json").read_text())[
@@ -225,9 +246,9 @@ def kill_and_go_on(tmp_path, rounds):
             flipped += 1
             flip(rng.choice(parts), rng)
             with pytest.warns(Notice, match="1 of .* parts in .* not as they were written.*made again"):
-                scan(small, folder)
+                scan(small, folder, **options)
         else:
-            scan(small, folder)
+            scan(small, folder, **options)
         assert content(folder) == expected, f"killed at moment {moment}"
     assert halfway >= rounds / 5
     assert flipped >= rounds / 10
