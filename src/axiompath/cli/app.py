@@ -35,7 +35,7 @@ for command in (demo, check, diff, explain, story, report, scan, convert, warmup
 app.add_typer(reproduce, name="reproduce")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)  # what a device says that takes no more
-PLAIN = str.maketrans("→–—−·…“”‘’≥≤×", ">---..\"\"''><x")
+ALIKE = str.maketrans("→–—−·…“”‘’≥≤×", ">---..\"\"''><x")
 
 
 @app.callback()
@@ -114,7 +114,7 @@ def _silence_output() -> None:
 def _to_plain(error: UnicodeError) -> tuple[str, int]:
     """For a terminal that cannot show a character: one like it that it can, as wide, so that tables stay straight."""
     assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end].translate(PLAIN)
+    text = error.object[error.start : error.end].translate(ALIKE)
     return text.encode("ascii", "replace").decode(), error.end
 
 
