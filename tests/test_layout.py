@@ -14,9 +14,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
-    "errors arrays",
+    "errors arrays signals",
     "memory threads writing metrics trust",
-    "origin parquet pages",
+    "origin parquet pages compiled",
     "graphs",
     "files",
     "network",

@@ -25,7 +25,8 @@ from .memory import parse_memory
 from .origin import Origin
 from .paths.attribution import Attribution
 from .readers import ModelCall
-from .scan import Engine, Scan, Settings, Thresholds, scan_case
+from .scan.plan import Thresholds
+from .scan.scan import Engine, Scan, Settings, scan_case
 from .selection import DEFAULT_METHOD
 
 

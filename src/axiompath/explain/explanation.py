@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
-from torch_geometric.data import Data
-from torch_geometric.explain import Explanation as PyGExplanation
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
@@ -25,6 +22,8 @@ from .hops import FLOWS, Hop, node_numbers, place_shares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch_geometric.data import Data
+    from torch_geometric.explain import Explanation as PyGExplanation
 
 T = TypeVar("T")
 
@@ -240,6 +239,9 @@ class Explanation:
         loops [num_nodes] what nodes pass to themselves without an edge. Together they hold all that was given. An
         explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
         """
+        import torch
+        from torch_geometric.explain import Explanation as PyGExplanation
+
         graphs = (self.graph_before, self.graph) if after is None else (before, after)
         data = graphs[1]
         if data is None:

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ..errors import InputError, MissingFile
+from ..errors import InputError, MissingFile, Notice
 from ..parquet import is_whole, recorded_digest, write_parquet
 from ..trust import Damaged, blamed, read_json
-from ..writing import DRAFT, LOCK, clear_drafts, locked, write_text
-from .parts import notes_of
+from ..writing import LOCK, clear_drafts, locked, write_text
+from .parts import notes_of, written_for
 from .plan import Plan
 
 SCAN_FORMAT = "axiompath.scan"
@@ -32,19 +34,33 @@ SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
 
 
+def check_folder(folder: Path, plan: Plan) -> None:
+    """Refuse a folder in which a name that this scan would write is taken by something else; nothing is touched."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
+    parts = folder / PARTS
+    taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
+    taken += [parts] if parts.exists() and not parts.is_dir() else []
+    began = (folder / MANIFEST).exists()
+    if began and read_manifest(folder).get("scan") != plan.digest:
+        raise InputError(
+            f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
+            "other graphs, another model or another question); choose another name: nothing there was touched."
+        )
+    taken += [path for path in (folder / MOVED, folder / TOO_LARGE) if path.exists() and not began]
+    files = [path for end in ("parquet", "sha256") for path in sorted(parts.glob(f"part-{'[0-9]' * 6}.{end}"))]
+    taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
+    if taken:
+        raise InputError(
+            f"Expected a folder in which the names that a scan writes are free, or taken by this very scan (got "
+            f"{folder}, where {taken[0].relative_to(folder)} is something else); choose another name: nothing there "
+            "was touched."
+        )
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[None]:
     """Make the folder and hold its lock; leave no drafts, whatever happens."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
-    known = {MANIFEST, MOVED, TOO_LARGE, PARTS, LOCK}
-    strangers = [path.name for path in folder.iterdir() if path.name not in known] if folder.exists() else []
-    strangers = [name for name in strangers if not name.endswith(DRAFT)]
-    if strangers:
-        raise InputError(
-            f"Expected an empty folder, or one that this scan began (got {folder}, which holds {strangers[0]}); "
-            "choose another name: nothing there was touched."
-        )
     with locked(folder, "scan"):
         (folder / PARTS).mkdir(exist_ok=True)
         try:
@@ -53,25 +69,45 @@ def opened(folder: Path) -> Iterator[None]:
             _clear(folder)
 
 
+def is_finished(folder: Path, plan: Plan) -> bool:
+    """Whether this scan is there as a whole, so that nothing is left to write."""
+    try:
+        if not read_manifest(folder).get("complete"):
+            return False
+        tables = [(folder / MOVED, plan.moved), (folder / TOO_LARGE, plan.too_large)]
+        if not all(pq.read_table(path).equals(_to_table(frame)) for path, frame in tables):
+            return False
+    except (OSError, pa.ArrowException, ValueError):
+        return False
+    return not missing_parts(folder, plan)
+
+
 def begin(folder: Path, plan: Plan) -> list[int]:
-    """Check that the folder is this scan's or empty, clear away drafts, and say which parts are missing."""
-    manifest = folder / MANIFEST
-    if manifest.exists():
-        held = read_manifest(folder)
-        if held.get("scan") != plan.digest:
-            raise InputError(
-                f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
-                "other graphs, another model or another question); choose another name: nothing there was touched."
-            )
+    """Clear away drafts, and say which parts are missing; those that are damaged are told of."""
+    check_folder(folder, plan)  # again, now that nobody else writes there
     _clear(folder)
-    if not manifest.exists():
+    if not (folder / MANIFEST).exists():
         write_manifest(folder, {**describe(plan), "complete": False})
-    missing = []
+    missing = missing_parts(folder, plan)
+    damaged = [file.name for file in (part_file(folder, part) for part in missing) if file.exists()]
+    if damaged:
+        warnings.warn(
+            f"{len(damaged):,} of {plan.num_parts:,} parts in {folder} are not as they were written, {damaged[0]} the "
+            "first; they are made again.",
+            Notice,
+            stacklevel=2,
+        )
+    return missing
+
+
+def missing_parts(folder: Path, plan: Plan) -> list[int]:
+    """Parts that are not there, or not as they were written."""
+    found = []
     for part in range(plan.num_parts):
         targets = plan.part(part)
         if not is_whole(part_file(folder, part), notes_of(plan.digest, targets.stop - targets.start, plan.origin)):
-            missing.append(part)
-    return missing
+            found.append(part)
+    return found
 
 
 def finish(folder: Path, plan: Plan, num_failed: int) -> None:
@@ -147,6 +183,14 @@ def _check_manifest(held: dict[str, Any]) -> None:
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:
     """Whole or not at all."""
     write_text(folder / MANIFEST, json.dumps(values, indent=1, sort_keys=True) + "\n")
+
+
+def _is_ours(part: Path, plan: Plan, began: bool) -> bool:
+    """A part says whose it is; where it is too damaged for that, its record does, in a folder that this scan began."""
+    with suppress(OSError, ValueError):
+        if began and recorded_digest(part):
+            return True
+    return written_for(part) == plan.digest
 
 
 def _to_table(frame: pd.DataFrame) -> pa.Table:

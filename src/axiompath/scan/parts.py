@@ -6,7 +6,7 @@ A row is a target. One that failed has its name, its reason in `problem` and not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -78,6 +78,14 @@ class Failure:
 def notes_of(digest: str, num_targets: int, origin: Origin) -> dict[str, Any]:
     """What a part says of itself: the scan that it belongs to, how many targets it has, and what it is of."""
     return {"scan": digest, "targets": num_targets, "origin": origin.to_dict()}
+
+
+def written_for(path: Path) -> str | None:
+    """The digest of the scan that wrote a part; None of any other file."""
+    with suppress(InputError), _damaged(path), open_parquet(path, MAX_BYTES) as file:
+        held = parquet.read_notes(file.schema_arrow).get("scan")
+        return held if isinstance(held, str) else None
+    return None
 
 
 def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mapping[str, Any]) -> None:

@@ -23,11 +23,12 @@ from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.labels import label_nodes
 from ..origin import Origin
+from ..signals import stoppable
 from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .folder import MOVED, PARTS, TOO_LARGE, begin, finish, opened, part_file, read_manifest
+from .folder import MOVED, PARTS, TOO_LARGE, begin, check_folder, finish, is_finished, opened, part_file, read_manifest
 from .parts import Failure, read_columns, read_part
 from .plan import Counts, Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
@@ -165,7 +166,8 @@ def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
         def run(folder: Path) -> Scan:
             return _run(case, folder, settings, lambda done, total: bar.update(task, completed=done, total=total))
 
-        return _run_aside(run) if out is None else run(Path(out))
+        with stoppable():
+            return _run_aside(run) if out is None else run(Path(out))
 
 
 def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
@@ -173,8 +175,11 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
     question, thresholds, engine, _ = settings
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)
+    plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
+    check_folder(folder, plan)
+    if is_finished(folder, plan):
+        return read_scan(folder)
     with opened(folder):
-        plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
