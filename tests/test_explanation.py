@@ -140,7 +140,7 @@ BROKEN = {
     "another shape": (lambda d: d | {"contributions": [[1.0]]}, r"`contributions` of shape"),
     "an unknown kind": (lambda d: d | {"kinds": ["odd"] * 5}, r"kinds among those known"),
     "a class that is none": (lambda d: d | {"class_after": 7}, r"classes between 0 and 2"),
-    "text for a number": (lambda d: d | {"kl": "much"}, r"could not convert|another form"),
+    "text for a number": (lambda d: d | {"kl": "much"}, r"Expected numbers in `kl`"),
     "nothing for a list": (lambda d: d | {"logits_before": None}, r"another form"),
 }
 

@@ -166,18 +166,18 @@ BROKEN_GRAPHS = {
     "cut short": "cut short",
     "a picture": "of another kind",
     "objects": "holds Python objects, which would need unpickling",
-    "10 GB by its header": r"Expected a file of at most 8.0 GB in memory .* says 1?[0-9,]+.0 GB",
+    "10 GB by its header": "Expected as many bytes as `edge_index` has numbers",
     "another version": r"Expected version 1 of the graph format .*got 99",
     "other arrays": "Expected the arrays `x` and `edge_index`",
     "edges to nowhere": r"to name nodes 0 to 1, the rows of x \(got 5\)",
     "words for numbers": "Expected numbers in the arrays",
     "too few names": r"a name for each of the 3 nodes .*got 1 names",
     "sparse nonsense": "do not fit together",
-    "a pickle in .pt": "holds other Python objects, which are never unpickled",
+    "a pickle in .pt": r"holds other Python objects: (posix|os)\.mkdir",
     "a bare pickle in .pt": "of another kind",
     ".pt cut short": "cut short",
     ".pt of a list": "got another kind",
-    ".pt that expands": "of at most 8.0 GB in memory",
+    ".pt that expands": r"at most 0.5 GB in memory .* says 130.0 GB",
     "another suffix": r"Expected a graph as .npz, .pt",
 }
 
@@ -299,7 +299,7 @@ BROKEN_MODELS = {
     "a name that is no class": (describe(**{"class": "torch_geometric.nn.MessagePassing"}), "Expected a network of"),
     "strange arguments": (describe(arguments={"colour": 3}), "Expected arguments that torch_geometric.nn.GCN takes"),
     "endless layers": (describe(arguments=GCN_ARGUMENTS | {"num_layers": 10**6}), "at most 1000 layers"),
-    "endless width": (describe(arguments=GCN_ARGUMENTS | {"hidden_channels": 10**12}), "one beyond 10,000,000"),
+    "endless width": (describe(arguments=GCN_ARGUMENTS | {"hidden_channels": 10**12}), "most 10,000,000 as `hidden_"),
     "wide, so that 10 GB": (describe(arguments=GCN_ARGUMENTS | {"hidden_channels": 10**7}), r"of shape \(10000000"),
     "other weights": (describe(arguments=GCN_ARGUMENTS | {"out_channels": 5}), r"Expected `.*` of shape"),
     "arguments in a list": (describe(arguments=[1, 2]), "Expected `class` and `arguments`"),
@@ -328,7 +328,7 @@ def test_broken_weights_are_refused(tmp_path):
         pickle.dumps(Bomb(tmp_path / "mark")),
     ):
         weights.write_bytes(content)
-        with pytest.raises(InputError, match="Expected a whole safetensors file"):
+        with pytest.raises(InputError, match=r"Expected a (whole safetensors file|file with something in it)"):
             load_model(folder)
     huge = json.dumps({"w": {"dtype": "F32", "shape": [10**5, 25000], "data_offsets": [0, 10**10]}}).encode()
     weights.write_bytes(struct.pack("<Q", len(huge)) + huge)
@@ -338,7 +338,7 @@ def test_broken_weights_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"unknown: other"):
         load_model(folder)
     weights.unlink()
-    with pytest.raises(InputError, match="Expected weights at"):
+    with pytest.raises(InputError, match=r"Expected a file at .*weights"):
         load_model(folder)
     (folder / "model.json").write_text('{"format": "axiom')
     with pytest.raises(InputError, match="Expected JSON in"):
@@ -370,8 +370,12 @@ def test_whatever_is_damaged_in_an_archive_is_the_files_fault(tmp_path, compress
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, array)
     held = path.read_bytes()
-    assert read_arrays(path, None, 1e9).keys() == arrays.keys()
-    assert read_arrays(path, {"x", "y"}, 1e9).keys() == {"x"}
+    if compression in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):  # Python unpacks these without a bound
+        with pytest.raises(InputError, match="Expected arrays stored or deflated"):
+            read_arrays(path, None, 1e9)
+    else:
+        assert read_arrays(path, None, 1e9).keys() == arrays.keys()
+        assert read_arrays(path, {"x", "y"}, 1e9).keys() == {"x"}
 
     def is_refused(read, *arguments):
         try:

@@ -14,10 +14,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
-    "errors arrays",
-    "memory threads writing metrics",
+    "errors arrays signals",
+    "memory threads writing metrics trust",
     "outputs",
-    "origin parquet",
+    "origin parquet pages compiled",
     "graphs",
     "files",
     "network",

@@ -9,9 +9,10 @@ import pytest
 
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
-from axiompath.report.html import render_frontier, to_script_json
+from axiompath.graphs.changes import count_changes
+from axiompath.report.html import render, render_frontier, to_script_json
 from axiompath.report.movers import find_movers
-from axiompath.report.page import describe_target
+from axiompath.report.page import describe_moved, describe_target
 from axiompath.report.plots import find_ribbons, share_of
 
 EVIL = '</script><img src=x onerror=alert(1)> & \u2028 "quoted" <b>Ann</b> {{ 7*7 }}'
@@ -218,6 +219,63 @@ def test_a_hundred_targets_are_small_and_open_fast(browser, data_root, tmp_path)
         times.append(time.perf_counter() - start)
     page.close()
     assert min(times) < 2
+
+
+def test_the_page_may_run_its_own_scripts_and_nothing_else(page, report):
+    held = re.search('Content-Security-Policy" content="([^"]*)"', report.read_text()).group(1).replace("&#39;", "'")
+    rules = dict(rule.strip().split(" ", 1) for rule in held.split(";"))
+    assert rules["default-src"] == rules["connect-src"] == "'none'"
+    assert "unsafe" not in rules["script-src"]
+    assert "http" not in held
+    open_target(page, 8)  # Plotly and all
+    tried = page.evaluate("""async () => {
+        const found = [];
+        // What a debugger runs at once may do anything; what it leaves to a timer is the page's own.
+        await new Promise((wake) => setTimeout(() => {
+            try { new Function("return 1")(); found.push("eval"); } catch (error) {}
+            wake();
+        }));
+        try { await fetch("https://example.org/"); found.push("fetch"); } catch (error) {}
+        const script = document.createElement("script");
+        script.textContent = "window.strange = true";
+        document.body.append(script);
+        const image = document.createElement("div");
+        image.innerHTML = '<img src=x onerror="window.strange = true">';
+        document.body.append(image);
+        await new Promise((wake) => setTimeout(wake, 200));
+        if (window.strange) found.push("inline");
+        return found;
+    }""")
+    assert tried == []
+    assert page.complaints, "a browser says what it refused"
+    assert [words for words in page.complaints if "Content Security Policy" not in words] == []
+    page.complaints.clear()
+    assert not [url for url in page.requests if url.startswith("http")]
+    page.requests.clear()
+
+
+def test_ten_thousand_targets_open(open_page, explainer, tmp_path):
+    one = describe_target(explainer.frontier(8, [0, 1, 3]))
+    pages = [{**one, "target": i, "name": f"member {i}"} for i in range(10_000)]
+    path = tmp_path / "many.html"
+    moved = describe_moved(explainer.moved(), [])
+    overview = {
+        "moved": moved,
+        "changes": count_changes(explainer.changes()),
+        "movers": [],
+        "num_nodes": 10_000,
+        "left_out": [],
+    }
+    path.write_text(render("Many", pages, overview), encoding="utf-8")
+    opened = open_page(path)
+    assert opened.complaints == []
+    assert opened.locator("#targets li").count() == 10_000
+    open_target(opened, 9_999)
+    assert "member 9999" in opened.inner_text("#headline")
+    opened.fill("#find", "member 77")
+    assert opened.inner_text("#found").startswith("111 of 10,000")
+    assert opened.complaints == []
+    opened.close()
 
 
 def test_json_in_a_script_block_cannot_end_it():

@@ -1,36 +1,41 @@
 """Scans: the same bytes whatever runs them and whatever befalls them; what fails, is too large or too small is told."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import resource
 import signal
+import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath.errors import InputError
-from axiompath.explain import answer as answers
+from axiompath.errors import InputError, Notice
 from axiompath.explain import walks
 from axiompath.explain.explanation import Caption
 from axiompath.explain.question import Question
 from axiompath.origin import Origin
-from axiompath.scan import engines, plan, work
+from axiompath.scan import engines, plan, work, workers
 from axiompath.scan.engines import Queue
 from axiompath.threads import limit_cores
 
 NO_NAMES = Caption(Origin("", {}))
 
 
-def evolving_graph(num_nodes=1500, num_changes=60, seed=0):
+def evolving_graph(num_nodes=700, num_changes=60, seed=0):
     """A graph with hubs, and the same with edges added and removed."""
     rng = np.random.default_rng(seed)
     places = np.cumsum((1 - rng.random(num_nodes)) ** -0.6)
@@ -46,7 +51,7 @@ def evolving_graph(num_nodes=1500, num_changes=60, seed=0):
 def explainer():
     torch.manual_seed(0)
     found = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(), class_names=["a", "b", "c", "d"])
-    assert len(found.moved()) > 1000
+    assert len(found.moved()) > 600
     return found
 
 
@@ -64,6 +69,35 @@ def content(folder):
 
 def scan(explainer, folder, **options):
     return explainer.scan(folder, **{"min_kl": 0.0, "workers": 2, "progress": False, **options})
+
+
+@pytest.fixture
+def tell_workers(monkeypatch):
+    """A function that has workers run some lines first: they are not forked from here, and see no patch of ours."""
+
+    def tell(lines):
+        first = "import sys; sys.path[:] = {path!r}\n" + lines.replace("{", "{{").replace("}", "}}")
+        monkeypatch.setattr(workers, "START", f"{first}\n{workers.START}")
+        monkeypatch.setattr(workers, "_stems", [])
+
+    yield tell
+    if "_stems" in vars(workers) and workers.START.startswith("import sys; sys.path[:] = {path!r}\n"):
+        workers.end_stems()
+
+
+def at_walks(lines):
+    """Lines of a worker that are run whenever it walks the paths of some targets, whose numbers are in `nodes`."""
+    body = "\n    ".join(lines.strip().splitlines())
+    return f"""
+import os, signal, threading, time
+from axiompath.explain import walks
+walk = walks.walk_paths
+def watched(change, targets, *steps):
+    nodes = set(change.before.node_ids[targets].tolist())
+    {body}
+    return walk(change, targets, *steps)
+walks.walk_paths = watched
+"""
 
 
 @pytest.fixture(scope="module")
@@ -115,18 +149,18 @@ def test_the_number_of_workers_changes_no_byte(explainer, tmp_path, undisturbed,
 
 
 @pytest.mark.parametrize("batch_bytes", [1.0, 1e5, 1e9])
-def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, monkeypatch):
-    monkeypatch.setattr("axiompath.explain.walks.BATCH_BYTES", batch_bytes)
+def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, tell_workers):
+    tell_workers(f"from axiompath.explain import walks; walks.BATCH_BYTES = {batch_bytes}")
     scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
 
 
 @pytest.mark.parametrize("method", ["exact", "linear", "gnnlrp", "grad"])
-def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, monkeypatch):
+def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, tell_workers):
     folders = [tmp_path / name for name in ("one", "two")]
-    for folder, workers, size in zip(folders, (1, 2), (1e9, 1.0), strict=True):
-        monkeypatch.setattr("axiompath.explain.walks.BATCH_BYTES", size)
-        scan(explainer, folder, workers=workers, method=method, min_kl=1e-4, memory="4GB")
+    scan(explainer, folders[0], workers=1, method=method, min_kl=1e-4, memory="4GB")
+    tell_workers("from axiompath.explain import walks; walks.BATCH_BYTES = 1.0")
+    scan(explainer, folders[1], workers=2, method=method, min_kl=1e-4, memory="4GB")
     assert content(folders[0]) == content(folders[1])
     assert len(axiompath.read_scan(folders[0])) > 50
 
@@ -158,32 +192,82 @@ def in_a_process(run):
     return child
 
 
-def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(explainer, tmp_path, undisturbed):
+def kill_and_go_on(tmp_path, rounds):
+    """Kill a scan, or it and all its workers, at random moments; flip a bit of a finished part every third time.
+
+    Every fifth starts what its workers are forked from itself; the others, to save the time, use that of this process.
+    """
+    torch.manual_seed(0)
+    small = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(600, 30))
+    options = {"method": "topk", "budget": 5}
+    scan(small, tmp_path / "first", **options)
     start = time.perf_counter()
-    scan(explainer, tmp_path / "timed")
+    scan(small, tmp_path / "timed", **options)
     whole = time.perf_counter() - start
+    expected = content(tmp_path / "timed")
     rng = random.Random(0)
-    halfway = 0
-    for moment in range(20):
-        folder = tmp_path / f"{moment}"
-        child = in_a_process(lambda folder=folder: scan(explainer, folder))
-        time.sleep(rng.uniform(0.0, whole))
-        if moment % 2:
-            os.kill(child, signal.SIGKILL)  # its workers find out by themselves
-        else:
-            os.killpg(child, signal.SIGKILL)
+    halfway = flipped = 0
+    for moment in range(rounds):
+        folder, alone = tmp_path / f"{moment}", moment % 5 == 4
+        forker, stem = workers._stems[0]
+        channel = forker.channel.dup()
+
+        def run(folder=folder, alone=alone, channel=channel, stem=stem):
+            if not alone:
+                workers._stems.append((workers.Forker(channel), stem))
+            scan(small, folder, **options)
+
+        child = in_a_process(run)
+        channel.close()
+        while alone and not (folder / "manifest.json").exists():
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 1.0) * whole)
+        above = child if alone else stem.pid
+        tree = psutil.Process(above).children(recursive=True)
+        for process in [] if moment % 2 else tree:  # else they find out by themselves
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        parts = len(list(folder.glob("parts/*.parquet")))
+        deadline = time.monotonic() + 10
+        while any(one.is_running() and one.status() != "zombie" for one in tree) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        left = [one for one in tree if one.is_running() and one.status() != "zombie"]
+        assert left == [], "workers that outlive the process they work for"
+        parts = sorted(folder.glob("parts/*.parquet"))
         complete = (folder / "manifest.json").exists() and json.loads((folder / "manifest.json").read_text())[
             "complete"
         ]
-        halfway += not complete and parts > 0
+        halfway += not complete and len(parts) > 0
         if not complete and (folder / "manifest.json").exists():
             with pytest.raises(InputError, match="run the same scan again and it goes on"):
                 axiompath.read_scan(folder)
-        scan(explainer, folder)
-        assert content(folder) == undisturbed, f"killed at moment {moment}"
-    assert halfway >= 5
+        if moment % 3 == 0 and parts:
+            flipped += 1
+            flip(rng.choice(parts), rng)
+            with pytest.warns(Notice, match="1 of .* parts in .* not as they were written.*made again"):
+                scan(small, folder, **options)
+        else:
+            scan(small, folder, **options)
+        assert content(folder) == expected, f"killed at moment {moment}"
+    assert halfway >= rounds / 5
+    assert flipped >= rounds / 10
+
+
+def flip(path, rng):
+    """Another bit somewhere in the rows, where the footer still reads well."""
+    held = bytearray(path.read_bytes())
+    held[rng.randrange(len(held) // 2)] ^= 1 << rng.randrange(8)
+    path.write_bytes(held)
+
+
+def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(tmp_path):
+    kill_and_go_on(tmp_path, 20)
+
+
+@pytest.mark.slow
+def test_killed_at_a_hundred_moments_it_goes_on_to_the_same_bytes(tmp_path):
+    kill_and_go_on(tmp_path, 100)
 
 
 def test_parts_that_are_there_are_not_computed_again(explainer, tmp_path, undisturbed, monkeypatch):
@@ -191,69 +275,201 @@ def test_parts_that_are_there_are_not_computed_again(explainer, tmp_path, undist
     parts = sorted(tmp_path.glob("parts/*.parquet"))
     kept = {path: path.stat().st_mtime_ns for path in parts[1:]}
     parts[0].unlink()
-    (tmp_path / "manifest.json").unlink()
+    parts[0].with_suffix(".sha256").unlink()
+    lose_the_manifest(tmp_path)
     scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
     assert {path: path.stat().st_mtime_ns for path in parts[1:]} == kept
 
 
-def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_path, undisturbed, monkeypatch):
-    mark = tmp_path / "mark"
-    walk = walks.walk_paths
+def lose_the_manifest(folder):
+    for name in ("manifest.json", "moved.parquet", "too_large.parquet"):
+        (folder / name).unlink()
 
-    def die_once(change, targets):
-        if explainer.moved().target[120] in change.before.node_ids[targets] and not mark.exists():
-            mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return walk(change, targets)
 
-    monkeypatch.setattr(walks, "walk_paths", die_once)
+def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_path, undisturbed, tell_workers):
+    mark, node = tmp_path / "mark", int(explainer.moved().target[120])
+    tell_workers(at_walks(f"""
+if {node} in nodes and not os.path.exists({str(mark)!r}):
+    open({str(mark)!r}, "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""))  # fmt: skip
     scan(explainer, tmp_path / "out")
     assert mark.exists()
     assert content(tmp_path / "out") == undisturbed
 
 
-def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, monkeypatch):
+@pytest.mark.parametrize("silence", ["threading.Event().wait()", "os.kill(os.getpid(), signal.SIGSTOP)"])
+def test_a_worker_that_shows_no_life_is_replaced_and_its_part_done_again(
+    explainer, tmp_path, undisturbed, tell_workers, monkeypatch, silence
+):
+    monkeypatch.setattr(engines, "SILENCE", 6.0)
+    mark, node = tmp_path / "mark", int(explainer.moved().target[120])
+    tell_workers(at_walks(f"""
+if {node} in nodes and not os.path.exists({str(mark)!r}):
+    open({str(mark)!r}, "w").close()
+    {silence}
+"""))  # fmt: skip
+    scan(explainer, tmp_path / "out")
+    assert mark.exists()
+    assert content(tmp_path / "out") == undisturbed
+
+
+def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, tell_workers):
     victim = int(explainer.moved().target[70])
-    walk = walks.walk_paths
-
-    def die(change, targets):
-        if victim in change.before.node_ids[targets]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return walk(change, targets)
-
-    monkeypatch.setattr(walks, "walk_paths", die)
+    whole = scan(explainer, tmp_path / "other", min_kl=1e-4)
+    tell_workers(at_walks(f"if {victim} in nodes: os.kill(os.getpid(), signal.SIGKILL)"))
     found = scan(explainer, tmp_path / "out", min_kl=1e-4)
     failed = found.failures()
     assert failed.target.tolist() == [victim]
     assert "died" in failed.problem[0]
-    assert len(found) == found.manifest["num_targets"] - 1
+    assert len(found) == found.manifest["num_targets"] - 1 == len(whole) - 1
     assert victim not in [e.target for e in found]
-    monkeypatch.setattr(walks, "walk_paths", walk)
-    assert len(scan(explainer, tmp_path / "other", min_kl=1e-4)) == len(found) + 1
 
 
-def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, monkeypatch):
+def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, tell_workers):
     victims = {int(node) for node in explainer.moved().target[[3, 60, 61]]}
-    choose = answers.answer
-
-    def fail(change, sources, questions, caption):
-        hit = victims & {int(change.before.node_ids[source.row]) for source in sources}
-        if hit:
-            raise ArithmeticError(f"no luck with {len(hit)}")
-        return choose(change, sources, questions, caption)
-
-    monkeypatch.setattr(answers, "answer", fail)
+    tell_workers(at_walks(f"""
+hit = nodes & {victims}
+if hit: raise ArithmeticError("no luck with " + str(len(hit)))
+"""))  # fmt: skip
     found = scan(explainer, tmp_path)
     failed = found.failures()
     assert set(failed.target) == victims
     assert set(failed.problem) == {"ArithmeticError: no luck with 1"}
     assert "failed: 3" in found.summary
-    monkeypatch.undo()
     loop = {e.target: e for e in explainer.explain_many(found.moved().target, progress=False)}
     for explanation in found:
         assert explanation.to_dict() == loop[explanation.target].to_dict()
     assert len(found) == len(loop) - 3
+
+
+SCRIPT = """
+import sys, threading
+import numpy as np, torch
+from torch_geometric.nn import GCN
+import axiompath
+from axiompath.scan import plan
+from test_scan import evolving_graph
+
+plan.PART_TARGETS = 50
+torch.manual_seed(0)
+explainer = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(), class_names=["a", "b", "c", "d"])
+"""
+
+
+def run_script(lines, *arguments, **options):
+    """A script without a guard, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    command = [sys.executable, "-c", SCRIPT + lines, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_scan_while_another_thread_compiles_does_not_hang(tmp_path, undisturbed):
+    """Forked here, a worker would wait for ever for the lock that numba's compiler holds."""
+    process = run_script(
+        """
+import numba
+busy = threading.Event()
+
+def compile_for_ever():
+    number = 0
+    while not busy.is_set():
+        number += 1
+        scope = {}
+        exec(f"def f(x):\\n    return x + {number}", scope)
+        numba.njit(scope["f"])(1.0)
+
+thread = threading.Thread(target=compile_for_ever)
+thread.start()
+try:
+    explainer.scan(sys.argv[1], min_kl=0, workers=2, progress=False)
+finally:
+    busy.set()
+    thread.join()
+""",
+        tmp_path,
+    )
+    _, error = process.communicate(timeout=200)
+    assert process.returncode == 0, error
+    assert content(tmp_path) == undisturbed
+
+
+def test_nobody_who_has_threads_is_forked(explainer, tmp_path, tell_workers):
+    """Not this process, and those that are forked have one thread each."""
+    note = tmp_path / "threads"
+    tell_workers(f"""
+import os
+fork = os.fork
+def counted():
+    with open({str(note)!r}, "a") as file:
+        file.write(str(len(os.listdir("/proc/self/task"))) + " ")
+    return fork()
+os.fork = counted
+""")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fork", lambda: pytest.fail("this process was forked"))
+        scan(explainer, tmp_path / "out", min_kl=0.01)
+    assert set(note.read_text().split()) == {"1"}
+
+
+def test_a_daemonic_process_may_scan(explainer, tmp_path):
+    process = multiprocessing.get_context("fork").Process(
+        target=scan, args=(explainer, tmp_path / "out"), kwargs={"min_kl": 0.01}, daemon=True
+    )
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    assert len(axiompath.read_scan(tmp_path / "out")) > 10
+
+
+def test_workers_that_cannot_read_the_model_are_not_used(explainer, tmp_path, undisturbed, monkeypatch):
+    class Unknown(str):  # no other process can find it
+        pass
+
+    named = dataclasses.replace(explainer.case, class_names=tuple(map(Unknown, "abcd")))
+    monkeypatch.setattr(explainer, "case", named)
+    with pytest.warns(Notice, match="runs on one core, in this process"):
+        scan(explainer, tmp_path)
+    assert content(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_stop_a_scan_in_good_order(tmp_path, number):
+    process = run_script(
+        "explainer.scan(sys.argv[1], min_kl=0, workers=2, progress=False)", tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("parts/*.part")) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    tree = psutil.Process(process.pid).children(recursive=True)
+    assert len(tree) >= 3
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == -number
+    assert not [one for one in tree if one.is_running()]
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_zero_is_zero(explainer, tmp_path):
+    first = scan(explainer, tmp_path, min_kl=0, only_flips=True)
+    held = content(tmp_path)
+    again = scan(explainer, tmp_path, min_kl=0.0, only_flips=1)
+    assert first.manifest == again.manifest
+    assert content(tmp_path) == held
+
+
+def test_a_finished_scan_is_run_again_without_writing(explainer, tmp_path, undisturbed, monkeypatch):
+    scan(explainer, tmp_path)
+
+    def refuse(*args, **options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("axiompath.scan.folder.locked", refuse)
+    monkeypatch.setattr("axiompath.writing.whole_file", refuse)
+    assert len(scan(explainer, tmp_path)) == len(explainer.moved())
+    assert content(tmp_path) == undisturbed
 
 
 def test_a_full_disk_leaves_no_part_that_is_not_whole(explainer, tmp_path, undisturbed):
@@ -301,14 +517,52 @@ def test_nothing_of_somebody_elses_is_touched(explainer, tmp_path):
     with pytest.raises(InputError, match="another question"):
         scan(explainer, tmp_path / "out", min_kl=0.05, budget=3)
     assert content(tmp_path / "out") == held
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("chapter 1")
-    with pytest.raises(InputError, match=r"holds thesis.tex.*nothing there was touched"):
-        scan(explainer, tmp_path / "mine")
-    assert list((tmp_path / "mine").iterdir()) == [tmp_path / "mine" / "thesis.tex"]
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="Expected a folder"):
         scan(explainer, tmp_path / "file")
+
+
+TAKEN = [
+    "moved.parquet",
+    "too_large.parquet",
+    "parts",
+    ".lock",
+    "parts/part-000000.parquet",
+    "parts/part-000003.sha256",
+]
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_name_that_is_taken_is_refused_before_anything_is_made(explainer, tmp_path, name):
+    mine = tmp_path / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("chapter 1")
+    with pytest.raises(InputError, match=f"{mine.name} is something else.*nothing there was touched"):
+        scan(explainer, tmp_path)
+    assert content(tmp_path) == {name: hashlib.sha256(b"chapter 1").hexdigest()}
+
+
+def test_a_foreign_part_is_refused_in_a_folder_that_this_scan_began(explainer, tmp_path):
+    scan(explainer, tmp_path)
+    part = tmp_path / "parts" / "part-000002.parquet"
+    part.with_suffix(".sha256").unlink()
+    part.write_text("chapter 1")
+    held = content(tmp_path)
+    with pytest.raises(InputError, match=r"part-000002\.parquet is something else"):
+        scan(explainer, tmp_path)
+    assert content(tmp_path) == held
+
+
+def test_other_files_are_left_alone(explainer, tmp_path, undisturbed):
+    (tmp_path / "parts").mkdir()
+    others = [tmp_path / name for name in (".DS_Store", "readme.md", "parts/notes.txt")]
+    for path in others:
+        path.write_text("mine")
+    scan(explainer, tmp_path)
+    assert [path.read_text() for path in others] == ["mine"] * 3
+    for path in others:
+        path.unlink()
+    assert content(tmp_path) == undisturbed
 
 
 def test_a_part_that_was_changed_is_noticed(explainer, tmp_path):
@@ -320,7 +574,16 @@ def test_a_part_that_was_changed_is_noticed(explainer, tmp_path):
     with pytest.raises(InputError, match=r"found no manifest\.json"):
         axiompath.read_scan(tmp_path / "parts")
     # The same scan again mends it.
-    assert len(list(scan(explainer, tmp_path, min_kl=0.01))) == len(found)
+    with pytest.warns(Notice, match=r"part-000000.parquet the first; they are made again"):
+        assert len(list(scan(explainer, tmp_path, min_kl=0.01))) == len(found)
+
+
+def test_a_flipped_bit_is_found_at_reading(explainer, tmp_path):
+    found = scan(explainer, tmp_path, min_kl=0.01)
+    flip(next(tmp_path.glob("parts/*.parquet")), random.Random(0))
+    for read in (list, axiompath.Scan.to_frame, axiompath.Scan.failures):
+        with pytest.raises(InputError, match="missing or was changed"):
+            read(found)
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -329,15 +592,14 @@ def test_a_damaged_part_is_made_again_and_never_blessed(explainer, tmp_path, und
     parts = sorted(tmp_path.glob("parts/*.parquet"))
     rng = random.Random(0)
     for part in parts[:6]:
-        held = bytearray(part.read_bytes())
-        held[rng.randrange(len(held) // 2)] ^= 1 << rng.randrange(8)  # in the rows: the footer still reads well
-        part.write_bytes(held)
+        flip(part, rng)
     parts[6].with_suffix(".sha256").write_text("no digest")
     parts[7].with_suffix(".sha256").unlink()
     if not finished:
-        (tmp_path / "manifest.json").unlink()
+        lose_the_manifest(tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in parts[8:]}
-    scan(explainer, tmp_path)
+    with pytest.warns(Notice, match="8 of .* parts"):
+        scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
     assert {path: path.stat().st_mtime_ns for path in parts[8:]} == kept
 
@@ -446,6 +708,41 @@ def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path,
     smallest = int(np.argmin([load.need_of(part) for part in range(made.num_parts)]))
     for part in (largest, smallest):
         assert peak_of(load, part) <= load.need_of(part)
+
+
+def _private(process):
+    """Bytes that a process alone holds and that are on no disk."""
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Dirty", "Swap:"))) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc")
+@pytest.mark.parametrize("method", ["exact", "topk"])
+def test_all_workers_together_stay_within_the_budget(crowded, tmp_path, method):
+    """The private memory of everybody below this process, above that of the process they were forked from."""
+    budget, seen, over = 130e6, [0], threading.Event()
+
+    def watch():
+        while not over.is_set():
+            for _, stem in list(workers._stems):
+                branches = psutil.Process(stem.pid).children()
+                seen.append(sum(_private(worker) for branch in branches for worker in branch.children()))
+            time.sleep(0.003)
+
+    scan(crowded, tmp_path / "first", only_flips=True)  # so that there is something to be forked from
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        found = scan(crowded, tmp_path / "out", memory=budget, method=method)
+    finally:
+        over.set()
+        watcher.join()
+    assert len(found) > 100
+    assert any("Streamed" in e.status for e in found)
+    assert 30e6 < max(seen) <= budget
 
 
 def test_no_more_parts_run_at_a_time_than_the_budget_holds(crowded, tmp_path, monkeypatch):

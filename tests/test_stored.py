@@ -227,7 +227,7 @@ def damage(folder, name, array):
 
 DAMAGES = {
     "no header": (lambda f: (f / "graph.json").unlink(), "it has no graph.json"),
-    "half a header": (lambda f: (f / "graph.json").write_text('{"form'), "Expected a whole graph.json"),
+    "half a header": (lambda f: (f / "graph.json").write_text('{"form'), "Expected JSON in .*graph.json"),
     "foreign": (lambda f: (f / "graph.json").write_text("[]"), "of another kind"),
     "later version": (
         lambda f: (f / "graph.json").write_text((f / "graph.json").read_text().replace('"version": 1', '"version": 2')),
@@ -237,11 +237,11 @@ DAMAGES = {
         lambda f: (f / "graph.json").write_text('{"format": "axiompath.graph", "version": 1, "num_nodes": -3}'),
         "Expected sizes and flags",
     ),
-    "missing": (lambda f: (f / "senders.npy").unlink(), "Expected a whole array in .*senders.npy"),
-    "cut short": (lambda f: os.truncate(f / "senders.npy", 300), "Expected a whole array in .*senders.npy"),
+    "missing": (lambda f: (f / "senders.npy").unlink(), "Expected a (file|whole .npy array) at .*senders.npy"),
+    "cut short": (lambda f: os.truncate(f / "senders.npy", 300), "Expected a (file|whole .npy array) at .*senders.npy"),
     "pickled": (
         lambda f: damage(f, "weights", np.array([{}] * 200, dtype=object)),
-        "Expected a whole array in .*weights.npy",
+        "Expected a (file|whole .npy array) at .*weights.npy",
     ),
     "other length": (lambda f: damage(f, "weights", np.ones(199)), "shape \\(200,\\)"),
     "other type": (lambda f: damage(f, "senders", np.zeros(200)), "Expected int32 or int64"),

@@ -16,10 +16,13 @@ A name is imported when it is first asked for: `import axiompath` alone loads no
 
 from __future__ import annotations
 
+import os
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from .origin import RELEASE
 
 if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .errors import InputError as InputError
@@ -44,8 +47,8 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .report import build_story_report as build_story_report
     from .report import save_report as save_report
     from .report import save_story_report as save_story_report
-    from .scan import Scan as Scan
-    from .scan import read_scan as read_scan
+    from .scan.scan import Scan as Scan
+    from .scan.scan import read_scan as read_scan
     from .selection import Selection as Selection
     from .selection import select as select
     from .stories.chronicle import Stories as Stories
@@ -64,22 +67,39 @@ _HOMES = {
     "pyg": "PyGAlgorithm",
     "readers": "UnreadableModel check register_reader",
     "report": "build_report build_story_report save_report save_story_report",
-    "scan": "Scan read_scan",
+    "scan.scan": "Scan read_scan",
     "selection": "Selection select",
     "stories.chronicle": "Stories tell_stories",
     "stories.story": "Story",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__version__ = RELEASE
+__version__: str  # found when it is asked for, as every other name
 
 __all__ = sorted(_HOME_OF)
 
 
+@contextmanager
+def _left_as_it_was() -> Iterator[None]:
+    """What others change as they are imported (warning filters, variables, Python's random numbers) is the user's."""
+    held, state = dict(os.environ), random.getstate()
+    with warnings.catch_warnings():
+        try:
+            yield
+        finally:
+            random.setstate(state)
+            for key in [key for key in os.environ if key not in held]:
+                del os.environ[key]
+            os.environ.update(held)
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module(".origin", __name__).RELEASE
     if name not in _HOME_OF:
         raise AttributeError(f"module 'axiompath' has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    with _left_as_it_was():
+        value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
     globals()[name] = value
     return value
 

@@ -3,7 +3,7 @@
 Each kind is also the built-in error that one would look for, so that `except FileNotFoundError` finds a missing file.
 Whatever else is raised is a fault of this program's.
 
-MatchedByRow: a warning, where what was given can be used but may mean something else.
+Warnings: MatchedByRow, where what was given can be used but may mean something else; Notice.
 """
 
 from __future__ import annotations
@@ -27,3 +27,7 @@ class MissingFile(InputError, FileNotFoundError):
 
 class MatchedByRow(UserWarning):
     """Two graphs of different sizes whose nodes nothing but their position tells apart."""
+
+
+class Notice(UserWarning):
+    """Something that goes another way than usual, and gives the same answer."""

@@ -27,7 +27,8 @@ from .origin import Origin
 from .outputs import AUTO
 from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
-from .scan import Engine, Scan, Settings, Thresholds, scan_case
+from .scan.plan import Thresholds
+from .scan.scan import Engine, Scan, Settings, scan_case
 from .selection import DEFAULT_METHOD
 
 

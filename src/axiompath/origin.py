@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .errors import InputError
 from .memory import CHUNK, release
+from .trust import Damaged, blamed, read_words
 
 RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it here
 
@@ -35,15 +35,15 @@ class Origin:
     @classmethod
     def from_dict(cls, values: Any) -> Origin:
         """The same again, checked."""
-        try:
-            digests = {str(name): str(digest) for name, digest in values["digests"].items()}
-            seed = None if values["seed"] is None else int(values["seed"])
-            return cls(str(values["release"]), digests, seed)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InputError(
-                "Expected an origin with a release, digests and a seed (got something else); "
-                "use the release of axiompath that wrote it, or save it again."
-            ) from error
+        with blamed(
+            "Expected an origin with a release, digests and a seed (got something else); "
+            "use the release of axiompath that wrote it, or save it again."
+        ):
+            digests, seed = dict(values["digests"]), values["seed"]
+            release, *_ = read_words([values["release"], *digests, *digests.values()], "origin")
+            if seed is not None and type(seed) is not int:
+                raise Damaged("a seed that is none")
+            return cls(release, digests, seed)
 
 
 def digest_of(*values: Any) -> str:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .errors import InputError
+from .trust import Damaged, parse_json
 from .writing import file_digest, whole_file, write_text
 
 NOTES = b"axiompath"  # the key of a file's metadata under which our notes are
@@ -87,8 +88,8 @@ def with_notes(schema: pa.Schema, notes: Mapping[Any, Any]) -> pa.Schema:
 def read_notes(schema: pa.Schema) -> dict[Any, Any]:
     """The notes again; an empty dict where there are none that can be read."""
     try:
-        notes = json.loads((schema.metadata or {}).get(NOTES, b"{}"))
-    except (ValueError, RecursionError):
+        notes = parse_json((schema.metadata or {}).get(NOTES, b"{}"))
+    except (ValueError, RecursionError, Damaged):
         return {}
     return notes if isinstance(notes, dict) else {}
 

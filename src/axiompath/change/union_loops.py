@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..compiled import compiled
 from .states import (
     AFTER_GAINED,
     AFTER_REWEIGHTED,
@@ -38,7 +38,7 @@ class Marking(NamedTuple):
     seen: BoolArray  # [numbers, marks]: which occur together
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_union(start, stop, stacked, sizes):
     """Number of different columns in each row."""
     indptrs, indices = stacked.indptrs, stacked.indices
@@ -59,7 +59,7 @@ def count_union(start, stop, stacked, sizes):
         sizes[v] = count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fill_union(start, stop, stacked, union):
     """Both snapshots' coefficients on their common pattern, a LayerChange."""
     indptrs, indices, data = stacked.indptrs, stacked.indices, stacked.data
@@ -102,7 +102,7 @@ def fill_union(start, stop, stacked, union):
                 marks[e, k] = mark
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def find_moves(start, stop, layer, differs, moves):
     """Which entries a walk in delta can go over: by a changed coefficient, or by a kept one to a node that differs."""
     for e in range(start, stop):
@@ -112,7 +112,7 @@ def find_moves(start, stop, layer, differs, moves):
         moves[e] = mark >> LEAVE != 0 or (mark & DELTA != 0 and differs[layer.indices[e]])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def join_marks(start, stop, layer, rules, differs, marking):
     """Marks of several rules together, without delta where the sender cannot differ; and which of them occur."""
     for e in range(start, stop):
@@ -125,14 +125,14 @@ def join_marks(start, stop, layer, rules, differs, marking):
         marking.seen[marking.numbers[e], mark] = True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def number_marks(start, stop, joined, table, numbers):
     """numbers[e] = table[numbers[e], joined[e]]."""
     for e in range(start, stop):
         numbers[e] = table[numbers[e], joined[e]]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _lowest(indptrs, indices, at, r):
     """The lowest column that any of the matrices has not passed yet, -1 where all are done."""
     column = -1

@@ -1,19 +1,23 @@
-"""The command line as a whole. Exit codes: 0 done, 2 the user's input, 1 ours, 130 interrupted."""
+"""The command line as a whole. Exit codes: 0 done, 2 the user's input, 1 ours, 128 + signal where it was stopped."""
 
 from __future__ import annotations
 
+import codecs
+import errno
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, TextIO
+from contextlib import contextmanager, suppress
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..errors import InputError, MatchedByRow
+from ..errors import InputError, MatchedByRow, Notice
+from ..signals import Stopped
 from .inspection import check, diff
 from .preparation import convert, demo, warmup
 from .questions import explain, report, scan, story
@@ -30,6 +34,9 @@ for command in (demo, check, diff, explain, story, report, scan, convert, warmup
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)  # what a device says that takes no more
+ALIKE = str.maketrans("→–—−·…“”‘’≥≤×", ">---..\"\"''><x")
+
 
 @app.callback()
 def options(debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False) -> None:
@@ -40,16 +47,26 @@ def options(debug: Annotated[bool, typer.Option(help="Show the traceback of an e
 
 def main() -> None:
     """Entry point: an error is a sentence or two and an exit code; the traceback comes with --debug."""
+    codecs.register_error("axiompath.plain", _to_plain)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="axiompath.plain")
     try:
         with _warnings_as_sentences():
             app(args=repeat_flags(sys.argv[1:]), prog_name="axiompath")
-    except KeyboardInterrupt:
+    except SystemExit as left:
+        _finish_output(left.__context__)
+        raise
+    except (KeyboardInterrupt, Stopped) as stopped:
         Console(stderr=True).print("Stopped.")
-        sys.exit(130)
+        _silence_output()
+        sys.exit(128 + (stopped.number if isinstance(stopped, Stopped) else signal.SIGINT))
     except Exception as error:
         if os.environ.get("AXIOMPATH_DEBUG"):
             raise
         console = Console(stderr=True)
+        if isinstance(error, OSError) and error.errno in FULL:
+            _refuse_device(error)
         if isinstance(error, InputError | MemoryError):
             words = str(error) or "Expected enough memory (there is none left); close other programs, or ask for less."
             console.print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
@@ -64,6 +81,43 @@ def main() -> None:
         sys.exit(1)
 
 
+def _finish_output(met: BaseException | None) -> None:
+    """Have everything written, or say why not: a reader who has gone is no error, a full device is the device's."""
+    try:
+        if isinstance(met, BrokenPipeError):
+            raise met
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # As every other tool ends whose reader has gone.
+        _silence_output()
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGPIPE)
+    except OSError as error:
+        _refuse_device(error)
+
+
+def _refuse_device(error: OSError) -> NoReturn:
+    _silence_output()
+    words = f"Expected a device with room for the output (got {error.filename or 'standard output'}: {error.strerror})."
+    with suppress(OSError):
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
+    sys.exit(2)
+
+
+def _silence_output() -> None:
+    """What is left in the buffer would only raise once more when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _to_plain(error: UnicodeError) -> tuple[str, int]:
+    """For a terminal that cannot show a character: one like it that it can, as wide, so that tables stay straight."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(ALIKE)
+    return text.encode("ascii", "replace").decode(), error.end
+
+
 @contextmanager
 def _warnings_as_sentences() -> Iterator[None]:
     """Our own warnings as a sentence on stderr, each once; others as Python shows them."""
@@ -75,7 +129,7 @@ def _warnings_as_sentences() -> Iterator[None]:
             message: Warning | str, category: type[Warning], filename: str, lineno: int,
             file: TextIO | None = None, line: str | None = None,
         ) -> None:  # fmt: skip
-            if not issubclass(category, MatchedByRow):
+            if not issubclass(category, MatchedByRow | Notice):
                 show(message, category, filename, lineno, file, line)
             elif str(message) not in told:
                 told.add(str(message))
@@ -83,4 +137,5 @@ def _warnings_as_sentences() -> Iterator[None]:
 
         warnings.showwarning = tell_aside
         warnings.simplefilter("always", MatchedByRow)
+        warnings.simplefilter("always", Notice)
         yield

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..errors import InputError, MissingFile
 from ..files.npz import read_arrays
-from ..files.sizes import MAX_BYTES
+from ..trust import MAX_BYTES
 from ..writing import file_digest
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]

@@ -8,14 +8,14 @@ numba neither reorders a sum nor fuses a product into it unless it is asked to.
 
 import math
 
-import numba
+from ..compiled import compiled
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.6931471803691238  # its last 21 bits are 0, so that a whole number of them is exact
 LN2_LOW = 1.9082149292705877e-10
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def multiply_sparse(start, stop, matrix, dense, out):
     """out = matrix @ dense for a range of rows, each summed from its first entry to its last."""
     width = dense.shape[1]
@@ -29,7 +29,7 @@ def multiply_sparse(start, stop, matrix, dense, out):
                 row[j] += value * sent[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def multiply_dense(start, stop, left, right, out):
     """out = left @ right for a range of rows."""
     width = right.shape[1]
@@ -43,7 +43,7 @@ def multiply_dense(start, stop, left, right, out):
                     row[j] += value * right[k, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def multiply_transposed(left, right, out):
     """out = left.T @ right, summed from the first row to the last."""
     width = right.shape[1]
@@ -56,7 +56,7 @@ def multiply_transposed(left, right, out):
                     out[k, j] += value * right[i, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def exponential(x):
     """e^x for x <= 0, to a few units in the last place: 2^k e^r with |r| <= ln 2 / 2, by Taylor's series."""
     if x < -700.0:
@@ -69,7 +69,7 @@ def exponential(x):
     return math.ldexp(total, int(k))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def cross_entropy_gradient(logits, nodes, labels, out):
     """The gradient by the logits of the mean cross-entropy at `nodes`: (softmax - label) / number of nodes, else 0."""
     out[:] = 0.0
@@ -85,7 +85,7 @@ def cross_entropy_gradient(logits, nodes, labels, out):
             out[v, c] = (out[v, c] / total - (c == labels[v])) / len(nodes)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def sum_of_squares(values):
     """From the first to the last."""
     total = 0.0

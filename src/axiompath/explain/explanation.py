@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
-from torch_geometric.data import Data
-from torch_geometric.explain import Explanation as PyGExplanation
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
@@ -20,11 +17,16 @@ from ..graphs.labels import BIAS, TO, label_class
 from ..graphs.places import Target
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, VALUE, Output
+from ..trust import blamed, read_json, read_words
 from ..writing import write_text
 from .hops import FLOWS, Hop, node_numbers, place_shares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch_geometric.data import Data
+    from torch_geometric.explain import Explanation as PyGExplanation
+
+T = TypeVar("T")
 
 EXPLANATION_FORMAT = "axiompath.explanation"
 EXPLANATION_VERSION = 3
@@ -229,13 +231,13 @@ class Explanation:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
-        """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
         if not isinstance(values, dict) or values.get("format") != EXPLANATION_FORMAT:
             raise InputError(f"Expected a saved explanation (format {EXPLANATION_FORMAT!r}); got something else.")
         version = values.get("version")
-        if not isinstance(version, int) or not 1 <= version <= EXPLANATION_VERSION:
+        if type(version) is not int or not 1 <= version <= EXPLANATION_VERSION:
             raise InputError(
-                f"Expected version 1 to {EXPLANATION_VERSION} of the format (got {version!r}); "
+                f"Expected version 1 to {EXPLANATION_VERSION} of the format (got {str(version)[:20]}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
         known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - UNSAVED
@@ -243,12 +245,10 @@ class Explanation:
         if missing or strange:
             raise InputError(
                 f"Expected the fields of an explanation (missing: {', '.join(sorted(missing)) or 'none'}; "
-                f"unknown: {', '.join(sorted(strange)) or 'none'})."
+                f"unknown: {', '.join(sorted(map(str, strange))[:3]) or 'none'})."
             )
-        try:
+        with blamed("Expected a whole explanation (one of its fields has another form)."):
             return _rebuild(cls, values)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"Expected a whole explanation; one of its fields has another form: {error}.") from error
 
     def save(self, path: str | Path) -> None:
         """Write JSON; a file that is there is replaced only once the new one is whole."""
@@ -257,7 +257,7 @@ class Explanation:
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
         """Read what `save` wrote."""
-        return cls.from_dict(read_json(path))
+        return read_record(path, cls.from_dict)
 
     def to_html(self) -> str:
         """One self-contained page: flow picture, waterfall, probabilities, table of paths."""
@@ -288,6 +288,9 @@ class Explanation:
         loops [num_nodes] what nodes pass to themselves without an edge. Together they hold all that was given. An
         explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
         """
+        import torch
+        from torch_geometric.explain import Explanation as PyGExplanation
+
         graphs = (self.graph_before, self.graph) if after is None else (before, after)
         data = graphs[1]
         if data is None:
@@ -334,12 +337,13 @@ def write_json(path: str | Path, values: dict[str, Any]) -> None:
     write_text(path, json.dumps(values, indent=1, allow_nan=True))
 
 
-def read_json(path: str | Path) -> Any:
-    """Read what `write_json` wrote."""
+def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
+    """Read what `write_json` wrote; what is amiss with it is said of that file."""
+    values = read_json(Path(path))
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"Expected JSON in {path} (could not read it: {error}).") from error
+        return build(values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -360,41 +364,50 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         name: _array(values[name], np.float64, (num_classes,), name)
         for name in ("prob_before", "prob_after", "logits_before", "logits_after")
     }
-    paths = np.asarray(values["paths"], dtype=np.int64)
-    paths = paths.reshape(0, 0) if paths.size == 0 else paths
-    n = len(paths)
-    if paths.ndim != 2 or len(values["kinds"]) != n or set(values["kinds"]) - {*KINDS, "unchanged"}:
+    n = len(values["paths"])
+    paths = _array(values["paths"], np.int64, (n, len(values["paths"][0]) if n else 0), "paths")
+    kinds, causes = read_words(values["kinds"], "kinds"), values["causes"]
+    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < -1).any() or set(causes) != set(KINDS):
         raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
+    if not all(np.isfinite(vector).all() for vector in vectors.values()):
+        raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
     numbers = {
-        name: float(values[name])
+        name: float(_array(values[name], np.float64, (), name))
         for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
     }
-    whole = {name: int(values[name]) for name in ("target", "budget", "class_before", "class_after", "num_paths")}
-    if not all(0 <= whole[name] < num_classes for name in ("class_before", "class_after")):
+    whole = {name: values[name] for name in ("target", "budget", "class_before", "class_after", "num_paths")}
+    if not all(type(value) is int and 0 <= value < 2**63 for value in whole.values()):
+        raise InputError(f"Expected whole numbers of 0 or more in {', '.join(whole)} (got something else).")
+    if not all(whole[name] < num_classes for name in ("class_before", "class_after")):
         raise InputError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
     hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
     if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
         raise InputError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
+    method, objective, status = read_words([values[key] for key in ("method", "objective", "status")], "status")
+    names = read_words(list(values["node_names"].values()), "node_names")
     known: dict[str, Any] = {**whole, **vectors, **numbers}
     return cls(
         **known,
         paths=paths,
         contributions=_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
         weights=_array(values["weights"], np.float64, (n,), "weights"),
-        kinds=tuple(values["kinds"]),
-        causes={kind: _array(part, np.float64, (num_classes,), "causes") for kind, part in values["causes"].items()},
-        method=str(values["method"]), objective=str(values["objective"]), status=str(values["status"]),
-        node_names={int(node): str(name) for node, name in values["node_names"].items()},
-        class_names=tuple(str(name) for name in values["class_names"]),
+        kinds=kinds,
+        causes={kind: _array(part, np.float64, (num_classes,), "causes") for kind, part in causes.items()},
+        method=method, objective=objective, status=status,
+        node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
+        class_names=read_words(values["class_names"], "class_names"),
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
         hops=hops,
     )  # fmt: skip
 
 
 def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
-    array: Any = np.asarray(value, dtype=dtype)
+    array: Any = np.asarray(value)
     if array.size == 0 and 0 in shape:
-        return array.reshape(shape)
+        return np.zeros(shape, dtype=dtype)
     if array.shape != shape:
         raise InputError(f"Expected `{name}` of shape {shape} (got {array.shape}).")
-    return array
+    # Whole numbers beyond 64 bits become objects, truth values and text are none, and 1.5 is no node.
+    if array.dtype.kind not in ("i" if dtype is np.int64 else "if"):
+        raise InputError(f"Expected numbers in `{name}` (got others, or something else).")
+    return array.astype(dtype)

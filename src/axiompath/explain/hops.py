@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import Network
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 TARGET_TO_SOURCE, BOTH = "target_to_source", "both"
 FLOWS = (SOURCE_TO_TARGET, TARGET_TO_SOURCE, BOTH)
@@ -138,7 +140,7 @@ def node_numbers(data: Data) -> IntArray:
 
 
 def _array(value: object) -> IntArray:
-    return np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def _split(weights: FloatArray | None, count: int) -> FloatArray:

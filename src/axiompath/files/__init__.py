@@ -1,7 +1,7 @@
-"""Files that users have -> graphs and models; nothing is ever unpickled, and no file makes code run.
+"""Files that users have -> graphs and models; only tensors, numbers and text are ever loaded, and no file runs code.
 
-sizes.py         how large a file says it is, before anything of it is read into memory
 npz.py           .npz -> arrays, without pickle
+tensors.py       .pt -> plain values and tensors, without an unpickler
 tables.py        CSV or Parquet, an edge list and a node table -> GraphFile
 graph_file.py    path -> GraphFile: a graph with the names of its nodes and classes; several matched
 nodelists.py     a node table or an array, however large -> features on disk, and the row of every node

@@ -19,10 +19,11 @@ from rich.progress import Progress as Bars
 from ..errors import InputError
 from ..graphs.stored import HEADER, STORED_FORMAT, STORED_VERSION, SparseRows, StoredGraph, open_graph
 from ..memory import parse_memory
+from ..trust import map_array
 from .edgelists import EdgeList, is_table, open_arrays, open_table
-from .graph_file import NAME_FIELDS, SPARSE, GraphFile, read_graph
+from .graph_file import NAME_FIELDS, SPARSE, GraphFile, read_graph, read_name_field, sparse_shape
 from .nodelists import Numbering, link_nodes, number_nodes, store_array, store_names, store_sparse, store_table
-from .npz import map_array, unpack_arrays
+from .npz import unpack_arrays
 from .order import sort_edges
 
 
@@ -149,24 +150,25 @@ def _store_whole(whole: dict[str, Any], path: Path, draft: Path) -> tuple[Number
     if "edge_index" not in whole or not (is_sparse or "x" in whole):
         raise InputError(f"Expected the arrays `x` and `edge_index` in {path} (got {', '.join(whole) or 'neither'}).")
     if is_sparse:
-        num_nodes, width = (int(n) for n in np.asarray(whole["x_shape"]))
-        if len(whole["x_indptr"]) != num_nodes + 1:
-            raise InputError(f"Expected a sparse matrix in the x_ arrays of {path} (they do not fit together).")
+        num_nodes, width = sparse_shape(whole, path)
         store_sparse(whole, draft)
     else:
         store_array(whole["x"], draft, path)
         num_nodes, width = whole["x"].shape
     names: Any = None
-    if len(whole.get("node_names", ())):
-        names = pyarrow.array([str(name) for name in whole["node_names"]], pyarrow.large_string())
+    if words := read_name_field(whole.get("node_names"), "node_names", path):
+        names = pyarrow.array(words, pyarrow.large_string())
     elif "n_id" in whole:
-        names = np.asarray(whole["n_id"]).astype(np.int64)
+        names = np.asarray(whole["n_id"])
+        if names.ndim != 1 or not np.issubdtype(names.dtype, np.integer):
+            raise InputError(f"Expected whole numbers as `n_id` in {path} (got {names.dtype} of shape {names.shape}).")
+        names = names.astype(np.int64)
     named = None if names is None else number_nodes(names, path).names
     if named is not None:
         if len(named) != num_nodes:
             raise InputError(f"Expected a name for each of the {num_nodes} nodes in {path} (got {len(named)} names).")
         store_names(named, draft)
-    classes = [str(name) for name in whole.get("class_names", ())]
+    classes = list(read_name_field(whole.get("class_names"), "class_names", path))
     header = {"num_features": width, "sparse": is_sparse, "named": named is not None, "class_names": classes}
     return Numbering(num_nodes), header
 

@@ -53,9 +53,7 @@ def open_arrays(path: Path, edge_index: Any, edge_weight: Any) -> EdgeList:
         )
     ends = edge_index if edge_index.shape[0] == 2 else edge_index.T
     num_edges = ends.shape[1]
-    if edge_weight is not None and (
-        edge_weight.shape != (num_edges,) or not np.issubdtype(edge_weight.dtype, np.number)
-    ):
+    if edge_weight is not None and (edge_weight.shape != (num_edges,) or edge_weight.dtype.kind not in "iuf"):
         raise InputError(
             f"Expected a weight for each of the {num_edges:,} edges of {path} "
             f"(got {edge_weight.dtype} of shape {edge_weight.shape})."

@@ -2,14 +2,13 @@
 
 .npz      pickle-free arrays: x [num_nodes, num_features], or x_data, x_indices, x_indptr, x_shape (CSR); edge_index
           [2, num_edges]; and where there are any edge_weight, n_id, y, node_names, class_names
-.pt       a torch_geometric Data, or a dict of the same keys, loaded with weights_only
+.pt       a torch_geometric Data, or a dict of the same keys (see tensors.py)
 .csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
 folder    a stored graph, which is opened and not read (see graphs/stored.py)
 """
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -20,17 +19,16 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch_geometric.data import Data
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import GlobalStorage
 
 from ..errors import InputError
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import read_snapshot, to_torch_csr
 from ..graphs.stored import StoredGraph, is_stored, open_graph
+from ..trust import MAX_BYTES, Damaged, blamed
 from ..writing import whole_file
 from .npz import read_arrays
-from .sizes import MAX_BYTES, check_archive, check_file, check_size
-from .tables import SUFFIXES, read_edges, read_nodes
+from .tables import SUFFIXES, is_class, read_edges, read_nodes
+from .tensors import read_tensors
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 ARRAYS = ("x", "edge_index", "edge_weight", "n_id", "y")
@@ -73,17 +71,18 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
     if file.suffix == ".npz":
         graph = _from_values(read_arrays(file, {*SPARSE, *ARRAYS, *NAME_FIELDS, "version"}, max_bytes), file)
     elif file.suffix in (".pt", ".pth"):
-        graph = _from_values(_read_torch(file, max_bytes), file)
+        graph = _from_values(read_tensors(file, max_bytes), file)
     elif file.suffix in SUFFIXES:
         graph = _read_tables(file, nodes, max_bytes)
     else:
         raise InputError(
             f"Expected a graph as .npz, .pt, .csv, .tsv or .parquet, or a folder with edges and nodes (got {path})."
         )
-    try:
-        read_snapshot(graph.data, file.name)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{file}: {error}") from error
+    with blamed(f"Expected a graph in {file} (its arrays do not fit together)."):
+        try:
+            read_snapshot(graph.data, file.name)
+        except InputError as error:
+            raise type(error)(f"{file}: {error}") from error
     return graph
 
 
@@ -145,50 +144,25 @@ def _numbered(graph: GraphFile, numbers: dict[str, int]) -> GraphFile:
     return replace(graph, data=data)
 
 
-def _read_torch(path: Path, max_bytes: float) -> dict[str, Any]:
-    check_file(path, max_bytes)
-    check_archive(path, max_bytes)
-    try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-            loaded = torch.load(path, weights_only=True, map_location="cpu")
-    except pickle.UnpicklingError as error:
-        raise InputError(
-            f"Expected a torch_geometric Data or a dict of tensors in {path} (it holds other Python objects, "
-            "which are never unpickled); save the graph again with axiompath.save_graph."
-        ) from error
-    except Exception as error:  # a damaged file makes torch raise anything
-        raise InputError(f"Expected a whole .pt file at {path} (it is cut short or damaged).") from error
-    try:
-        values = loaded.to_dict() if isinstance(loaded, Data) else loaded
-    except Exception as error:  # a Data that was not built by its own constructor
-        raise InputError(f"Expected a whole torch_geometric Data in {path} (its parts do not fit).") from error
-    if not isinstance(values, dict):
-        raise InputError(f"Expected a torch_geometric Data or a dict of tensors in {path} (got another kind).")
-    tensors = [value for value in values.values() if isinstance(value, torch.Tensor)]
-    check_size(path, sum(t.numel() * t.element_size() for t in tensors if t.layout == torch.strided), max_bytes)
-    return values
-
-
 def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
     version = values.get("version", NPZ_VERSION)
-    if not np.array_equal(version, NPZ_VERSION):
+    if not (isinstance(version, (int, np.ndarray, torch.Tensor)) and np.array_equal(version, NPZ_VERSION)):
+        shown = str(version)[:20] if isinstance(version, (int, np.ndarray)) else "another"
         raise InputError(
-            f"Expected version {NPZ_VERSION} of the graph format in {path} (got {str(version)[:20]}); "
-            "save the graph again."
+            f"Expected version {NPZ_VERSION} of the graph format in {path} (got {shown}); save the graph again."
         )
     if all(key in values for key in SPARSE):
         x: Any = _sparse_features(values, path)
     else:
         x = values.get("x")
     if x is None or values.get("edge_index") is None:
-        known = ", ".join(str(key)[:30] for key in list(values)[:8]) or "none that is known"
+        known = ", ".join(key[:30] for key in list(values)[:8]) or "none that is known"
         raise InputError(f"Expected the arrays `x` and `edge_index` in {path} (got {known}).")
     parts = {"x": x} | {key: values[key] for key in ARRAYS[1:] if values.get(key) is not None}
-    names = {key: _read_names(values.get(key), key, path) for key in NAME_FIELDS}
-    try:
-        data = Data(**{key: _tensor(value) for key, value in parts.items()})
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"Expected numbers in the arrays of {path} (got something else).") from error
+    names = {key: read_name_field(values.get(key), key, path) for key in NAME_FIELDS}
+    data = Data(**{key: _tensor(value, key, path) for key, value in parts.items()})
+    if data.x.dim() != 2:
+        raise InputError(f"Expected `x` of shape [num_nodes, num_features] in {path} (got {tuple(data.x.shape)}).")
     if names["node_names"] and len(names["node_names"]) != data.x.shape[0]:
         raise InputError(
             f"Expected a name for each of the {data.x.shape[0]} nodes in {path} (got {len(names['node_names'])} names)."
@@ -196,25 +170,50 @@ def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
     return GraphFile(data, names["node_names"], names["class_names"])
 
 
-def _tensor(value: Any) -> torch.Tensor:
-    return value if isinstance(value, torch.Tensor) else torch.from_numpy(np.asarray(value))
+def _tensor(value: Any, key: str, path: Path) -> torch.Tensor:
+    with blamed(f"Expected numbers in the arrays of {path} (`{key}` holds something else)."):
+        if isinstance(value, torch.Tensor):
+            return value
+        if not isinstance(value, np.ndarray):
+            raise Damaged("a list may hold anything")
+        return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
+
+
+def sparse_shape(values: dict[str, Any], path: Path) -> tuple[int, int]:
+    """Rows and columns of the sparse features in the x_ arrays, which must be of the right kinds."""
+    with blamed(f"Expected a sparse matrix in the x_ arrays of {path} (they do not fit together)."):
+        data, indices, indptr, shape = (np.asarray(values[key]) for key in SPARSE)
+        are_whole = all(np.issubdtype(part.dtype, np.integer) for part in (indices, indptr, shape))
+        if not are_whole or data.dtype.kind not in "biuf" or any(part.ndim != 1 for part in (data, indices, indptr)):
+            raise InputError(
+                f"Expected numbers as x_data and whole numbers as x_indices, x_indptr and x_shape in {path} "
+                f"(got {data.dtype}, {indices.dtype}, {indptr.dtype} and {shape.dtype}, or other shapes)."
+            )
+        num_nodes, width = (int(n) for n in shape)
+        if len(indptr) != num_nodes + 1 or not 0 <= width < 2**31 or len(data) != len(indices):
+            raise Damaged("other lengths")
+        return num_nodes, width
 
 
 def _sparse_features(values: dict[str, Any], path: Path) -> torch.Tensor:
-    try:
-        parts = (np.asarray(values["x_data"], dtype=np.float64), *(np.asarray(values[k]) for k in SPARSE[1:3]))
-        matrix = sparse.csr_array(parts, shape=tuple(int(n) for n in np.asarray(values["x_shape"])))
-        matrix.check_format()
-        dtype = torch.float64 if np.asarray(values["x_data"]).dtype == np.float64 else torch.float32
-        return to_torch_csr(matrix, dtype)
-    except (ValueError, TypeError, IndexError, RuntimeError, OverflowError) as error:
-        raise InputError(f"Expected a sparse matrix in the x_ arrays of {path} (they do not fit together).") from error
+    shape = sparse_shape(values, path)
+    with blamed(f"Expected a sparse matrix in the x_ arrays of {path} (they do not fit together)."):
+        data, indices, indptr = (np.asarray(values[key]) for key in SPARSE[:3])
+        matrix = sparse.csr_array((data.astype(np.float64), indices, indptr), shape=shape)
+        matrix.check_format(full_check=True)
+        return to_torch_csr(matrix, torch.float64 if data.dtype == np.float64 else torch.float32)
 
 
-def _read_names(value: Any, key: str, path: Path) -> tuple[str, ...]:
+def read_name_field(value: Any, key: str, path: Path) -> tuple[str, ...]:
+    """Names in an array or a list; none where there is nothing."""
     if value is None:
         return ()
-    names = tuple(str(name) for name in (value.tolist() if hasattr(value, "tolist") else value))
+    with blamed(f"Expected a list of names in `{key}` of {path} (got something else)."):
+        if isinstance(value, (np.ndarray, torch.Tensor)):
+            value = value.tolist() if value.ndim == 1 else None
+        if not isinstance(value, (list, tuple)) or not all(type(name) in (str, int, float, bool) for name in value):
+            raise Damaged("no names")
+        names = tuple(str(name).encode().decode() for name in value)  # half a letter cannot be written anywhere
     if key == "node_names" and len(set(names)) != len(names):
         raise InputError(f"Expected every name once in `node_names` of {path} (got one twice).")
     return names
@@ -248,8 +247,9 @@ def _read_tables(path: Path, nodes: str | Path | None, max_bytes: float) -> Grap
     if labels is not None:
         # Whole numbers are classes already; words are classes in alphabetical order.
         text = [str(label) for label in labels]
-        if not all(label.lstrip("-").isdigit() for label in text):
+        if not all(is_class(label) for label in text):
             class_names = tuple(sorted(set(text)))
-            text = [str(class_names.index(label)) for label in text]
+            places = {name: str(place) for place, name in enumerate(class_names)}
+            text = [places[label] for label in text]
         data.y = torch.tensor([int(label) for label in text])
     return GraphFile(data, tuple(names), class_names)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import sys
+import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,12 @@ import torch_geometric.nn
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from ..errors import InputError
+from ..errors import InputError, MissingFile
+from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, read_json
 from ..writing import whole_file
 from .sum_gnn import SumGNN
 
@@ -31,6 +36,14 @@ OURS = {"axiompath.experiments.models.SumGNN": SumGNN}  # names of the format, w
 MAX_ARGUMENT = 10**7
 MAX_LAYERS = 1000
 MAX_JSON = 10**6
+MAX_CALLS = 20_000  # of torch's functions, to build a network: a thousand layers, in seconds
+MAX_BESIDE = 10**8  # bytes of a network that are not weights
+# Widths, which the weights hold to their word; every other number is how often something is done.
+WIDTHS = {
+    "in_channels", "hidden_channels", "out_channels", "in_edge_channels", "channels", "edge_dim", "widths",
+    "num_relations",
+}  # fmt: skip
+WEIGHT_TYPES = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}
 
 
 def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) -> Path:
@@ -58,13 +71,19 @@ def load_model(folder: str | Path) -> nn.Module:
     source = Path(folder)
     described = _read_description(source / "model.json")
     # Built first without memory: a description that does not fit its weights is refused before anything is allocated.
+    weights = source / "weights.safetensors"
     with torch.device("meta"):
-        _check_shapes(_build(described["class"], described["arguments"], source), source / "weights.safetensors")
+        sketch = _build(described["class"], described["arguments"], source)
+        _check_shapes(sketch, weights)
+    beside = sum(buffer.numel() * buffer.element_size() for buffer in sketch.buffers())
+    if beside > MAX_BESIDE + weights.stat().st_size:
+        raise InputError(f"Expected a network as large as its weights in {source} (got {beside:,} bytes beside them).")
     model = _build(described["class"], described["arguments"], source)
     dtype = getattr(torch, str(described.get("dtype", "float32")), None)
     if dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        raise InputError(f"Expected a floating dtype in {source / 'model.json'} (got {described.get('dtype')!r}).")
-    return _fill(model.to(dtype), source / "weights.safetensors")
+        shown = str(described.get("dtype"))[:20]
+        raise InputError(f"Expected a floating dtype in {source / 'model.json'} (got {shown!r}).")
+    return _fill(model.to(dtype), weights)
 
 
 def read_model(name: str, weights: str | Path | None = None) -> nn.Module:
@@ -83,14 +102,38 @@ def _call(name: str) -> nn.Module:
     module_name, _, function_name = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")
-    try:
-        function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"Expected a function {name} that Python can import ({error}).") from error
-    model = function()
+    with _your_code(name):
+        try:
+            module = importlib.import_module(module_name) if _is_dotted(module_name) else None
+        except ModuleNotFoundError as error:
+            if error.name is None or not module_name.startswith(error.name):
+                raise  # what is missing is something that the module itself wants
+            raise InputError(f"Expected a function {name} that Python can import ({error}).") from error
+        if not callable(function := getattr(module, function_name, None)):
+            raise InputError(f"Expected a function {name} that Python can import (the module has no such function).")
+        model = function()
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected {name}() to return a torch.nn.Module (got {type(model).__name__}).")
     return model
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
+@contextmanager
+def _your_code(name: str) -> Iterator[None]:
+    """What the user's own code raises, anything, is shown as it is, and said to be theirs."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename][1:]
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+        raise InputError(
+            f"Expected {name} to build a model, but your own code failed: {type(error).__name__}: {error}{where}."
+        ) from error
 
 
 def _floating(model: nn.Module) -> Iterator[torch.Tensor]:
@@ -117,21 +160,15 @@ def _is_network(kind: Any) -> bool:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InputError(f"Expected a model's description at {path} (found none); axiompath.save_model writes it.")
-    if path.stat().st_size > MAX_JSON:
-        raise InputError(
-            f"Expected a description of less than a megabyte at {path} (got {path.stat().st_size:,} bytes)."
-        )
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"Expected JSON in {path} (it is cut short, or of another kind).") from error
+    if not path.exists():
+        raise MissingFile(f"Expected a model's description at {path} (found none); axiompath.save_model writes it.")
+    described = read_json(path, MAX_JSON)
     if not isinstance(described, dict) or described.get("format") != MODEL_FORMAT:
         raise InputError(f"Expected a model's description (format {MODEL_FORMAT!r}) in {path} (got something else).")
     if described.get("version") != MODEL_VERSION:
+        shown = str(described.get("version"))[:20]
         raise InputError(
-            f"Expected version {MODEL_VERSION} of the model format in {path} (got {described.get('version')!r}); "
+            f"Expected version {MODEL_VERSION} of the model format in {path} (got {shown}); "
             "use the release of axiompath that wrote it, or save the model again."
         )
     if not isinstance(described.get("class"), str) or not isinstance(described.get("arguments"), dict):
@@ -147,15 +184,13 @@ def _build(name: str, arguments: dict[str, Any], source: Path) -> nn.Module:
             f"Expected a network of {PYG}, or {' or '.join(OURS)}, in {source} (got {name[:80]!r}); "
             "your own code is named on the command line, as package.module:function."
         )
-    numbers = [v for value in arguments.values() for v in (value if isinstance(value, list) else [value])]
-    if any(isinstance(v, int) and abs(v) > MAX_ARGUMENT for v in numbers) or len(numbers) > MAX_LAYERS:
-        raise InputError(f"Expected arguments of a network in {source} (got one beyond {MAX_ARGUMENT:,}, or too many).")
-    layers = arguments.get("num_layers", 1)
-    if not isinstance(layers, int) or layers > MAX_LAYERS:
-        raise InputError(f"Expected at most {MAX_LAYERS} layers in {source} (got {layers!r}).")
+    _check_arguments(arguments, source)
     try:
-        model = kind(**arguments)
-    except Exception as error:  # whatever a constructor makes of strange arguments
+        with _Counted(source):
+            model = kind(**arguments)
+    except InputError:
+        raise
+    except (*FAULTS, MemoryError) as error:  # whatever a constructor makes of strange arguments
         reason = str(error).split("\n")[0][:160]
         raise InputError(
             f"Expected arguments that {name} takes in {source} ({type(error).__name__}: {reason})."
@@ -164,16 +199,46 @@ def _build(name: str, arguments: dict[str, Any], source: Path) -> nn.Module:
     return model.eval()
 
 
+class _Counted(TorchFunctionMode):
+    """Counts what is built, so that arguments which multiply each other come to an end."""
+
+    def __init__(self, source: Path) -> None:
+        super().__init__()
+        self.source, self.calls = source, 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        if self.calls > MAX_CALLS:
+            raise InputError(f"Expected a network of a bearable size in {self.source} (building it takes for ever).")
+        return func(*args, **(kwargs or {}))
+
+
+def _check_arguments(arguments: dict[str, Any], source: Path) -> None:
+    """Refuse numbers with which building the network, or running it, would take for ever."""
+    if type(layers := arguments.get("num_layers", 1)) is not int or layers > MAX_LAYERS:
+        raise InputError(f"Expected at most {MAX_LAYERS} layers in {source} (got {str(layers)[:20]}).")
+    waiting = list(arguments.items())
+    for key, value in waiting:
+        if isinstance(value, (dict, list)):
+            waiting += value.items() if isinstance(value, dict) else [(key, part) for part in value]
+        limit = MAX_ARGUMENT if key in WIDTHS else MAX_LAYERS
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"Expected finite arguments of a network in {source} (`{key[:30]}` is {value}).")
+        if isinstance(value, int) and abs(value) > limit:
+            raise InputError(f"Expected at most {limit:,} as `{key[:30]}` of a network in {source} (got more).")
+        if len(waiting) > MAX_LAYERS:
+            raise InputError(f"Expected at most {MAX_LAYERS} arguments of a network in {source} (got more).")
+
+
 def _check_shapes(model: nn.Module, path: Path) -> None:
-    if not path.is_file():
-        raise InputError(f"Expected weights at {path} (found none).")
-    try:
-        with safe_open(path, framework="pt") as weights:
-            shapes = {key: tuple(weights.get_slice(key).get_shape()) for key in weights.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    with _whole_weights(path), safe_open(path, framework="pt") as weights:
+        slices = {key: weights.get_slice(key) for key in weights.keys()}  # noqa: SIM118
+        shapes = {key: tuple(part.get_shape()) for key, part in slices.items()}
+        types = {part.get_dtype() for part in slices.values()}
+    if not types <= WEIGHT_TYPES:
         raise InputError(
-            f"Expected a whole safetensors file at {path} (it is cut short, or of another kind)."
-        ) from error
+            f"Expected weights as {', '.join(sorted(WEIGHT_TYPES))} in {path} (got {', '.join(sorted(types))})."
+        )
     expected = {
         key: None if isinstance(value, (nn.UninitializedParameter, nn.UninitializedBuffer)) else tuple(value.shape)
         for key, value in model.state_dict().items()
@@ -191,5 +256,20 @@ def _check_shapes(model: nn.Module, path: Path) -> None:
 
 def _fill(model: nn.Module, path: Path) -> nn.Module:
     _check_shapes(model, path)
-    model.load_state_dict(load_file(path))
+    with _whole_weights(path):
+        weights = load_file(path)
+        if not all(torch.isfinite(value).all() for value in weights.values()):
+            raise InputError(f"Expected finite weights in {path} (got NaN or infinite ones).")
+        model.load_state_dict(weights)
     return model.eval()
+
+
+@contextmanager
+def _whole_weights(path: Path) -> Iterator[None]:
+    """What is wrong with a file of weights is the file's fault."""
+    check_file(path, MAX_BYTES)
+    with blamed(f"Expected a whole safetensors file at {path} (it is cut short, damaged or of another kind)."):
+        try:
+            yield
+        except SafetensorError as error:
+            raise Damaged(str(error)) from error

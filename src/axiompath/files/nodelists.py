@@ -24,9 +24,20 @@ from ..arrays import IntArray
 from ..errors import InputError
 from ..graphs.stored import SparseRows, StoredGraph
 from ..memory import release
-from .tables import IDS, LABELS, as_numbers, column_names, find_column, listed, read_parts
+from ..trust import blamed
+from .tables import (
+    IDS,
+    LABELS,
+    ROWS_AT_A_TIME,
+    as_features,
+    as_names,
+    column_names,
+    find_column,
+    is_class,
+    listed,
+    read_parts,
+)
 
-ROWS_AT_A_TIME = 1 << 16
 NUMBER_BYTES = 48  # at the peak, a number of a table as read, as float64, stacked, and as it is written
 
 
@@ -120,13 +131,12 @@ def store_table(path: Path, draft: Path, memory: float) -> tuple[Numbering, int,
         ids.append(read_ids(part[key], path))
         if label is not None:
             labels.update(str(value) for value in part[label].unique())
-        x = np.stack([as_numbers(part[column], column, path) for column in columns], axis=1)
         writer = writer or ArrayWriter(draft / "x.npy", np.float32, len(columns))
-        writer.append(x)
+        writer.append(as_features(part, columns, path))
     if writer is None or writer.num_rows == 0:
         raise InputError(f"Expected at least one node in {path} (got none).")
     writer.close()
-    words = tuple(sorted(labels)) if not all(label.lstrip("-").isdigit() for label in labels) else ()
+    words = tuple(sorted(labels)) if not all(is_class(label) for label in labels) else ()
     return number_nodes(_join(ids), path), len(columns), words
 
 
@@ -152,13 +162,10 @@ def number_nodes(ids: Any, where: Path) -> Numbering:
 
 def read_ids(column: pd.Series[Any], path: Path) -> Any:
     """Whole numbers as int64, anything else as text without blanks around it."""
-    if pd.api.types.is_integer_dtype(column.dtype) and not column.isna().any():
-        return column.to_numpy(dtype=np.int64)
-    text = column.astype("str").str.strip() if column.notna().all() else column
-    missing = column.isna() | (text == "")
-    if missing.any():
-        raise InputError(f"Expected a node in every row of {path} (row {int(np.argmax(missing)) + 1} has none).")
-    words = pyarrow.array(text, pyarrow.large_string())
+    with blamed(f"Expected text or numbers that name the nodes in {path} (got {column.dtype})."):
+        if pd.api.types.is_integer_dtype(column.dtype) and not column.isna().any():
+            return column.to_numpy(dtype=np.int64)
+        words = pyarrow.array(as_names(column, path), pyarrow.large_string())
     return words.combine_chunks() if isinstance(words, pyarrow.ChunkedArray) else words
 
 

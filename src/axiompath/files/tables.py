@@ -6,21 +6,28 @@ Edges: the columns `source` and `target`, and `weight` where edges have one. Nod
 
 from __future__ import annotations
 
+import csv
+import math
+import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.lib
-import pyarrow.parquet
+import pyarrow as pa
 
 from ..errors import InputError
-from .sizes import check_file, check_size
+from ..pages import MAX_COLUMNS, open_parquet, spell_out
+from ..trust import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size, parse_json
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 SOURCES, TARGETS, WEIGHTS = ("source", "src", "from"), ("target", "dst", "to"), ("weight", "edge_weight")
 IDS, LABELS = ("id", "node", "name"), ("label", "y", "class")
+CLASS_NUMBER = re.compile(r"-?[0-9]{1,18}")  # a class that is a number
+ROWS_AT_A_TIME = 1 << 16
+CSV_BYTES = 200e6  # that the cells of a part may take
 
 
 def read_edges(path: Path, max_bytes: float) -> pd.DataFrame:
@@ -29,7 +36,7 @@ def read_edges(path: Path, max_bytes: float) -> pd.DataFrame:
     source, target = find_column(table, SOURCES), find_column(table, TARGETS)
     if source is None or target is None:
         raise InputError(f"Expected the columns `source` and `target` in the edge list {path} (got {listed(table)}).")
-    edges = pd.DataFrame({"source": _names(table[source], path), "target": _names(table[target], path)})
+    edges = pd.DataFrame({"source": as_names(table[source], path), "target": as_names(table[target], path)})
     weight = find_column(table, WEIGHTS)
     if weight is not None:
         edges["weight"] = as_numbers(table[weight], weight, path)
@@ -42,7 +49,7 @@ def read_nodes(path: Path, max_bytes: float) -> tuple[list[str], np.ndarray[Any,
     key = find_column(table, IDS)
     if key is None:
         raise InputError(f"Expected a column `id` in the node table {path} (got {listed(table)}).")
-    names = _names(table[key], path).tolist()
+    names = as_names(table[key], path).tolist()
     if len(set(names)) != len(names):
         twice = pd.Series(names).duplicated()
         raise InputError(f"Expected every node once in {path} (got {names[int(np.argmax(twice))]!r} twice).")
@@ -50,77 +57,117 @@ def read_nodes(path: Path, max_bytes: float) -> tuple[list[str], np.ndarray[Any,
     columns = [column for column in table.columns if column not in (key, label)]
     if not columns:
         raise InputError(f"Expected features, a number a column, in the node table {path} (got names alone).")
-    x = np.stack([as_numbers(table[column], column, path) for column in columns], axis=1)
+    x = as_features(table, columns, path)
     return names, x, None if label is None else table[label].to_numpy()
 
 
 def read_table(path: Path, max_bytes: float) -> pd.DataFrame:
     """A table, its columns' names in lower case."""
-    check_file(path, max_bytes)
-    try:
-        if path.suffix == ".parquet":
-            groups = pyarrow.parquet.read_metadata(path)
-            size = sum(groups.row_group(i).total_byte_size for i in range(groups.num_row_groups))
-            check_size(path, size, max_bytes)
-            table: pd.DataFrame = pyarrow.parquet.read_table(path).to_pandas()
-        else:
-            table = pd.read_csv(path, sep=_separator(path), dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except InputError:
-        raise
-    except (pyarrow.lib.ArrowException, ValueError, OSError, OverflowError, MemoryError) as error:
-        raise _damaged(path) from error
-    return _with_plain_names(table, path)
+    parts = list(read_parts(path, ROWS_AT_A_TIME, None, max_bytes))
+    return pd.concat(parts, ignore_index=True) if parts else column_names(path)
 
 
 def column_names(path: Path) -> pd.DataFrame:
     """The columns of a table, without its rows."""
-    check_file(path, float("inf"))
-    try:
+    check_file(path)
+    with _damaged(path):
         if path.suffix == ".parquet":
-            table = pd.DataFrame(columns=pyarrow.parquet.read_schema(path).names)
+            with open_parquet(path, math.inf) as table:
+                names = _wanted_columns(table.schema_arrow, path)
         else:
-            table = pd.read_csv(path, sep=_separator(path), dtype=str, nrows=0, encoding="utf-8-sig")
-    except (pyarrow.lib.ArrowException, ValueError, OSError) as error:
-        raise _damaged(path) from error
-    return _with_plain_names(table, path)
+            _csv_width(path)
+            names = pd.read_csv(path, sep=_separator(path), dtype=str, nrows=0, encoding="utf-8-sig").columns.tolist()
+    return _with_plain_names(pd.DataFrame(columns=names), path)
 
 
-def read_parts(path: Path, num_rows: int, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
-    """A table so many rows at a time: as `read_table`, but never all of it; `columns` are names in lower case."""
-    check_file(path, float("inf"))
-    try:
-        for part in (
-            _parquet_parts(path, num_rows, columns) if path.suffix == ".parquet" else _csv_parts(path, num_rows)
-        ):
-            yield _with_plain_names(part, path)
-    except InputError:
-        raise
-    except (pyarrow.lib.ArrowException, ValueError, OSError, OverflowError) as error:
-        raise _damaged(path) from error
+def read_parts(
+    path: Path, num_rows: int, columns: list[str] | None = None, max_bytes: float = math.inf
+) -> Iterator[pd.DataFrame]:
+    """A table so many rows at a time, never all of it; `columns` are names in lower case.
+
+    A limit of memory is one for all of its rows together.
+    """
+    check_file(path, max_bytes)
+    # What goes wrong between two parts is not the table's fault.
+    parts = _parquet_parts if path.suffix == ".parquet" else _csv_parts
+    rest = parts(path, num_rows, columns, max_bytes)
+    while True:
+        with _damaged(path):
+            part = next(rest, None)
+            if part is None:
+                return
+            part = _with_plain_names(part, path)
+        yield part
 
 
-def _parquet_parts(path: Path, num_rows: int, columns: list[str] | None) -> Iterator[pd.DataFrame]:
-    # With a buffer of its own, a column is read as it is needed and not a whole row group at once.
-    with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False) as table:
-        given = table.schema_arrow.names
-        kept = given if columns is None else [name for name in given if str(name).strip().lower() in columns]
+def _parquet_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: float) -> Iterator[pd.DataFrame]:
+    limit, size = bound_growth(path, max_bytes), 0
+    with open_parquet(path, max_bytes) as table:
+        given = _wanted_columns(table.schema_arrow, path)
+        kept = given if columns is None else [name for name in given if name.strip().lower() in columns]
+        types = {name: table.schema_arrow.field(name).type for name in kept}
+        nested = next((name for name in kept if pa.types.is_nested(types[name])), None)
+        if nested is not None:
+            raise InputError(f"Expected a number or a word in each cell of {path} (the column {nested!r} holds lists).")
         for batch in table.iter_batches(num_rows, columns=kept, use_threads=False):
-            yield batch.to_pandas()
+            part = spell_out(batch, path, limit)
+            size += part.nbytes + TEXT_BYTES * sum(pa.types.is_dictionary(kind) for kind in types.values()) * len(part)
+            if max_bytes < math.inf:
+                check_size(path, size, limit)
+            # Without what pandas wrote about the columns, which need not be true.
+            yield pa.Table.from_batches([part]).to_pandas(ignore_metadata=True)
 
 
-def _csv_parts(path: Path, num_rows: int) -> Iterator[pd.DataFrame]:
+def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
+    """All columns but those that pandas wrote as a table's index, unless they are what names a node."""
+    names = [str(name) for name in schema.names]
+    if len(set(names)) < len(names):
+        raise InputError(f"Expected columns of different names in {path} (got some twice).")
+    with blamed(f"Expected what pandas writes about its columns in {path} (it is damaged)."):
+        notes = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = {name for name in notes.get("index_columns", []) if isinstance(name, str)}
+    known = {*IDS, *SOURCES, *TARGETS, *WEIGHTS, *LABELS}
+    return [name for name in names if name not in index or name.strip().lower() in known]
+
+
+def _csv_width(path: Path) -> int:
+    """How many columns the first line names."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        width = next((len(row) for row in csv.reader(stream, delimiter=_separator(path)) if row), 0)
+    if width > MAX_COLUMNS:
+        raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {width:,}).")
+    return max(width, 1)
+
+
+def _csv_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: float) -> Iterator[pd.DataFrame]:
+    width = _csv_width(path)
+    if max_bytes < math.inf:
+        # Every row is as wide as the first, whatever is written there.
+        check_size(path, TEXT_BYTES * width * _count_lines(path), bound_growth(path, max_bytes))
+    num_rows = max(min(num_rows, int(CSV_BYTES / TEXT_BYTES / width)), 1)
     settings: dict[str, Any] = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
     with pd.read_csv(path, sep=_separator(path), chunksize=num_rows, **settings) as parts:
-        yield from parts
+        for part in parts:
+            if not isinstance(part.index, pd.RangeIndex):
+                raise InputError(f"Expected as many cells in every row of {path} as in its first (one has more).")
+            yield part
+
+
+def _count_lines(path: Path) -> int:
+    count = 1
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            count += piece.count(b"\n") + piece.count(b"\r")
+    return count
 
 
 def _separator(path: Path) -> str:
     return "\t" if path.suffix == ".tsv" else ","
 
 
-def _damaged(path: Path) -> InputError:
+def _damaged(path: Path) -> AbstractContextManager[None]:
     kind = "Parquet" if path.suffix == ".parquet" else "CSV"
-    return InputError(f"Expected a {kind} table at {path} (it is cut short, or of another kind).")
+    return blamed(f"Expected a {kind} table at {path} (it is cut short, damaged or of another kind).")
 
 
 def _with_plain_names(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -141,20 +188,40 @@ def listed(table: pd.DataFrame) -> str:
     return f"{shown}, …" if len(table.columns) > 8 else shown
 
 
-def _names(column: pd.Series[Any], path: Path) -> pd.Series[str]:
-    missing = column.isna() | (column.astype(str).str.strip() == "")
+def as_names(column: pd.Series[Any], path: Path) -> pd.Series[str]:
+    """A column as text without blanks around it, none of it empty."""
+    with blamed(f"Expected text or numbers that name the nodes in {path} (got {column.dtype})."):
+        text = column.astype(str).str.strip()
+        missing = column.isna() | (text == "")
     if missing.any():
         raise InputError(f"Expected a node in every row of {path} (row {int(np.argmax(missing)) + 1} has none).")
-    return column.astype(str).str.strip()
+    return text
 
 
 def as_numbers(column: pd.Series[Any], name: str, path: Path) -> np.ndarray[Any, Any]:
     """A column as float64, all of it finite."""
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    with blamed(f"Expected numbers in the column {name!r} of {path} (got {column.dtype})."):
+        if column.dtype.kind in "mMcV":  # dates are no numbers, whatever they are made of
+            raise Damaged("another kind")
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"Expected a number in every row of the column {name!r} of {path} (row {row + 1} has {column.iloc[row]!r})."
+            f"Expected a number in every row of the column {name!r} of {path} "
+            f"(row {row + 1} has {str(column.iloc[row])[:40]!r})."
         )
     return numbers
+
+
+def as_features(table: pd.DataFrame, columns: list[str], path: Path) -> np.ndarray[Any, Any]:
+    """Columns as float64 [num_rows, num_features]."""
+    x = np.empty((len(table), len(columns)))
+    for place, column in enumerate(columns):
+        x[:, place] = as_numbers(table[column], column, path)
+    return x
+
+
+def is_class(label: str) -> bool:
+    """Whether a label is written as a number of a class."""
+    return CLASS_NUMBER.fullmatch(label) is not None

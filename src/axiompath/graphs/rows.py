@@ -6,10 +6,10 @@ much of a file is in memory at a time. Loops that take a range write to these ro
 run them on several cores.
 """
 
-import numba
 import numpy as np
 
 from ..arrays import IntArray
+from ..compiled import compiled
 
 INSERTED = 24  # rows up to here are sorted by insertion, without an array of their own
 
@@ -21,13 +21,13 @@ def entries_of(indptr: IntArray, nodes: IntArray) -> IntArray:
     return np.asarray(np.repeat(indptr[nodes], counts) + offset)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_receivers(receivers, counts):
     for e in range(len(receivers)):
         counts[receivers[e]] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def place_edges(receivers, senders, values, first, placed):
     """Lay edges down row by row, in their own order within a row; row i of `placed` is that of node first + i."""
     free = placed.indptr[:-1].copy()
@@ -40,7 +40,7 @@ def place_edges(receivers, senders, values, first, placed):
             placed.values[place] = values[e]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def sort_rows(edges):
     """Sort every row by sender; parallel edges keep their order."""
     indptr, senders, values = edges.indptr, edges.senders, edges.values
@@ -66,7 +66,7 @@ def sort_rows(edges):
             values[low:high] = values[low:high][order]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def rows_in_order(start, stop, edges, num_nodes):
     """Whether every sender of these rows is a node, and each row ascends."""
     for v in range(start, stop):
@@ -78,12 +78,12 @@ def rows_in_order(start, stop, edges, num_nodes):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _number_of(edges, row):
     return edges.ids[row] if len(edges.ids) else row
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _entries_of_number(edges, v):
     """Where the row of number v begins and ends; nowhere if it has none."""
     row = v
@@ -94,7 +94,7 @@ def _entries_of_number(edges, v):
     return edges.indptr[row], edges.indptr[row + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _by_number(edges, low, high):
     """The entries of a row, ascending by the number of their sender; parallel ones in their own order."""
     numbers = np.empty(high - low, dtype=np.int64)
@@ -103,14 +103,14 @@ def _by_number(edges, low, high):
     return low + np.argsort(numbers, kind="mergesort")
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _same_entry(edges, e, other, f):
     return _number_of(edges, edges.senders[e]) == _number_of(other, other.senders[f]) and (
         len(edges.values) == 0 or edges.values[e] == other.values[f]
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def compare_edges(start, stop, edges, other, differ):
     """Mark the numbers in [start, stop) whose rows differ, in whatever order the rows list their entries."""
     for v in range(start, stop):
@@ -134,7 +134,7 @@ def compare_edges(start, stop, edges, other, differ):
                 break
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def mark_receivers(start, stop, edges, chosen, found):
     """Mark the nodes among the rows [start, stop) that take from a chosen one."""
     for row in range(start, stop):
@@ -147,7 +147,7 @@ def mark_receivers(start, stop, edges, chosen, found):
                 break
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def mark_senders(edges, rows, found):
     """Mark the nodes that one of these rows takes from."""
     for i in range(len(rows)):
@@ -155,7 +155,7 @@ def mark_senders(edges, rows, found):
             found[_number_of(edges, edges.senders[e])] = True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def copy_rows(edges, rows, copied):
     """Entries of these rows: row i fills row i of `copied`, or as much of it as fits; senders by their number."""
     for i in range(len(rows)):
@@ -167,7 +167,7 @@ def copy_rows(edges, rows, copied):
                 copied.values[start + k] = edges.values[low + k]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def sum_rows(edges, rows, sums, num_loops):
     """Number (sums[0]) and weight (sums[1]) of the edges into these rows, without self-loops; and how many of those."""
     for i in range(len(rows)):
@@ -180,7 +180,7 @@ def sum_rows(edges, rows, sums, num_loops):
                     sums[1, i] += edges.values[e]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def copy_loops(edges, rows, loop_values):
     """Values of the self-loops of these rows, one row after the other."""
     place = 0
@@ -191,7 +191,7 @@ def copy_loops(edges, rows, loop_values):
                 place += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def replace_rows(matrix, rows, new, replaced):
     """The matrix with these rows (ascending) replaced by those of `new`."""
     place, done = 0, 0
@@ -214,7 +214,7 @@ def replace_rows(matrix, rows, new, replaced):
         done = last + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def find_in_rows(indptr, indices, above, below, found):
     """Place of the entry (above, below) in a matrix with sorted rows, -1 where there is none."""
     for i in range(len(above)):
@@ -223,7 +223,7 @@ def find_in_rows(indptr, indices, above, below, found):
         found[i] = place if place < high and indices[place] == below[i] else -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def multiply_each(rows, weight, product):
     """product += rows @ weight, each row by itself: a library's product may round a row by how many it is given."""
     for i in range(rows.shape[0]):

@@ -10,17 +10,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from scipy import sparse
-from torch_geometric.data import Data, HeteroData
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from .adjacency import Incoming, sort_by_receiver
 from .places import Places
+
+if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
+    import torch
+    from torch_geometric.data import Data
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 
@@ -96,6 +98,8 @@ NODE, EDGE, GRAPH = "node", "edge", "graph"
 
 def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapshot:
     """Check a Data object and copy what matters of it; `name` ("before", "after") is used in error messages."""
+    from torch_geometric.data import Data, HeteroData
+
     if isinstance(data, HeteroData):
         raise WrongKind(
             f"Expected `{name}` to be a torch_geometric.data.Data with one kind of node (got HeteroData); "
@@ -193,7 +197,7 @@ def level_of(data: Data, key: str) -> str:
     value = data[key]
     if key == "edge_weight":
         return EDGE
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+    if not _is_tensor(value) or _is_sparse(value):
         return GRAPH
     num_nodes, num_edges = data["x"].shape[0], data["edge_index"].shape[1]
     sizes = tuple(value.shape)
@@ -205,6 +209,8 @@ def level_of(data: Data, key: str) -> str:
 
 def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
     """A scipy matrix as torch sparse CSR."""
+    import torch
+
     rows = sparse.csr_array(matrix, copy=True)
     rows.sum_duplicates()
     with warnings.catch_warnings():
@@ -278,8 +284,9 @@ def _read_features(x: Any, name: str) -> Features:
             f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
             "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
         )
+    _refuse_complex(x, name)
     features: Features
-    if isinstance(x, torch.Tensor) and x.layout != torch.strided:
+    if _is_tensor(x) and _is_sparse(x):
         features = _from_torch_sparse(x, name)
     elif sparse.issparse(x):
         features = sparse.csr_array(x, dtype=np.float64)
@@ -300,18 +307,47 @@ def _read_features(x: Any, name: str) -> Features:
     return features
 
 
+def _refuse_complex(values: Any, name: str) -> None:
+    """Their imaginary parts would be lost."""
+    if values.is_complex() if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
+        raise WrongKind(f"Expected real numbers in `{name}` (got complex ones); take the part that is meant.")
+
+
 def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
     if x.dim() != 2:
         raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
         )
-    rows = x.detach().cpu().to_sparse_csr()
+    try:
+        if x.layout == torch.sparse_coo:  # indices out of range would be written to, wherever that is
+            x = torch.sparse_coo_tensor(x._indices(), x._values(), x.shape, check_invariants=True)
+        rows = x.detach().cpu().to_sparse_csr()
+        torch.sparse_csr_tensor(
+            rows.crow_indices(), rows.col_indices(), rows.values(), rows.shape, check_invariants=True
+        )
+    except RuntimeError as error:
+        raise InputError(
+            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.layout} of shape "
+            f"{tuple(x.shape)}: {error})."
+        ) from error
     parts = (rows.values().double().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
     return sparse.csr_array(parts, shape=tuple(x.shape))
 
 
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _is_sparse(tensor: torch.Tensor) -> bool:
+    import torch
+
+    return tensor.layout != torch.strided
+
+
 def _to_numpy(values: Any) -> Any:
-    if not isinstance(values, torch.Tensor):
+    if not _is_tensor(values):
         return values
     values = values.detach().cpu()
     return values.double() if values.is_floating_point() else values  # numpy knows no bfloat16
@@ -329,7 +365,7 @@ def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
             f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
             "a graph without edges has `torch.empty(2, 0, dtype=torch.long)`."
         )
-    edges = np.asarray(edge_index.detach().cpu() if isinstance(edge_index, torch.Tensor) else edge_index)
+    edges = np.asarray(edge_index.detach().cpu() if _is_tensor(edge_index) else edge_index)
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise InputError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
     if not np.issubdtype(edges.dtype, np.integer):
@@ -345,6 +381,7 @@ def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
 def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
     if edge_weight is None:
         return None
+    _refuse_complex(edge_weight, name)
     weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
     if weights.shape not in ((num_edges,), (num_edges, 1)):
         raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
@@ -356,7 +393,7 @@ def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray
 def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
     if n_id is None:
         return np.arange(num_nodes, dtype=np.int64)
-    node_ids = np.asarray(n_id.detach().cpu() if isinstance(n_id, torch.Tensor) else n_id)
+    node_ids = np.asarray(n_id.detach().cpu() if _is_tensor(n_id) else n_id)
     whole = np.issubdtype(node_ids.dtype, np.integer) and node_ids.shape == (num_nodes,)
     if not whole or node_ids.min() < 0 or len(np.unique(node_ids)) != num_nodes:
         raise InputError(

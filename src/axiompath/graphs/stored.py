@@ -13,7 +13,6 @@ Opening reads the edges once, to check them; features are checked where they are
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +25,7 @@ from scipy import sparse
 from ..arrays import IntArray
 from ..errors import InputError
 from ..memory import CHUNK, release
+from ..trust import blamed, map_array, read_json
 from .adjacency import NO_VALUES, Incoming, row_ranges
 from .rows import rows_in_order
 from .snapshot import Features
@@ -137,12 +137,7 @@ def _read_header(folder: Path) -> dict[str, Any]:
     path = folder / HEADER
     if not path.is_file():
         raise InputError(f"Expected a folder written by `axiompath convert` at {folder} (it has no {HEADER}).")
-    try:
-        if path.stat().st_size > MAX_HEADER:
-            raise ValueError
-        header = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise InputError(f"Expected a whole {HEADER} in {folder} (it is damaged); convert the graph again.") from error
+    header = read_json(path, MAX_HEADER)
     if not isinstance(header, dict) or header.get("format") != STORED_FORMAT:
         raise InputError(f"Expected a stored graph at {folder} (its {HEADER} is of another kind).")
     if header.get("version") != STORED_VERSION:
@@ -165,10 +160,7 @@ def _read_header(folder: Path) -> dict[str, Any]:
 
 def _open_array(folder: Path, name: str, dtypes: tuple[type, ...], shape: tuple[int, ...]) -> Any:
     path = folder / f"{name}.npy"
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError) as error:
-        raise InputError(f"Expected a whole array in {path} (it is missing, cut short or damaged).") from error
+    array = map_array(path)
     if array.dtype not in [np.dtype(kind) for kind in dtypes] or array.shape != shape or not array.flags.c_contiguous:
         raise InputError(
             f"Expected {' or '.join(np.dtype(kind).name for kind in dtypes)} of shape {shape} in {path} "
@@ -190,10 +182,8 @@ def _open_names(folder: Path, num_nodes: int) -> Any:
     _check_indptr(indptr, None, folder / "names_indptr.npy")
     text = _open_array(folder, "names", (np.uint8,), (int(indptr[-1]),))
     names = pyarrow.LargeStringArray.from_buffers(num_nodes, pyarrow.py_buffer(indptr), pyarrow.py_buffer(text))
-    try:
+    with blamed(f"Expected names in {folder / 'names.npy'} (they are damaged)."):
         names.validate(full=True)
-    except pyarrow.ArrowInvalid as error:
-        raise InputError(f"Expected names in {folder / 'names.npy'} (they are damaged).") from error
     return names
 
 

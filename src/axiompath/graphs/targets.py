@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..arrays import IntArray
 from ..errors import InputError, WrongKind
@@ -74,14 +73,15 @@ def match_in_graphs(before: IntArray, after: IntArray) -> IntArray:
 
 def read_pairs(links: Any) -> IntArray:
     """Pairs of node numbers as the user gives them, [num_pairs, 2]: tuples, an array, or edge_label_index [2, n]."""
-    given = links.detach().cpu().numpy() if isinstance(links, torch.Tensor) else links
+    of_torch = hasattr(links, "detach")
+    given = links.detach().cpu().numpy() if of_torch else links
     try:
         pairs = np.asarray(list(given) if isinstance(given, Iterable) and not isinstance(given, np.ndarray) else given)
     except ValueError as error:
         raise InputError("Expected links to be pairs of node numbers (got rows of other lengths).") from error
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
-    if isinstance(links, torch.Tensor) and pairs.ndim == 2 and pairs.shape[0] == 2 and pairs.shape[1] != 2:
+    if of_torch and pairs.ndim == 2 and pairs.shape[0] == 2 and pairs.shape[1] != 2:
         pairs = pairs.T
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(

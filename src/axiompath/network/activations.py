@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from math import comb
+from typing import Any, ParamSpec
 
 import numpy as np
 from scipy import special
@@ -26,6 +28,8 @@ from ..arrays import FloatArray
 SHORT = 1e-2
 TINY = 1e-8  # below this two terms of a series are exact to rounding
 GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(3)
+
+_Given = ParamSpec("_Given")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,11 @@ class Activation:
     constant: float = 0.0
     width: float = 1.0  # over which phi bends: alpha of CELU, 1 / beta of Softplus
     seam: float = np.inf  # beyond which phi is another formula, with a step in between; smooth on either side
+    maker: Callable[[], Activation] | None = None  # makes it again, in another process
+
+    def __reduce__(self) -> Any:
+        """Functions of functions cannot be handed to another process; who made them can."""
+        return super().__reduce__() if self.maker is None else (self.maker, ())
 
     def rate(self, before: FloatArray, after: FloatArray) -> FloatArray:
         """Slope of the secant between two arrays of inputs, element by element; the derivative where they meet."""
@@ -63,6 +72,14 @@ class Activation:
             (w / 2) * self.derivative(middle + u * half) for u, w in zip(GAUSS_NODES, GAUSS_WEIGHTS, strict=True)
         )
         return np.where(short, mean, quotient)
+
+
+def _made_again(make: Callable[_Given, Activation]) -> Callable[_Given, Activation]:
+    @wraps(make)
+    def make_and_remember(*args: _Given.args, **options: _Given.kwargs) -> Activation:
+        return replace(make(*args, **options), maker=partial(make_and_remember, *args, **options))
+
+    return make_and_remember
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +108,8 @@ class Product(Activation):
         return rates.reshape(after.shape)
 
 
-def product(num_factors: int) -> Product:
+@_made_again
+def product(num_factors: int) -> Activation:
     """The product of so many ranges of columns."""
 
     def others(z: FloatArray) -> FloatArray:
@@ -111,6 +129,7 @@ def _factors(z: FloatArray, num_factors: int) -> FloatArray:
     return z.reshape(len(z), num_factors, z.shape[1] // num_factors)
 
 
+@_made_again
 def two_slopes(name: str, negative: float | FloatArray, positive: float = 1.0) -> Activation:
     """A line through 0 with another slope on each side: ReLU, LeakyReLU, PReLU (one slope a feature)."""
     return Activation(
@@ -136,6 +155,7 @@ def prelu(slopes: FloatArray) -> Activation:
     return two_slopes("prelu", slopes)
 
 
+@_made_again
 def elu(alpha: float = 1.0, scale: float = 1.0, name: str = "elu") -> Activation:
     """Z above 0, alpha * (exp(z) - 1) below; both times the scale."""
     return Activation(
@@ -145,6 +165,7 @@ def elu(alpha: float = 1.0, scale: float = 1.0, name: str = "elu") -> Activation
     )
 
 
+@_made_again
 def gelu(approximate: str = "none") -> Activation:
     """Z times the normal distribution function, or its tanh approximation."""
     if approximate == "tanh":
@@ -170,6 +191,7 @@ def gelu(approximate: str = "none") -> Activation:
     )
 
 
+@_made_again
 def silu() -> Activation:
     """Z times its sigmoid."""
     return Activation(
@@ -179,11 +201,13 @@ def silu() -> Activation:
     )
 
 
+@_made_again
 def tanh() -> Activation:
     """Hyperbolic tangent."""
     return Activation("tanh", value=np.tanh, derivative=lambda z: 1 - np.tanh(z) ** 2)
 
 
+@_made_again
 def sigmoid() -> Activation:
     """1 / (1 + exp(-z)), which is 1/2 at 0."""
     return Activation(
@@ -205,6 +229,7 @@ def _soft(z: FloatArray) -> FloatArray:
     )
 
 
+@_made_again
 def softplus(beta: float = 1.0, threshold: float = 20.0) -> Activation:
     """log(1 + exp(beta z)) / beta, and z itself beyond the threshold, as torch has it; log(2) / beta at 0."""
     constant = np.log(2.0) / beta
@@ -230,6 +255,7 @@ def softplus(beta: float = 1.0, threshold: float = 20.0) -> Activation:
     )
 
 
+@_made_again
 def log_sigmoid() -> Activation:
     """log of the sigmoid, which is -log(2) at 0."""
     return Activation(
@@ -240,6 +266,7 @@ def log_sigmoid() -> Activation:
     )
 
 
+@_made_again
 def clamp(low: float = -np.inf, high: float = np.inf) -> Activation:
     """Z held between two bounds: ReLU6, Hardtanh, torch.clamp."""
     constant = float(np.clip(0.0, low, high))
@@ -252,11 +279,13 @@ def clamp(low: float = -np.inf, high: float = np.inf) -> Activation:
     )
 
 
+@_made_again
 def selu() -> Activation:
     """ELU with the two constants that keep mean and variance."""
     return elu(1.6732632423543772, 1.0507009873554805, "selu")
 
 
+@_made_again
 def celu(alpha: float = 1.0) -> Activation:
     """Z above 0, alpha * (exp(z / alpha) - 1) below."""
 
@@ -278,6 +307,7 @@ def celu(alpha: float = 1.0) -> Activation:
     )
 
 
+@_made_again
 def mish() -> Activation:
     """Z times tanh of its softplus."""
 
@@ -288,6 +318,7 @@ def mish() -> Activation:
     return Activation("mish", value=lambda z: z * np.tanh(np.logaddexp(0.0, z)), derivative=slope)
 
 
+@_made_again
 def softsign() -> Activation:
     """Z / (1 + |z|)."""
     return Activation("softsign", value=lambda z: z / (1 + np.abs(z)), derivative=lambda z: (1 / (1 + np.abs(z))) ** 2)

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +22,7 @@ from ..change.states import (
     ONE_CAUSE,
     REWEIGHTED,
 )
+from ..compiled import compiled
 
 # Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
 FAST = {"reassoc", "contract", "nsz"}
@@ -90,7 +90,7 @@ class Mixed(NamedTuple):
     kinds: NDArray[np.int8]  # [rows]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def mark_mixed(start, stop, sources, mixed):
     """Which suffixes have a source of more than one cause."""
     for i in range(start, stop):
@@ -100,7 +100,7 @@ def mark_mixed(start, stop, sources, mixed):
                 break
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def sum_causes(start, stop, indptr, held, shares):
     """Add the contributions of paths that have one cause to the sums of their targets; `feature` names its paths."""
     contributions, kinds, causes = shares.contributions, shares.kinds, shares.causes
@@ -116,7 +116,7 @@ def sum_causes(start, stop, indptr, held, shares):
                     kinds[row] = FEATURE
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _factor(above, state, kept, after, before, mark):
     """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients and marks."""
     if above != 0:
@@ -128,7 +128,7 @@ def _factor(above, state, kept, after, before, mark):
     return after - kept if state <= 2 else kept - before
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def multiply_rows(start, stop, above_this, here, maps, found):
     """P of one level from that of the level above, into the product of `found`."""
     product, above_first, above_held = above_this.product, above_this.first, above_this.held
@@ -201,7 +201,7 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                 row += 1
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def take_sources(start, stop, above, here, sources, totals):
     """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g).
 
@@ -340,7 +340,7 @@ def take_sources(start, stop, above, here, sources, totals):
                 above_row += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _part_of_delta(cause, kept, after, before, mark):
     """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
     if cause == FEATURE:
@@ -356,7 +356,7 @@ def _part_of_delta(cause, kept, after, before, mark):
     return from_after, from_before
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def take_mixed(start, stop, above_this, here, sources, mixed):
     """The same for sources of several causes, cause by cause: added to the source's row, and to its suffix's sums.
 

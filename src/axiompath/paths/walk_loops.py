@@ -6,11 +6,11 @@ take the range of rows they work on, so that `run_in_pieces` can run them on sev
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, IntArray
+from ..compiled import compiled
 
 
 class Ways(NamedTuple):
@@ -46,7 +46,7 @@ class Leaves(NamedTuple):
     entry: IntArray
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_layer(start, stop, ways, below, above):
     """Ways down from each node in each set of states; a node's counts lie together, for the cache's sake."""
     indptr, indices, marks, following = ways.indptr, ways.indices, ways.marks, ways.following
@@ -58,7 +58,7 @@ def count_layer(start, stop, ways, below, above):
                     above[v, s] += below[indices[e], s_below]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_roots(start, stop, ways, below, counts):
     """The same for roots, whose set is number 1, delta."""
     for v in range(start, stop):
@@ -69,7 +69,7 @@ def count_roots(start, stop, ways, below, counts):
                 counts[v] += below[ways.indices[e], s_below]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _range_below(ways, v, s):
     """Whether to look at the few descents alone, as in delta, or at the whole row of node v; and where they lie."""
     if ways.delta_alone[s]:
@@ -77,7 +77,7 @@ def _range_below(ways, v, s):
     return False, ways.indptr[v], ways.indptr[v + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_children(start, stop, ways, level, num_children):
     for i in range(start, stop):
         s = level.sets[i]
@@ -90,7 +90,7 @@ def count_children(start, stop, ways, level, num_children):
         num_children[i] = count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fill_children(start, stop, ways, level, rows, child):
     """The suffixes one layer below, from row rows[i] on those of suffix i."""
     for i in range(start, stop):
@@ -111,7 +111,7 @@ def fill_children(start, stop, ways, level, rows, child):
                 j += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fill_leaves(start, stop, ways, level, rows, leaves):
     """The same for the paths that end one layer below."""
     for i in range(start, stop):

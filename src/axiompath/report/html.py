@@ -2,11 +2,14 @@
 
 Everything is inlined: style, script, Plotly and the numbers, each target's in a block of its own that is read only when
 that target is looked at. Numbers and names travel as JSON in which no character can end a script block, and the script
-writes them as text, never as markup.
+writes them as text, never as markup. The page forbids itself everything else: it runs these two scripts and no others,
+evaluates no text, and reaches no network.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -107,14 +110,26 @@ def fill_template(template: str, script: str, index: dict[str, Any], blocks: dic
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("report.js", script)]
+    program = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in ("report.js", script))
+    plotly = "\n".join(get_plotlyjs().splitlines())  # as a browser reads it, whatever its lines end with
     return environment.get_template(template).render(
+        policy=_policy(program, plotly),
         title=index["title"],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
-        script=Markup("\n".join(scripts)),
-        plotly=Markup(get_plotlyjs()),
+        script=Markup(program),
+        plotly=Markup(plotly),
         index=to_script_json(index),
         blocks={name: to_script_json(block) for name, block in blocks.items()},
+    )
+
+
+def _policy(*scripts: str) -> str:
+    """What a browser lets the page do; scripts are known by their digests."""
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
+from ..compiled import compiled
 
 
 class Messages(NamedTuple):
@@ -44,7 +44,7 @@ class Ranked(NamedTuple):
     rank: IntArray  # [num_nodes, n]: which of that one's continuations
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def bound_leaves(indptr, indices, messages):
     after, channels, y, bounds = messages.after, messages.channels, messages.y, messages.bounds
     g = np.empty(bounds.shape[1])
@@ -58,7 +58,7 @@ def bound_leaves(indptr, indices, messages):
                 bounds[v, d] = max(bounds[v, d], abs(g[d]))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def offer_leaves(ways, messages, stems, threshold, offers):
     """Put the leaves with the largest scores q @ (a y) above the threshold among the offers."""
     after, channels, y, bounds = messages.after, messages.channels, messages.y, messages.bounds
@@ -90,7 +90,7 @@ def offer_leaves(ways, messages, stems, threshold, offers):
                         worst = j
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def edge_gradients(receivers, senders, after, gradient, message, total):
     """Add gradient[v] @ (a[v, u] message[u]) to the total of each entry."""
     for i in range(len(after)):
@@ -101,7 +101,7 @@ def edge_gradients(receivers, senders, after, gradient, message, total):
             total[i] += after[i] * part
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def best_continuations(ways, entry_scores, where, below, here):
     """The largest entry score + score below of every node and set of states, largest first; earlier entries first
     among equals. where[u, s] is the place of node u with set s in `below`."""

@@ -1,36 +1,40 @@
 """Workload + parts -> each part's file written, by processes on this machine; and what became of every part.
 
-Workers are forked: they read the graph in this process's own memory, which is never copied, and each has a pipe of its
-own, so that it is known which part a worker was at when it died. Parts are handed out largest first, and no more at a
-time than the memory budget holds.
+Workers (see workers.py) read the graph in memory that they share, and each has a pipe of its own, so that it is known
+which part a worker was at when it died. Parts are handed out largest first, and no more at a time than the memory
+budget holds.
 """
 
 from __future__ import annotations
 
 import os
-import signal
+import sys
+import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_all_start_methods, get_context
-from multiprocessing.process import BaseProcess
+from multiprocessing import connection
 from typing import Any
 
-from ..errors import InputError
-from ..threads import limit_cores, num_cores
+from ..errors import Notice
+from ..threads import num_cores
 from .parts import write_part
-from .work import Workload, run_part, run_task
+from .work import Workload, run_part
+from .workers import BEAT, HandoverError, end_branch, end_stems, start_branch
 
 MAX_DEATHS = 3  # of workers at one part, before its targets are tried one by one
+SILENCE = 120.0  # seconds without any processor time, after which a worker at work is replaced
 
 
 @dataclass(eq=False)
 class Worker:
     """A process and our end of its pipe."""
 
-    process: BaseProcess
+    number: int
     pipe: connection.Connection
     task: tuple[str, int] | None = None
+    silent: float = 0.0  # seconds since it showed life
 
 
 @dataclass
@@ -55,24 +59,45 @@ def order_parts(parts: Iterable[int], costs: Callable[[int], float]) -> list[int
 
 def run_local(load: Workload, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:
     """Yield each part when its file is there; `parts` as `order_parts` gives them."""
-    if "fork" not in get_all_start_methods():
-        for part in reversed(parts):
-            run_part(load, part)
-            yield part
+    if not parts:
         return
-    pool = _Pool(load, min(workers or num_cores(), max(len(parts), 1)))
+    if not hasattr(os, "fork") or not sys.executable:
+        yield from _run_here(load, parts)
+        return
+    try:
+        pool = _Pool(load, min(workers or num_cores(), len(parts)))
+    except HandoverError as error:
+        warnings.warn(
+            f"This scan runs on one core, in this process: workers of its own cannot read the model ({error}); define "
+            "rules and activations of your own in a module that can be imported.",
+            Notice,
+            stacklevel=2,
+        )
+        yield from _run_here(load, parts)
+        return
     try:
         yield from pool.run(Queue(list(parts)), memory)
-    finally:
+    except BaseException:
         pool.close()
+        end_stems()  # this process may be about to end, and nobody is to outlive it
+        raise
+    pool.close()
+
+
+def _run_here(load: Workload, parts: list[int]) -> Iterator[int]:
+    for part in reversed(parts):
+        run_part(load, part)
+        yield part
 
 
 class _Pool:
-    """Forked workers; a worker that dies is replaced, and its part done again."""
+    """Workers; one that dies, or shows no life, is replaced, and its part done again."""
 
     def __init__(self, load: Workload, size: int) -> None:
         self.load, self.size = load, size
         self.workers: list[Worker] = []
+        self.branch = start_branch(load)
+        self.looked = time.monotonic()
 
     def run(self, queue: Queue, memory: float) -> Iterator[int]:
         left = len(queue.parts)
@@ -86,8 +111,6 @@ class _Pool:
                 if answer is None:
                     queue.deaths[part] = queue.deaths.get(part, 0) + 1
                     (lonely if queue.deaths[part] >= MAX_DEATHS else queue.parts).append(part)
-                elif isinstance(answer, BaseException):
-                    raise answer
                 else:
                     left -= 1
                     yield part
@@ -98,11 +121,11 @@ class _Pool:
                 yield part
 
     def close(self) -> None:
-        """Stop everybody at once."""
+        """Stop everybody at once; they are gone when this returns."""
+        with suppress(OSError):
+            end_branch(*self.branch)
         for worker in self.workers:
             worker.pipe.close()
-            worker.process.kill()
-            worker.process.join()
         self.workers = []
 
     def _hand_out(self, queue: Queue, memory: float) -> None:
@@ -117,71 +140,66 @@ class _Pool:
 
     def _give(self, task: tuple[str, int]) -> None:
         worker = next((worker for worker in self.workers if worker.task is None), None) or self._start()
-        worker.task = task
+        worker.task, worker.silent = task, 0.0
         with suppress(BrokenPipeError):  # died while it was idle: the next wait says so
             worker.pipe.send(task)
 
     def _start(self) -> Worker:
         ours, theirs = connection.Pipe()
-        inherited = [ours, *(worker.pipe for worker in self.workers)]
-        process = get_context("fork").Process(target=_work, args=(self.load, theirs, inherited), daemon=True)
-        process.start()
+        try:
+            number = self.branch[0].fork(theirs.fileno())
+        except OSError:  # somebody killed the branch, and its workers with it
+            self.branch = start_branch(self.load)
+            number = self.branch[0].fork(theirs.fileno())
         theirs.close()
-        worker = Worker(process, ours)
+        worker = Worker(number, ours)
         self.workers.append(worker)
         return worker
 
     def _wait(self) -> Iterator[tuple[Worker, Any]]:
         """Workers that have answered, each with its answer; None from one that died."""
         busy = {worker.pipe: worker for worker in self.workers if worker.task}
-        for pipe in connection.wait(list(busy)) if busy else ():
-            assert isinstance(pipe, connection.Connection)
-            worker = busy[pipe]
-            try:
-                answer = pipe.recv()
-            except (EOFError, ConnectionResetError):
-                answer = None
-                self.workers.remove(worker)
-                pipe.close()
-                worker.process.join()
-            yield worker, answer
+        ready = connection.wait(list(busy), timeout=BEAT) if busy else ()
+        now = time.monotonic()
+        # No more than a beat or two at a time: while this process was stopped itself, nobody was silent.
+        passed, self.looked = min(now - self.looked, 2 * BEAT), now
+        for pipe, worker in busy.items():
+            if pipe in ready:
+                worker.silent = 0.0
+                yield from self._hear(worker)
+            else:
+                worker.silent += passed
+                if worker.silent > SILENCE:
+                    self._end(worker)
+                    yield worker, None
+
+    def _hear(self, worker: Worker) -> Iterator[tuple[Worker, Any]]:
+        try:
+            kind, value = worker.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            self._end(worker)
+            yield worker, None
+            return
+        if kind == "error":
+            raise value
+        if kind == "done":
+            yield worker, value
+
+    def _end(self, worker: Worker) -> None:
+        self.workers.remove(worker)
+        worker.pipe.close()
+        with suppress(OSError):
+            self.branch[0].end(worker.number)
 
     def _run_one_by_one(self, part: int) -> None:
         """Each target in a worker of its own choosing: one at which it dies is recorded, the others are explained."""
         found = []
         for place in self.load.places_of(part).tolist():
             self._give(("target", place))
-            ((worker, answer),) = self._wait()
+            answers: list[tuple[Worker, Any]] = []
+            while not answers:
+                answers = list(self._wait())
+            ((worker, answer),) = answers
             worker.task = None
-            if isinstance(answer, BaseException):
-                raise answer
-            if answer is None:
-                answer = self.load.lost(place)
-            found.append(answer)
+            found.append(self.load.lost(place) if answer is None else answer)
         write_part(self.load.file_of(part), found, self.load.notes_of(part))
-
-
-def _work(load: Workload, pipe: connection.Connection, inherited: list[Any]) -> None:
-    """A worker's life: tasks in, answers out, until the pipe is closed or whoever holds its other end is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    for other in inherited:
-        other.close()
-    limit_cores(1)
-    with suppress(EOFError, BrokenPipeError):
-        while True:
-            kind, number = pipe.recv()
-            try:
-                answer: Any = run_task(load, kind, number)
-            except Exception as error:
-                answer = _portable(error)
-            pipe.send(answer)
-    os._exit(0)
-
-
-def _portable(error: Exception) -> Exception:
-    """The error as something that can be sent through a pipe."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return OSError(error.errno, error.strerror, error.filename)
-    if isinstance(error, InputError):
-        return InputError(str(error))
-    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,6 +1,6 @@
 """The folder that a scan writes: locked while it is written to, and whole only when its manifest says so.
 
-manifest.json       what was asked, how many nodes were found, and every part with its digest; written last
+manifest.json       what was asked, how many nodes were found, and every file with its digest; written last
 moved.parquet       every node that an altered path reaches
 too_large.parquet   nodes that the memory budget cannot hold, with their number of paths
 parts/part-*.parquet
@@ -10,19 +10,23 @@ parts/part-*.sha256 the digest of each part, recorded as it was written
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ..errors import InputError
+from ..errors import InputError, MissingFile, Notice
 from ..parquet import is_whole, recorded_digest, write_parquet
-from ..writing import DRAFT, LOCK, clear_drafts, locked, write_text
-from .parts import notes_of
+from ..trust import Damaged, blamed, read_json
+from ..writing import LOCK, clear_drafts, locked, write_text
+from .parts import notes_of, written_for
 from .plan import Plan
 
 SCAN_FORMAT = "axiompath.scan"
@@ -30,19 +34,33 @@ SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
 
 
+def check_folder(folder: Path, plan: Plan) -> None:
+    """Refuse a folder in which a name that this scan would write is taken by something else; nothing is touched."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
+    parts = folder / PARTS
+    taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
+    taken += [parts] if parts.exists() and not parts.is_dir() else []
+    began = (folder / MANIFEST).exists()
+    if began and read_manifest(folder).get("scan") != plan.digest:
+        raise InputError(
+            f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
+            "other graphs, another model or another question); choose another name: nothing there was touched."
+        )
+    taken += [path for path in (folder / MOVED, folder / TOO_LARGE) if path.exists() and not began]
+    files = [path for end in ("parquet", "sha256") for path in sorted(parts.glob(f"part-{'[0-9]' * 6}.{end}"))]
+    taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
+    if taken:
+        raise InputError(
+            f"Expected a folder in which the names that a scan writes are free, or taken by this very scan (got "
+            f"{folder}, where {taken[0].relative_to(folder)} is something else); choose another name: nothing there "
+            "was touched."
+        )
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[None]:
     """Make the folder and hold its lock; leave no drafts, whatever happens."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
-    known = {MANIFEST, MOVED, TOO_LARGE, PARTS, LOCK}
-    strangers = [path.name for path in folder.iterdir() if path.name not in known] if folder.exists() else []
-    strangers = [name for name in strangers if not name.endswith(DRAFT)]
-    if strangers:
-        raise InputError(
-            f"Expected an empty folder, or one that this scan began (got {folder}, which holds {strangers[0]}); "
-            "choose another name: nothing there was touched."
-        )
     with locked(folder, "scan"):
         (folder / PARTS).mkdir(exist_ok=True)
         try:
@@ -51,39 +69,60 @@ def opened(folder: Path) -> Iterator[None]:
             _clear(folder)
 
 
+def is_finished(folder: Path, plan: Plan) -> bool:
+    """Whether this scan is there as a whole, so that nothing is left to write."""
+    try:
+        if not read_manifest(folder).get("complete"):
+            return False
+        tables = [(folder / MOVED, plan.moved), (folder / TOO_LARGE, plan.too_large)]
+        if not all(pq.read_table(path).equals(_to_table(frame)) for path, frame in tables):
+            return False
+    except (OSError, pa.ArrowException, ValueError):
+        return False
+    return not missing_parts(folder, plan)
+
+
 def begin(folder: Path, plan: Plan) -> list[int]:
-    """Check that the folder is this scan's or empty, clear away drafts, and say which parts are missing."""
-    manifest = folder / MANIFEST
-    if manifest.exists():
-        held = read_manifest(folder)
-        if held.get("scan") != plan.digest:
-            raise InputError(
-                f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
-                "other graphs, another model or another question); choose another name: nothing there was touched."
-            )
+    """Clear away drafts, and say which parts are missing; those that are damaged are told of."""
+    check_folder(folder, plan)  # again, now that nobody else writes there
     _clear(folder)
-    if not manifest.exists():
+    if not (folder / MANIFEST).exists():
         write_manifest(folder, {**describe(plan), "complete": False})
-    missing = []
+    missing = missing_parts(folder, plan)
+    damaged = [file.name for file in (part_file(folder, part) for part in missing) if file.exists()]
+    if damaged:
+        warnings.warn(
+            f"{len(damaged):,} of {plan.num_parts:,} parts in {folder} are not as they were written, {damaged[0]} the "
+            "first; they are made again.",
+            Notice,
+            stacklevel=2,
+        )
+    return missing
+
+
+def missing_parts(folder: Path, plan: Plan) -> list[int]:
+    """Parts that are not there, or not as they were written."""
+    found = []
     for part in range(plan.num_parts):
         targets = plan.part(part)
         if not is_whole(part_file(folder, part), notes_of(plan.digest, targets.stop - targets.start, plan.origin)):
-            missing.append(part)
-    return missing
+            found.append(part)
+    return found
 
 
 def finish(folder: Path, plan: Plan, num_failed: int) -> None:
     """Write the tables of the plan and, last, the manifest."""
+    tables = {}
     for name, frame in ((MOVED, plan.moved), (TOO_LARGE, plan.too_large)):
         table = _to_table(frame)
-        write_parquet(folder / name, [table], table.schema)
+        tables[name] = write_parquet(folder / name, [table], table.schema)
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)
         held = {"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start}
         parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
-    write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "complete": True})
+    write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True})
 
 
 def part_file(folder: Path, part: int) -> Path:
@@ -111,23 +150,47 @@ def describe(plan: Plan) -> dict[str, Any]:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, checked to be one."""
     try:
-        held = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).") from error
+        held = read_json(folder / MANIFEST)
+    except MissingFile:
+        raise MissingFile(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
     if not isinstance(held, dict) or held.get("format") != SCAN_FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
-    if held.get("version") not in range(1, SCAN_VERSION + 1):
-        raise InputError(
-            f"Expected version 1 to {SCAN_VERSION} of a scan in {folder} (got {held.get('version')!r}); run it again."
-        )
+    if type(held.get("version")) is not int or held["version"] not in range(1, SCAN_VERSION + 1):
+        shown = str(held.get("version"))[:20]
+        raise InputError(f"Expected version 1 to {SCAN_VERSION} of a scan in {folder} (got {shown}); run it again.")
+    if held.get("complete") is True:
+        with blamed(f"Expected a scan's {MANIFEST} in {folder} (it is damaged)."):
+            _check_manifest(held)
     return held
+
+
+def _check_manifest(held: dict[str, Any]) -> None:
+    """Counts are counts, and every file is one of this folder's, with its digest."""
+    parts, tables = held["parts"], held["tables"] if held["version"] > 1 else {}
+    counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
+    digests = [*tables.values(), *(part["sha256"] for part in parts)]
+    if (
+        not all(type(count) is int and count >= 0 for count in (*counts, *(part["targets"] for part in parts)))
+        or [part["file"] for part in parts] != [f"{PARTS}/{part_file(Path(), i).name}" for i in range(len(parts))]
+        or sum(part["targets"] for part in parts) != held["num_targets"]
+        or held["num_explained"] + held["num_failed"] != held["num_targets"]
+        or (held["version"] > 1 and set(tables) != {MOVED, TOO_LARGE})
+        or not all(isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+    ):
+        raise Damaged("other counts, names or digests than a scan writes")
 
 
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:
     """Whole or not at all."""
     write_text(folder / MANIFEST, json.dumps(values, indent=1, sort_keys=True) + "\n")
+
+
+def _is_ours(part: Path, plan: Plan, began: bool) -> bool:
+    """A part says whose it is; where it is too damaged for that, its record does, in a folder that this scan began."""
+    with suppress(OSError, ValueError):
+        if began and recorded_digest(part):
+            return True
+    return written_for(part) == plan.digest
 
 
 def _to_table(frame: pd.DataFrame) -> pa.Table:

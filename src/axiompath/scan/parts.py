@@ -6,6 +6,7 @@ A row is a target. One that failed has its name, its reason in `problem` and not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .. import parquet
 from ..change.states import KINDS
@@ -21,7 +21,10 @@ from ..errors import InputError
 from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation
 from ..graphs.labels import label_class
 from ..origin import Origin
+from ..pages import longest_text, open_parquet, spell_out
+from ..trust import MAX_BYTES, Damaged, blamed, bound_growth, check_size
 
+PYTHON_GROWTH = 16  # of a number, from Parquet's 8 bytes to an object in a list
 GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
 VECTOR, TEXTS = pa.list_(pa.float64()), pa.list_(pa.string())
@@ -77,6 +80,14 @@ def notes_of(digest: str, num_targets: int, origin: Origin) -> dict[str, Any]:
     return {"scan": digest, "targets": num_targets, "origin": origin.to_dict()}
 
 
+def written_for(path: Path) -> str | None:
+    """The digest of the scan that wrote a part; None of any other file."""
+    with suppress(InputError), _damaged(path), open_parquet(path, MAX_BYTES) as file:
+        held = parquet.read_notes(file.schema_arrow).get("scan")
+        return held if isinstance(held, str) else None
+    return None
+
+
 def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mapping[str, Any]) -> None:
     """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
     schema = parquet.with_notes(SCHEMA, notes)
@@ -90,33 +101,66 @@ def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mappin
     parquet.write_part(path, tables(), schema)
 
 
-def read_columns(path: Path, names: list[str]) -> pa.Table:
-    """Some columns of a part; those that 0.1 did not write, which are names, are found in its maps of names."""
-    held = pq.read_schema(path).names
-    table = pq.read_table(path, columns=[name for name in names if name in held])
-    missing = [name for name in names if name not in held]
-    if missing:
-        sources = pq.read_table(path, columns=["target", "class_before", "class_after", "node_names", "class_names"])
-        rows = [_beside(row) for row in sources.to_pylist(maps_as_pydicts="strict")]
+def read_columns(path: Path, num_rows: int, names: list[str] | None = None) -> pa.Table:
+    """Columns of numbers and text of a file that a scan wrote, all of them for None.
+
+    Those that 0.1 did not write, which are names, are found in its maps of names.
+    """
+    with _damaged(path), open_parquet(path, MAX_BYTES) as file:
+        types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+        held = [name for name in types if names is None or name in names]
+        missing = [name for name in names or () if name not in types]
+        if any(pa.types.is_nested(types[name]) for name in held) or not {*missing} <= {*BESIDE}:
+            raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
+        empty = pa.record_batch([pa.array([], types[name]) for name in held], names=held)
+        limit = bound_growth(path, MAX_BYTES)
+        batches = [spell_out(batch, path, limit) for batch in (empty, *file.iter_batches(1 << 16, columns=held))]
+        table = pa.Table.from_batches(batches)
+        rows = [_beside(row) for row, _, _ in _read_rows(path)] if missing else []
         for name in missing:
-            table = table.append_column(name, pa.array([row[name] for row in rows], type=COLUMNS[name]))
-    return table.select(names)
+            table = table.append_column(name, pa.array([row[name] for row in rows], COLUMNS[name]))
+        if names is not None:
+            table = table.select(names).cast(pa.schema([(name, COLUMNS[name]) for name in names]))
+    if len(table) != num_rows:
+        raise InputError(f"Expected {num_rows:,} rows in {path} (got {len(table):,}); run the scan again.")
+    return table
 
 
-def read_part(path: Path) -> Iterator[Explanation | Failure]:
+def read_part(path: Path, num_targets: int) -> Iterator[Explanation | Failure]:
     """The rows again, in order."""
-    try:
-        file = pq.ParquetFile(path)
+    rows, found = _read_rows(path), 0
+    while True:
+        with _damaged(path):  # what goes wrong between two rows is not the file's fault
+            row = next(rows, None)
+            item = None if row is None else _from_row(*row)
+        if item is None:
+            break
+        found += 1
+        yield item
+    if found != num_targets:
+        raise InputError(f"Expected {num_targets:,} targets in {path} (got {found:,}); run the scan again.")
+
+
+def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], int, dict[str, Any] | None]]:
+    """Each row, the version of its Explanation, and what it is of."""
+    with open_parquet(path, MAX_BYTES) as file:
         held = {field.name for field in file.schema_arrow}
         version = EXPLANATION_VERSION if "hops" in held else 1
         if held - set(BESIDE) != set(COLUMNS) - set(BESIDE) - (LATER if version == 1 else set()):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
-        origin = parquet.read_notes(file.schema_arrow).get("origin")
+        origin, limit = parquet.read_notes(file.schema_arrow).get("origin"), bound_growth(path, MAX_BYTES)
         for batch in file.iter_batches(batch_size=256):
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
-                yield _from_row(row, version, origin)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"Expected a whole part of a scan at {path} (it is cut short or damaged).") from error
+            batch.validate(full=True)
+            longest = max(longest_text(column) for column in batch.columns)
+            for row in range(batch.num_rows):
+                one = batch.slice(row, 1)
+                # A number becomes a Python object; a place in a dictionary, 4 bytes, a text as long as any.
+                check_size(path, one.nbytes * (PYTHON_GROWTH + longest / 4), limit)
+                yield one.to_pylist(maps_as_pydicts="strict")[0], version, origin
+
+
+def _damaged(path: Path) -> AbstractContextManager[None]:
+    return blamed(f"Expected a whole part of a scan at {path} (it is cut short or damaged).")
 
 
 def _to_row(item: Explanation | Failure) -> dict[str, Any]:
@@ -142,7 +186,9 @@ def _beside(row: Mapping[str, Any]) -> dict[str, str | None]:
 def _from_row(row: dict[str, Any], version: int, origin: dict[str, Any] | None) -> Explanation | Failure:
     problem, name = row.pop("problem"), row.get("name")
     if problem is not None:
-        return Failure(row["target"], str(row["target"]) if name is None else name, problem)
+        if type(row["target"]) is not int or type(problem) is not str:
+            raise Damaged("neither a target nor its problem")
+        return Failure(row["target"], str(row["target"]) if name is None else str(name), problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
     later = {} if version == 1 else {"origin": origin}
     return Explanation.from_dict({"format": EXPLANATION_FORMAT, "version": version, **held, **later})

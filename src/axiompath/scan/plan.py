@@ -43,6 +43,9 @@ class Thresholds:
         """Check here, before any work."""
         if not (isinstance(self.min_kl, (int, float)) and 0 <= self.min_kl < float("inf")):
             raise InputError(f"Expected a smallest KL divergence of 0 or more, in nats (got {self.min_kl!r}).")
+        # 0 and 0.0 are one scan.
+        object.__setattr__(self, "min_kl", float(self.min_kl))
+        object.__setattr__(self, "only_flips", bool(self.only_flips))
 
     def admit(self, moved: pd.DataFrame) -> NDArray[np.bool_]:
         """Nodes whose class changed; and, unless only they are wanted, those whose KL is large enough."""

@@ -23,10 +23,12 @@ from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.labels import label_nodes
 from ..origin import Origin
+from ..signals import stoppable
+from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .folder import MOVED, PARTS, TOO_LARGE, begin, finish, opened, part_file, read_manifest
+from .folder import MOVED, PARTS, TOO_LARGE, begin, check_folder, finish, is_finished, opened, part_file, read_manifest
 from .parts import Failure, read_columns, read_part
 from .plan import Counts, Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
@@ -72,11 +74,12 @@ class Scan:
 
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches, explained or not: the columns of `Explainer.moved`."""
-        return _read_table(self.folder / MOVED)
+        wanted = {"target", "class_before", "class_after", "kl", "num_paths"}
+        return self._read_table(MOVED, wanted, self.manifest["num_moved"])
 
     def too_large(self) -> pd.DataFrame:
         """Nodes left out because the memory budget cannot hold their paths: target, name, num_paths, bytes."""
-        return _read_table(self.folder / TOO_LARGE)
+        return self._read_table(TOO_LARGE, {"target", "num_paths", "bytes"}, self.manifest["num_too_large"])
 
     def failures(self) -> pd.DataFrame:
         """Nodes that could not be explained: target, name, problem."""
@@ -87,26 +90,33 @@ class Scan:
         """One row an explained node: its numbers, without paths."""
         names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
         names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
-        tables = [read_columns(path, [*names, "problem"]) for path in self._files()]
-        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=[*names, "problem"])
+        names += ["problem"]
+        tables = [read_columns(path, part["targets"], names) for path, part in self._files()]
+        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names)
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
         unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
         return frame.drop(columns=unnamed)
 
-    def _files(self) -> Iterator[Path]:
-        """Parts in order, each checked against the manifest."""
+    def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
+        """A table of targets; 0.1 called them nodes, and wrote neither names nor a digest."""
+        path = self.folder / name
+        _check_digest(path, self.manifest.get("tables", {}).get(name))
+        frame: pd.DataFrame = read_columns(path, num_rows).to_pandas().rename(columns={"node": "target"})
+        if not wanted <= {*frame.columns} or frame.target.dtype != "int64":
+            raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {path} (got others).")
+        if "name" not in frame:
+            frame.insert(1, "name", label_nodes(frame.target.to_numpy(), {}))
+        return frame
+
+    def _files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        """Parts in order, each checked against the manifest, and what that says of them."""
         for part in self.manifest["parts"]:
-            path = self.folder / part["file"]
-            if not path.is_file() or file_digest(path) != part["sha256"]:
-                raise InputError(
-                    f"Expected the part {path} as the scan wrote it (it is missing or was changed); "
-                    "remove it and run the same scan again."
-                )
-            yield path
+            _check_digest(self.folder / part["file"], part["sha256"])
+            yield self.folder / part["file"], part
 
     def _read(self) -> Iterator[Explanation | Failure]:
-        for path in self._files():
-            yield from read_part(path)
+        for path, part in self._files():
+            yield from read_part(path, part["targets"])
 
 
 @dataclass(frozen=True)
@@ -156,7 +166,8 @@ def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
         def run(folder: Path) -> Scan:
             return _run(case, folder, settings, lambda done, total: bar.update(task, completed=done, total=total))
 
-        return _run_aside(run) if out is None else run(Path(out))
+        with stoppable():
+            return _run_aside(run) if out is None else run(Path(out))
 
 
 def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
@@ -164,8 +175,11 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
     question, thresholds, engine, _ = settings
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)
+    plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
+    check_folder(folder, plan)
+    if is_finished(folder, plan):
+        return read_scan(folder)
     with opened(folder):
-        plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
         missing = begin(folder, plan)
         total = len(plan.targets)
         done = total - sum(plan.part(part).stop - plan.part(part).start for part in missing)
@@ -205,12 +219,13 @@ def read_scan(folder: str | Path) -> Scan:
     return Scan(Path(folder), manifest)
 
 
-def _read_table(path: Path) -> pd.DataFrame:
-    """A table of targets; 0.1 called them nodes, and wrote no names."""
-    frame = pd.read_parquet(path).rename(columns={"node": "target"})
-    if "name" not in frame:
-        frame.insert(1, "name", label_nodes(frame.target.to_numpy(), {}))
-    return frame
+def _check_digest(path: Path, digest: str | None) -> None:
+    with blamed(f"Expected {path} to be read to its end (it cannot be)."):
+        if path.is_file() and digest in (None, file_digest(path)):
+            return
+    raise InputError(
+        f"Expected {path} as the scan wrote it (it is missing or was changed); remove it and run the same scan again."
+    )
 
 
 def _num_failed(path: Path) -> int:

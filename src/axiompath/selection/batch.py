@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .compiled import compiled
+from ..compiled import compiled
 from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from .exact import improve
 from .objective import (
@@ -88,7 +88,7 @@ class Found(NamedTuple):
     outcome: int
 
 
-@compiled()
+@compiled(error_model="numpy")
 def ranking_prices(method: int, q: FloatArray, before: FloatArray, after: FloatArray, necessity: bool) -> FloatArray:
     """Prices [c] of a method that ranks: it takes the paths with the n smallest C @ prices.
 
@@ -108,7 +108,7 @@ def ranking_prices(method: int, q: FloatArray, before: FloatArray, after: FloatA
     return prices
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _residual(instance: Instance, members: IntArray) -> float:
     """The divergence that the members leave."""
     start, target, sign = instance.before, instance.after, 1.0
@@ -122,7 +122,7 @@ def _residual(instance: Instance, members: IntArray) -> float:
     return divergence(start, target, shift)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -> int:
     """What may be said of the relaxation, in the order of what matters most."""
     if not (np.isfinite(residual) and np.isfinite(relaxed.value) and np.isfinite(relaxed.rounding)):
@@ -135,7 +135,7 @@ def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -
     return ROUNDED if gap <= 4.0 * relaxed.rounding else INACCURATE
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) -> bool:
     """Whether the bound already proves that no k paths are better than the best so far."""
     total = relaxed.base
@@ -144,7 +144,7 @@ def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) 
     return total * (1.0 - 1e-9) >= best
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: FloatArray, again: bool) -> Found:
     """By `convex` or `exact`. With `again`, x comes in as that of the same problem with another budget.
 
@@ -192,7 +192,7 @@ def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: 
     return Found(members, residual, min(certificate.bound, residual), certificate.iterations, outcome)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys: FloatArray) -> Found:
     """By a ranking: x becomes 1 for its members; keys [m] are overwritten."""
     goal = instance.goal
@@ -216,7 +216,7 @@ def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys:
     return Found(members, residual, min(bound, residual) if bound > 0.0 else 0.0, 0, outcome)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def solve_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
     """Answer problems first..last-1."""
     c = problems.contributions.shape[1]

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..compiled import compiled
 from .basic import reduce_to_basic
-from .compiled import compiled
 from .interior import solve_relaxation
 from .objective import (
     EPSILON,
@@ -52,7 +52,7 @@ class Relaxed(NamedTuple):
     iterations: int
 
 
-@compiled()
+@compiled(error_model="numpy")
 def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> float:
     """v = v0 + B'x; returns D(v)."""
     m, c = rows.shape
@@ -64,7 +64,7 @@ def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> fl
     return remainder(goal.q, goal.log_q, v)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def certify(goal: Goal, reach: float, dual: Dual) -> tuple[float, float]:
     """What a dual point proves of any choice before the prices of its paths are added, and the rounding.
 
@@ -75,7 +75,7 @@ def certify(goal: Goal, reach: float, dual: Dual) -> tuple[float, float]:
     return fixed_part(goal, dual) - rounding, rounding + grain * grain * minority(dual.p)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: FloatArray, warm: bool) -> int:
     """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations.
 
@@ -102,7 +102,7 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
         part = rows[shortlist]
         part_x = x[shortlist]
         shorter = Program(part, goal, program.reach, n, program.at_most)
-        nu, value, bound, steps = solve_relaxation(shorter, part_x, dual, TOLERANCE, warm)
+        nu, value, bound, steps = solve_relaxation(shorter, part_x, dual.w, TOLERANCE, warm)
         iterations += steps
         x[:] = 0.0
         reduce_to_basic(part, n, program.at_most, part_x, span)
@@ -133,7 +133,7 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
     return iterations
 
 
-@compiled()
+@compiled(error_model="numpy")
 def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Relaxed:
     """Fill x [m] (basic) and prices [m] (at the dual point). With `warm`, x comes in as that of a nearby budget."""
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
@@ -155,7 +155,7 @@ def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Re
     return Relaxed(value, bound if bound > 0.0 else 0.0, base, rounding, iterations)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def rank_weights(n: int, x: FloatArray, prices: FloatArray) -> IntArray:
     """The n heaviest paths, heaviest first; equal weights by lower price, then by lower index."""
     held = np.flatnonzero(x > 0.0)

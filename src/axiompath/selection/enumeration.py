@@ -21,14 +21,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .compiled import compiled
+from ..compiled import compiled
 from .objective import EPSILON, Goal, copy_into, excess, remainder
 
 # How two sums of rows are joined: by products of e^v - 1, by products of e^v, or by adding v.
 NEAR, PRODUCTS, SUMS = range(3)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def count_sets(m: int, n: int, limit: int) -> int:
     """The number of sets to choose from, or something above `limit` if they are more than that."""
     ways = 1.0
@@ -39,7 +39,7 @@ def count_sets(m: int, n: int, limit: int) -> int:
     return int(ways + 0.5)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def compare_all(rows: FloatArray, goal: Goal, v: FloatArray, size: int, best: IntArray) -> None:
     """Write the members of the best set of `size` rows added to v into `best` [size]."""
     m, c = rows.shape
@@ -65,7 +65,7 @@ def compare_all(rows: FloatArray, goal: Goal, v: FloatArray, size: int, best: In
                 picked[i] = picked[i - 1] + 1
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _sorted_subsets(values: FloatArray) -> tuple[IntArray, FloatArray, IntArray]:
     """All subsets as bit masks, grouped by size and sorted by their sum within a size; sums; group starts.
 
@@ -102,7 +102,7 @@ def _sorted_subsets(values: FloatArray) -> tuple[IntArray, FloatArray, IntArray]
     return masks, sums, starts
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _subset_sums(rows: FloatArray, masks: IntArray, start: FloatArray, products: bool) -> FloatArray:
     """`start` plus every subset's sum of rows (or times its product, with `products`), ordered as `masks`."""
     h, c = rows.shape
@@ -116,7 +116,7 @@ def _subset_sums(rows: FloatArray, masks: IntArray, start: FloatArray, products:
     return table[masks]
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _second_order(q: FloatArray, table: FloatArray, weighted: bool) -> FloatArray:
     """G of every row of the table, which then holds e^v - 1 (times q, if `weighted`) in place of v."""
     values = np.zeros(table.shape[0])
@@ -129,7 +129,7 @@ def _second_order(q: FloatArray, table: FloatArray, weighted: bool) -> FloatArra
     return values
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float, float]:
     """A direction d [c] along which the rows spread most, and the range of d.y outside which D(v0 + y) > value."""
     m, c = rows.shape
@@ -190,7 +190,7 @@ def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float
     return d, low, high
 
 
-@compiled()
+@compiled(error_model="numpy")
 def meet_in_the_middle(
     rows: FloatArray, goal: Goal, size: int, mode: int, reach: float, value: float
 ) -> tuple[IntArray, float]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .compiled import compiled
+from ..compiled import compiled
 from .convex import TOLERANCE
 from .enumeration import NEAR, PRODUCTS, SUMS, compare_all, count_sets, meet_in_the_middle
 from .objective import Goal, Program, copy_into, excess, remainder
@@ -53,7 +53,7 @@ class Exchange(NamedTuple):
     mode: int  # how two sums of rows are joined
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _set_value(rows: FloatArray, goal: Goal, members: IntArray, v: FloatArray) -> float:
     """v = v0 + the members' rows; returns the set's value."""
     copy_into(v, goal.start)
@@ -63,7 +63,7 @@ def _set_value(rows: FloatArray, goal: Goal, members: IntArray, v: FloatArray) -
     return remainder(goal.q, goal.log_q, v)
 
 
-@compiled({"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _exchange_values(factors: FloatArray, without: FloatArray, base: FloatArray, mode: int, values: FloatArray) -> None:
     """The value of adding each row in turn to the set without its leaving member; inf for rows inside."""
     c, m = factors.shape
@@ -83,7 +83,7 @@ def _exchange_values(factors: FloatArray, without: FloatArray, base: FloatArray,
         values[o] = base[o] + top + np.log(total)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int, without: FloatArray) -> float:
     """Fill `without` for the set without a member's row; return what an exchange's value must fall below."""
     c = v.size
@@ -102,7 +102,7 @@ def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int
     return _GAIN if mode == PRODUCTS else (_GAIN - 1.0) * max(1.0, current)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _swap(pool: Exchange, members: IntArray, base: FloatArray, work: int) -> tuple[float, int]:
     """Exchange one member at a time for the best other row until no exchange helps; return value, work left.
 
@@ -140,7 +140,7 @@ def _swap(pool: Exchange, members: IntArray, base: FloatArray, work: int) -> tup
     return current, work
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _round(rows: FloatArray, goal: Goal, n: int, x: FloatArray) -> IntArray:
     """The best rounding of a basic x; the whole entries alone if the roundings are too many to list."""
     whole = np.flatnonzero(x == 1.0)
@@ -155,7 +155,7 @@ def _round(rows: FloatArray, goal: Goal, n: int, x: FloatArray) -> IntArray:
     return np.concatenate((whole, part[found]))
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _search(program: Program, listed: IntArray, start: IntArray, enough: float, work: int, mode: int) -> IntArray:
     """Swaps from `start` over the rows `listed` (which hold `start`), then kicks until the work is done."""
     goal, n = program.goal, program.n
@@ -203,7 +203,7 @@ def _search(program: Program, listed: IntArray, start: IntArray, enough: float, 
             return listed[kept]
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
     """Minus the value that each member's loss would leave, so that the dearest comes first."""
     c = goal.q.size
@@ -218,7 +218,7 @@ def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
     return losses
 
 
-@compiled()
+@compiled(error_model="numpy")
 def improve(
     program: Program, x: FloatArray, prices: FloatArray, convex: IntArray, bound: float
 ) -> tuple[IntArray, bool]:

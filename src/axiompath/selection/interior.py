@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray
-from .compiled import compiled
+from ..compiled import compiled
 from .objective import EPSILON, Dual, Program, copy_into, fixed_part, minority, remainder, tilt
 from .smallest import kth_smallest
 
@@ -43,7 +43,7 @@ class System(NamedTuple):
     matrix: FloatArray  # [c, c], its lower triangle
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _factor(matrix: FloatArray) -> None:
     """Cholesky in place, lower triangle.
 
@@ -64,7 +64,7 @@ def _factor(matrix: FloatArray) -> None:
             matrix[i, j] = value / pivot
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _solve(factor: FloatArray, b: FloatArray) -> None:
     """Overwrite b with the solution of (L L') v = b."""
     c = b.size
@@ -80,7 +80,7 @@ def _solve(factor: FloatArray, b: FloatArray) -> None:
         b[i] = value / factor[i, i]
 
 
-@compiled(_MAXIMUM)
+@compiled(error_model="numpy", fastmath=_MAXIMUM)
 def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> float:
     """The largest relative fall of x or 1 - x in a full step, at least 1."""
     ratio = 1.0
@@ -89,7 +89,7 @@ def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> fl
     return ratio
 
 
-@compiled(_MAXIMUM)
+@compiled(error_model="numpy", fastmath=_MAXIMUM)
 def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: FloatArray) -> float:
     """The largest relative fall of a multiplier in a full step, at least 1."""
     ratio = 1.0
@@ -98,7 +98,7 @@ def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: Fl
     return ratio
 
 
-@compiled(_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
     """v = offset + B'x."""
     for j in range(v.size):
@@ -108,7 +108,7 @@ def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray
         v[j] = offset[j] + total
 
 
-@compiled(_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
     """prices = B p."""
     for i in range(prices.size):
@@ -118,7 +118,7 @@ def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
             prices[i] += columns[j, i] * p[j]
 
 
-@compiled(_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
@@ -147,19 +147,21 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
     return weight
 
 
-@compiled(_VECTOR)
+@compiled(error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
-    program: Program, x: FloatArray, point: Dual, tolerance: float, warm: bool
+    program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
 ) -> tuple[float, float, float, int]:
-    """Fill x [m] and w of the dual point; return the threshold nu, the value, the bound and the iterations.
+    """Fill x [m] and w [c]; return the threshold nu, the value, the bound and the iterations.
 
     Stops where value and bound differ by less than `tolerance` of the change, or by no more than rounding explains.
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
-    w, p, r = point.w, point.p, point.r
     m, c = rows.shape
+    p = np.empty(c)
+    r = np.empty(c)
+    point = Dual(w, p, r)
     share = n / m
     if at_most:
         share *= 0.5

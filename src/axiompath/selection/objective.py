@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import FloatArray
-from .compiled import compiled
+from ..compiled import compiled
 
 EPSILON = 2.0**-52
 # Below this the series of e^v - 1 - v is used; above it the difference loses less than a digit.
@@ -69,14 +69,14 @@ class Program(NamedTuple):
     at_most: bool  # sum x <= n instead of sum x = n
 
 
-@compiled()
+@compiled(error_model="numpy")
 def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """The same as target[:] = source, which takes numba two seconds to compile wherever it is written."""
     for i in range(source.size):
         target[i] = source[i]
 
 
-@compiled()
+@compiled(error_model="numpy")
 def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
     """log_q = log softmax(logits). The largest logit goes first, so that logits of 1e19 do not swallow log(2)."""
     top = logits[0]
@@ -90,7 +90,7 @@ def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
         log_q[j] = (logits[j] - top) - log_total
 
 
-@compiled()
+@compiled(error_model="numpy")
 def excess(v: float) -> float:
     """e^v - 1 - v, to full relative accuracy."""
     if abs(v) < _SMALL:
@@ -101,7 +101,7 @@ def excess(v: float) -> float:
     return float(np.exp(v) - 1.0 - v)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
     """D(v) for v with q.v = 0, whatever its size."""
     total = 0.0
@@ -122,7 +122,7 @@ def remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
     return float(max(0.0, top + np.log(total)))
 
 
-@compiled()
+@compiled(error_model="numpy")
 def difference(q: FloatArray, start: FloatArray, target: FloatArray, shift: FloatArray, v: FloatArray) -> float:
     """v = start + shift - target less its mean under q; returns its largest entry before the mean is subtracted.
 
@@ -151,7 +151,7 @@ def difference(q: FloatArray, start: FloatArray, target: FloatArray, shift: Floa
     return size
 
 
-@compiled()
+@compiled(error_model="numpy")
 def divergence(start: FloatArray, target: FloatArray, shift: FloatArray) -> float:
     """KL(softmax(target) || softmax(start + shift)), to full relative accuracy however small or large."""
     log_q = np.empty(start.size)
@@ -162,7 +162,7 @@ def divergence(start: FloatArray, target: FloatArray, shift: FloatArray) -> floa
     return remainder(q, log_q, v)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def normal_form(
     contributions: FloatArray,
     before: FloatArray,
@@ -195,7 +195,7 @@ def normal_form(
     return Goal(q, log_q, v, remainder(q, log_q, v), size)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def total_reach(reach: FloatArray, n: int) -> float:
     """More than any n paths together can add to a logit: the scale of the rounding of their sums."""
     total = 0.0
@@ -206,13 +206,13 @@ def total_reach(reach: FloatArray, n: int) -> float:
     return min(total, n * largest)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def empty_dual(c: int) -> Dual:
     """Room for one."""
     return Dual(np.empty(c), np.empty(c), np.empty(c))
 
 
-@compiled()
+@compiled(error_model="numpy")
 def tilt(goal: Goal, dual: Dual) -> None:
     """p = q e^w and r = p - q, the latter without subtracting; w is moved by a constant so that p sums to 1."""
     w, p, r = dual.w, dual.p, dual.r
@@ -240,7 +240,7 @@ def tilt(goal: Goal, dual: Dual) -> None:
         p[j] += p[j] * factor
 
 
-@compiled()
+@compiled(error_model="numpy")
 def fixed_part(goal: Goal, dual: Dual) -> float:
     """The part of the dual value that does not depend on the paths: r.v0 - KL(p || q)."""
     w, r = dual.w, dual.r
@@ -253,7 +253,7 @@ def fixed_part(goal: Goal, dual: Dual) -> float:
     return value
 
 
-@compiled()
+@compiled(error_model="numpy")
 def minority(p: FloatArray) -> float:
     """The probability of all classes but the likeliest: how much the distribution can move at all."""
     top = np.argmax(p)
@@ -264,7 +264,7 @@ def minority(p: FloatArray) -> float:
     return total
 
 
-@compiled()
+@compiled(error_model="numpy")
 def rounding_of(goal: Goal, dual: Dual, reach: float) -> float:
     """More than rounding can have changed the dual value by; `reach` is `total_reach` of the paths.
 
@@ -287,7 +287,7 @@ def rounding_of(goal: Goal, dual: Dual, reach: float) -> float:
     return EPSILON * ((16.0 + 2.0 * w.size) * terms + 4.0 * sizes)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
     """One pass over B: prices = B r, the slope of the objective along each path's weight."""
     m, c = rows.shape
@@ -298,7 +298,7 @@ def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
         prices[i] = total
 
 
-@compiled()
+@compiled(error_model="numpy")
 def resolution_of(goal: Goal, before: FloatArray, after: FloatArray) -> float:
     """The divergence that rounding the logits themselves may make: below it a change means nothing.
 

@@ -59,7 +59,7 @@ def checked_problem(
     sizes = np.array([checked_budget(budget) for budget in budgets], dtype=np.int64)
     t = len(sizes)
     starts, stops = np.zeros(t, np.int64), np.full(t, len(rows))
-    return Problems(rows, starts, stops, np.tile(before, (t, 1)), np.tile(after, (t, 1)), sizes)
+    return Problems(rows, starts, stops, before[None].repeat(t, axis=0), after[None].repeat(t, axis=0), sizes)
 
 
 def checked_budget(budget: int) -> int:

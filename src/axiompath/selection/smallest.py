@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .compiled import compiled
+from ..compiled import compiled
 
 
-@compiled()
+@compiled(error_model="numpy")
 def kth_smallest(keys: FloatArray, k: int) -> float:
     """The k-th smallest key (k from 0), by quickselect with a median-of-three pivot. `keys` is reordered.
 
@@ -46,7 +46,7 @@ def kth_smallest(keys: FloatArray, k: int) -> float:
     return float(keys[k])
 
 
-@compiled()
+@compiled(error_model="numpy")
 def n_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, in index order; among equal keys the lower index wins."""
     m = keys.size
@@ -71,14 +71,14 @@ def n_smallest(keys: FloatArray, n: int) -> IntArray:
     return chosen
 
 
-@compiled()
+@compiled(error_model="numpy")
 def ranked_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, smallest first; among equal keys the lower index comes first."""
     chosen = n_smallest(keys, n)
     return chosen[np.argsort(keys[chosen], kind="mergesort")]
 
 
-@compiled()
+@compiled(error_model="numpy")
 def sum_of_smallest(keys: FloatArray, n: int, at_most: bool) -> float:
     """S_n of the module `objective`: the linear subproblem's value, to rounding however many there are (Kahan)."""
     total = 0.0
@@ -92,7 +92,7 @@ def sum_of_smallest(keys: FloatArray, n: int, at_most: bool) -> float:
     return total
 
 
-@compiled()
+@compiled(error_model="numpy")
 def settle_ties(rows: FloatArray, prices: FloatArray, x: FloatArray) -> None:
     """Among equal rows, give the larger weights to the lower indices.
 

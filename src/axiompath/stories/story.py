@@ -25,10 +25,11 @@ from scipy import special
 from ..arrays import BoolArray, FloatArray
 from ..change.states import KINDS
 from ..errors import InputError
-from ..explain.explanation import Explanation, read_json, write_json
+from ..explain.explanation import Explanation, read_record, write_json
 from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
 from ..metrics import kl_divergence
 from ..origin import Origin
+from ..trust import blamed, read_words
 from .words import signed, tell_classes, tell_shares
 
 STORY_FORMAT = "axiompath.story"
@@ -247,22 +248,21 @@ class Story:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Story:
-        """The record again, every field checked; raises ValueError with a sentence where one is amiss."""
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
         if not isinstance(values, dict) or values.get("format") != STORY_FORMAT:
             raise InputError(f"Expected a saved story (format {STORY_FORMAT!r}); got something else.")
         version = values.get("version")
-        if version not in NUM_FIELDS:
+        if type(version) is not int or version not in NUM_FIELDS:
             raise InputError(
-                f"Expected version 1 to {STORY_VERSION} of the format (got {version!r}); "
+                f"Expected version 1 to {STORY_VERSION} of the format (got {str(version)[:20]}); "
                 "use the release of axiompath that wrote it, or save it again."
             )
         expected = [field.name for field in fields(cls)][: NUM_FIELDS[version]]
         if set(values) != {"format", "version", *expected}:
-            raise InputError(f"Expected the fields {', '.join(expected)} of a story (got {', '.join(values)}).")
-        try:
+            found = ", ".join(str(key)[:30] for key in list(values)[:12])
+            raise InputError(f"Expected the fields {', '.join(expected)} of a story (got {found}).")
+        with blamed("Expected a whole story (one of its fields has another form)."):
             return _rebuild(cls, values)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"Expected a whole story; one of its fields has another form: {error}.") from error
 
     def save(self, path: str | Path) -> None:
         """Write JSON; a file that is there is replaced only once the new one is whole."""
@@ -271,7 +271,7 @@ class Story:
     @classmethod
     def load(cls, path: str | Path) -> Story:
         """Read what `save` wrote."""
-        return cls.from_dict(read_json(path))
+        return read_record(path, cls.from_dict)
 
     def _parts(self) -> Iterator[tuple[range, FloatArray]]:
         """Unbroken parts: their steps, and the change of the logits over them."""
@@ -297,20 +297,32 @@ class Story:
 
 
 def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
-    width = next(len(row) for row in values["logits"] if row is not None)
-    logits = np.array([[np.nan] * width if row is None else row for row in values["logits"]], dtype=np.float64)
-    steps = len(values["logits"]) - 1
+    rows = values["logits"]
+    present = np.array([row is not None for row in rows])
+    width = next(len(row) for row in rows if row is not None)
+    logits = np.full((len(rows), width), np.nan)
+    logits[present] = np.array([row for row in rows if row is not None], dtype=np.float64)
+    if width == 0 or not np.isfinite(logits[present]).all():
+        raise InputError("Expected finite logits, or none, for each snapshot (got NaN or infinite ones).")
+    steps = len(rows) - 1
     for name, expected in (("snapshot_names", steps + 1), ("explanations", steps), ("notes", steps)):
         if len(values[name]) != expected:
             raise InputError(f"Expected {expected} entries in `{name}` (got {len(values[name])}).")
+    explanations = tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"])
+    for step, explanation in enumerate(explanations):
+        if explanation is not None and (len(explanation.logits_after) != width or not present[step : step + 2].all()):
+            raise InputError(f"Expected explanations of {width} classes between snapshots that have the node.")
+    if type(values["target"]) is not int:
+        raise InputError("Expected a whole number as `target` of a story (got something else).")
+    name, *method = read_words([values["name"], *filter(None, [values.get("method")])], "name")
     return cls(
-        target=int(values["target"]),
-        name=str(values["name"]),
-        snapshot_names=tuple(str(name) for name in values["snapshot_names"]),
-        class_names=tuple(str(name) for name in values["class_names"]),
+        target=values["target"],
+        name=name,
+        snapshot_names=read_words(values["snapshot_names"], "snapshot_names"),
+        class_names=read_words(values["class_names"], "class_names"),
         logits=logits,
-        explanations=tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"]),
-        notes=tuple(str(note) for note in values["notes"]),
-        method=values.get("method"),
+        explanations=explanations,
+        notes=read_words(values["notes"], "notes"),
+        method=method[0] if method else None,
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
     )

@@ -1,0 +1,200 @@
+"""A Parquet file -> the same, opened, once its pages were counted: its footer may say anything, and a page of a few
+bytes may unpack to gigabytes or repeat one number a billion times.
+
+A column is a chain of pages, each with a header (Thrift's compact protocol) that says how many values it makes and how
+many bytes it unpacks to. Arrow believes these headers; so they, and not the footer, are added up and judged. Text is
+read as a dictionary and its occurrences, and spelt out only when that was found to fit.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from .errors import InputError
+from .trust import TEXT_BYTES, Damaged, bound_growth, check_file, check_size
+
+MAX_COLUMNS = 50_000
+MAX_DEPTH = 16  # of a header within itself
+USUAL_HEADER, LONG_HEADER = 1 << 9, 1 << 20  # bytes of a page's header; with the statistics that some writers add
+VALUE_BYTES = 24  # of a number, with its levels, on its way into memory
+DELTA_LENGTHS, DELTA_TEXT = 6, 7  # encodings of text; in the second, one may begin with all of the one before it
+# Written before 2014, with pages longer than they say.
+OLD_WRITERS = re.compile(r"parquet-mr version (0|1\.[0-2])\.")
+
+
+class _Page(NamedTuple):
+    unpacked: int
+    packed: int
+    values: int
+    encodings: set[Any]
+    is_dictionary: bool
+
+
+def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
+    """A file all of whose columns may be read within the limit; call it within `blamed`."""
+    check_file(path, max_bytes)
+    limit = bound_growth(path, max_bytes)
+    with path.open("rb") as stream:
+        footer = pq.read_metadata(path)
+        if footer.num_columns > MAX_COLUMNS:
+            raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {footer.num_columns:,}).")
+        if OLD_WRITERS.match(footer.created_by or ""):
+            raise InputError(f"Expected a Parquet file of this decade at {path} (got one by {footer.created_by}).")
+        size = 0.0
+        words: set[str] = set()
+        spelt: set[str] = set()
+        for group in range(footer.num_row_groups):
+            for column in range(footer.num_columns):
+                chunk = footer.row_group(group).column(column)
+                pages = _read_pages(stream, chunk)
+                if chunk.physical_type == "BYTE_ARRAY":
+                    # Arrow makes no dictionaries of these; they are counted as long as they might be.
+                    (spelt if _is_delta(pages) else words).add(chunk.path_in_schema)
+                is_fixed = chunk.physical_type == "FIXED_LEN_BYTE_ARRAY"
+                size += _chunk_size(pages, footer.schema.column(column).length if is_fixed else 8)
+                check_size(path, size, limit)
+        if words & spelt:
+            raise InputError(f"Expected each column packed in one way in {path} (got {min(words & spelt)[:40]!r}).")
+    # With a buffer of its own, a column is read as it is needed and not a whole row group at once.
+    return pq.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False, read_dictionary=sorted(words))
+
+
+def spell_out(batch: pa.RecordBatch, path: Path, limit: float) -> pa.RecordBatch:
+    """The same batch with text in place of dictionaries."""
+    arrays, size = [], 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            column.validate(full=True)
+            lengths = pa.compute.binary_length(column.dictionary)
+            spelt = pa.compute.sum(lengths.take(column.indices)).as_py() or 0
+            size += spelt + TEXT_BYTES * len(column)
+            check_size(path, size, limit)
+            column = column.cast(_spelt(column.type))
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def longest_text(column: pa.Array) -> int:
+    """Bytes of the longest text in the dictionaries of a column, however deep they lie."""
+    if pa.types.is_dictionary(column.type):
+        return pa.compute.max(pa.compute.binary_length(column.dictionary)).as_py() or 0
+    if pa.types.is_map(column.type):
+        return max(longest_text(column.keys), longest_text(column.items))
+    if pa.types.is_struct(column.type):
+        return max((longest_text(part) for part in column.flatten()), default=0)
+    return longest_text(column.values) if pa.types.is_list(column.type) else 0
+
+
+def _spelt(kind: pa.DataType) -> pa.DataType:
+    return pa.large_binary() if pa.types.is_binary(kind.value_type) else pa.large_string()
+
+
+def _read_pages(stream: IO[bytes], chunk: Any) -> list[_Page]:
+    """What the pages of one column of one row group say of themselves."""
+    if chunk.num_values == 0:
+        return []  # Arrow reads none of it, and its offsets need not mean anything
+    start = chunk.data_page_offset
+    if chunk.dictionary_page_offset and chunk.dictionary_page_offset < start:
+        start = chunk.dictionary_page_offset
+    end, pages = start + chunk.total_compressed_size, []
+    while start < end:
+        fields, header_size = _read_header(stream, start)
+        packed, unpacked = fields[3], fields[2]
+        # Which of these Arrow will look at depends on more than needs to be known here.
+        kinds = [fields[key] for key in (5, 7, 8) if key in fields]
+        values = max((kind.get(1, 0) for kind in kinds), default=0)
+        if min(packed, unpacked, values) < 0:
+            raise Damaged("a negative size")
+        encodings = {kind.get(key) for kind in kinds for key in (2, 4)}
+        pages.append(_Page(unpacked, packed, values, encodings, 7 in fields))
+        start += header_size + packed
+    return pages
+
+
+def _is_delta(pages: list[_Page]) -> bool:
+    return any(page.encodings & {DELTA_LENGTHS, DELTA_TEXT} for page in pages)
+
+
+def _chunk_size(pages: list[_Page], length: int) -> float:
+    """Bytes that pages take in memory, where a value takes so many; of text, beside what it is spelt with."""
+    if any(DELTA_TEXT in page.encodings for page in pages) or (
+        _is_delta(pages) and any(p.is_dictionary for p in pages)
+    ):
+        length = max(page.unpacked for page in pages)  # each may be as long as all of them
+    return sum(page.unpacked + page.packed + page.values * (VALUE_BYTES + length) for page in pages)
+
+
+def _read_header(stream: IO[bytes], start: int) -> tuple[dict[int, Any], int]:
+    for length in (USUAL_HEADER, LONG_HEADER):
+        stream.seek(start)
+        header = _Compact(stream.read(length))
+        try:
+            return header.struct(0), header.place
+        except IndexError:  # longer than what was read
+            if length == LONG_HEADER:
+                raise
+    raise AssertionError
+
+
+class _Compact:
+    """Values of Thrift's compact protocol: structs as dicts by field number, of what is asked for here."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def byte(self) -> int:
+        self.place += 1
+        return self.data[self.place - 1]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise Damaged("a number without end")
+
+    def signed(self) -> int:
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def struct(self, depth: int) -> dict[int, Any]:
+        if depth > MAX_DEPTH:
+            raise Damaged("too deep")
+        found: dict[int, Any] = {}
+        number = 0
+        while (head := self.byte()) & 15:
+            number = number + (head >> 4) if head >> 4 else self.signed()
+            kind = head & 15
+            value = None if kind in (1, 2) else self.value(kind, depth + 1)
+            if kind in (5, 9, 12):  # numbers of 32 bits, lists and structs: all that is asked for
+                found[number] = value
+        return found
+
+    def value(self, kind: int, depth: int) -> Any:
+        if kind in (1, 2, 3):
+            return self.byte()
+        if kind in (4, 5, 6):
+            return self.signed()
+        if kind in (7, 8):
+            length = 8 if kind == 7 else self.varint()
+            self.place += length
+            return None
+        if kind in (9, 10):
+            head = self.byte()
+            count = head >> 4 if head >> 4 < 15 else self.varint()
+            if count > len(self.data):
+                raise Damaged("a list longer than the file")
+            return [self.value(head & 15, depth) for _ in range(count)]
+        if kind == 12:
+            return self.struct(depth)
+        raise Damaged("another type")

@@ -1,0 +1,133 @@
+"""A path that a stranger may have written -> its JSON or its array, within bounds; else an InputError.
+
+Whatever a library makes of a damaged file becomes a sentence here, in one place: `blamed`. What it does not name is a
+fault of ours, and stays one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import lzma
+import math
+import re
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.lib
+
+from .errors import InputError, MissingFile, TooLarge
+
+
+class Damaged(Exception):
+    """Bytes that are not what they should be; `blamed` says of which file."""
+
+
+# What numpy, scipy, pandas, pyarrow, torch and zipfile raise over files that somebody damaged.
+FAULTS = (
+    Damaged, ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError, OSError,
+    RuntimeError, StopIteration, SyntaxError, SystemError, TypeError, ValueError, csv.Error, lzma.LZMAError,
+    pyarrow.lib.ArrowException, struct.error, tokenize.TokenError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error,
+)  # fmt: skip
+
+# Files beyond this, in memory, are refused unless the caller says otherwise.
+MAX_BYTES = 8 * 10**9
+# A file may grow in memory this many times (deflate packs a thousand to one, and numbers become float64), and any file
+# to this many bytes: a small one cannot take much, whatever it says.
+GROWTH, SMALL = 3000, 500 * 10**6
+JSON_BYTES = 32  # at the most, of Python objects for one byte of JSON
+MAX_NESTED = 100  # brackets within brackets
+STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)  # of JSON
+TEXT_BYTES = 64  # of a piece of text as a Python object, beside its letters
+
+
+@contextmanager
+def blamed(sentence: str) -> Iterator[None]:
+    """Turn what goes wrong over a file into an InputError that says so in these words."""
+    try:
+        yield
+    except InputError:
+        raise
+    except PermissionError as error:
+        raise InputError(f"Expected a file that may be read (got {error.filename}, which may not).") from error
+    except MemoryError as error:
+        raise TooLarge(f"{sentence} It would not fit into memory.") from error
+    except FAULTS as error:
+        raise InputError(sentence) from error
+
+
+def check_size(path: Path, size: float, max_bytes: float) -> None:
+    """Refuse what would take more memory than allowed."""
+    if size > max_bytes:
+        raise TooLarge(
+            f"Expected a file of at most {max_bytes / 1e9:.1f} GB in memory ({path} says {size / 1e9:,.1f} GB); "
+            "pass a larger `max_bytes` to axiompath.read_graph if it is right."
+        )
+
+
+def check_file(path: Path, max_bytes: float = math.inf) -> None:
+    """Refuse what is missing, no plain file (a pipe would keep us waiting for ever), empty, or larger than allowed."""
+    try:
+        is_plain, exists = path.is_file(), path.exists()
+        size = path.stat().st_size if is_plain else 0
+    except (OSError, ValueError) as error:  # no such name can be, or its folder may not be looked into
+        raise InputError(f"Expected a file at {path} (found none that may be read).") from error
+    if not exists:
+        raise MissingFile(f"Expected a file at {path} (found none).")
+    if not is_plain:
+        raise InputError(f"Expected a file at {path} (found a folder, a pipe or a device).")
+    if size == 0:
+        raise InputError(f"Expected a file with something in it ({path} is empty).")
+    check_size(path, size, max_bytes)
+
+
+def bound_growth(path: Path, max_bytes: float = math.inf) -> float:
+    """What may be made of a file: in proportion to its size, and no more than allowed.
+
+    A caller who names another limit than the default knows the file.
+    """
+    if max_bytes not in (MAX_BYTES, math.inf):
+        return max_bytes
+    return min(max_bytes, max(SMALL, GROWTH * path.stat().st_size))
+
+
+def read_json(path: Path, max_bytes: float = MAX_BYTES / JSON_BYTES) -> Any:
+    """JSON, as large and as deep as it may be."""
+    check_file(path, max_bytes)
+    with blamed(f"Expected JSON in {path} (it is cut short, too deep, or of another kind)."):
+        return parse_json(path.read_bytes())
+
+
+def parse_json(data: bytes) -> Any:
+    """JSON that is not too deep: Python's own bound is the recursion limit, which somebody may have raised."""
+    bare = np.frombuffer(STRINGS.sub(b"", data), dtype=np.uint8)
+    brackets = bare[np.isin(bare, np.frombuffer(b"[{]}", dtype=np.uint8))]
+    depth = np.cumsum(np.where(np.isin(brackets, np.frombuffer(b"[{", dtype=np.uint8)), 1, -1))
+    if depth.max(initial=0) > MAX_NESTED:
+        raise Damaged("too deep")
+    return json.loads(data.decode())
+
+
+def map_array(path: Path) -> np.ndarray[Any, Any]:
+    """An .npy file, memory-mapped, never unpickled."""
+    check_file(path)
+    with blamed(f"Expected a whole .npy array at {path} (it is cut short, damaged or of another kind)."):
+        array: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if array.dtype.itemsize == 0:
+            raise Damaged("an array of nothing may have any length")
+        return array
+
+
+def read_words(values: Any, name: str) -> tuple[str, ...]:
+    """A list of text out of JSON, all of which can be written again (half a letter cannot)."""
+    with blamed(f"Expected text in `{name}` (got something else)."):
+        if not isinstance(values, (list, tuple)):
+            raise Damaged("no list")
+        return tuple(word.encode().decode() for word in values)

@@ -1,0 +1,33 @@
+"""Thousands of damaged and hostile files: none crashes, hangs, takes much memory, runs code, or is called our fault."""
+
+import pytest
+
+from hostile import HOSTILE
+from mutations import BAD, FORMATS, list_cases, run_cases, tell
+
+
+def check(num_cases, folder, capsys):
+    found = list(run_cases(num_cases, folder))
+    with capsys.disabled():
+        print(f"\n{tell(found)}")
+    assert len(found) == num_cases
+    assert [case for case in found if case["ended"] not in ("fine", "refused")] == []
+    # The engine damages what it says it does: most files can no longer be used, and some still can.
+    ends = [case["ended"] for case in found]
+    assert ends.count("refused") > num_cases / 2
+    assert ends.count("fine") > num_cases / 50
+
+
+def test_500_damaged_files(tmp_path, capsys):
+    check(500, tmp_path, capsys)
+
+
+@pytest.mark.slow
+def test_10_000_damaged_files(tmp_path, capsys):
+    check(10_000, tmp_path, capsys)
+
+
+def test_500_cases_reach_every_file_made_by_hand():
+    assert {(name, n) for name, made in HOSTILE.items() for n in range(len(made))} <= set(list_cases(500))
+    assert set(HOSTILE) <= set(FORMATS)
+    assert "crash" in BAD

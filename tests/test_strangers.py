@@ -1,0 +1,310 @@
+"""What strangers may have written: bounds hold for what is made of a file, and whoever is to blame is blamed."""
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN, SGConv, TAGConv
+
+import axiompath
+from axiompath import Explanation, InputError, Story, read_graph, read_scan
+from axiompath.files.tensors import read_tensors
+from axiompath.trust import MAX_BYTES, SMALL, bound_growth
+from mutations import make_seeds, run_command
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("strangers") / "seeds"
+    make_seeds(folder)
+    return folder
+
+
+@pytest.fixture
+def case(seeds, tmp_path):
+    return shutil.copytree(seeds, tmp_path / "case")
+
+
+# ---- .pt ----------------------------------------------------------------------------------------------------------
+TENSORS = {
+    **{str(dtype): torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype) for dtype in (
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+        torch.uint8, torch.bool, torch.complex64, torch.complex128, torch.uint16, torch.uint32, torch.uint64)},
+    "transposed": torch.arange(6.0).reshape(2, 3).T,
+    "a part": torch.arange(60.0).reshape(6, 10)[1:5:2, 3:],
+    "repeated": torch.arange(3.0).expand(4, 3),
+    "a number": torch.tensor(7.5),
+    "nothing": torch.zeros(0, 5),
+    "a parameter": torch.nn.Parameter(torch.eye(3)),
+    "coo": torch.eye(4).to_sparse(),
+    "csr": torch.eye(4).to_sparse_csr(),
+    "csc": torch.eye(4).to_sparse_csc(),
+    "not coalesced": torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]]), torch.ones(2), (3, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("kind", TENSORS)
+def test_tensors_are_read_as_torch_reads_them(tmp_path, kind, protocol):
+    path = tmp_path / "t.pt"
+    shared = torch.arange(10.0)
+    values = {
+        "t": TENSORS[kind],
+        "n": 3,
+        "f": 0.5,
+        "s": "é",
+        "l": [1, "a", None, True],
+        "p": shared[:4],
+        "q": shared[2:],
+    }
+    torch.save(values, path, pickle_protocol=protocol)
+    expected, found = torch.load(path, weights_only=False), read_tensors(path, MAX_BYTES)
+    assert list(found) == list(expected)
+    assert found["t"].dtype == expected["t"].dtype
+    assert found["t"].layout == expected["t"].layout
+    assert torch.equal(found["t"].to_dense(), expected["t"].to_dense())
+    for key in ("n", "f", "s", "l"):
+        assert found[key] == expected[key]
+    assert torch.equal(found["p"], expected["p"])
+    assert torch.equal(found["q"], expected["q"])
+
+
+def test_a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash(tmp_path):
+    bad = torch.sparse_coo_tensor(torch.tensor([[0, 10**7], [0, 5]]), torch.ones(2), (4, 4), check_invariants=False)
+    torch.save({"x": bad, "edge_index": torch.zeros(2, 0, dtype=torch.long)}, tmp_path / "g.pt")
+    code = f"import axiompath\ntry: axiompath.read_graph({str(tmp_path / 'g.pt')!r})\n"
+    code += "except axiompath.InputError as error: print(error)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "Expected a whole .pt file" in ended.stdout
+    with pytest.raises(ValueError, match="whose indices lie within its shape"):
+        axiompath.Explainer(GCN(4, 4, 2, 3), *[Data(x=bad, edge_index=torch.zeros(2, 0).long())] * 2)
+
+
+def test_no_library_that_unpickles_is_asked(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("unpickled")
+
+    torch.save(Data(x=torch.eye(3), edge_index=torch.zeros(2, 0).long()), tmp_path / "g.pt")
+    for place, name in ((torch, "load"), (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
+        monkeypatch.setattr(place, name, refuse)
+    assert read_graph(tmp_path / "g.pt").data.x.shape == (3, 3)
+
+
+# ---- what is made of a file ---------------------------------------------------------------------------------------
+def test_a_small_file_cannot_grow_without_end(tmp_path):
+    path = tmp_path / "small"
+    path.write_bytes(bytes(1000))
+    assert bound_growth(path, MAX_BYTES) == bound_growth(path) == SMALL
+    assert bound_growth(path, 3e9) == 3e9
+    np.savez_compressed(tmp_path / "g.npz", x=np.zeros((10**4, 6000), dtype=np.int8), edge_index=np.zeros((2, 0), int))
+    with pytest.raises(InputError, match=r"of at most 0.5 GB in memory .* says 0.6 GB\); pass a larger `max_bytes`"):
+        read_graph(tmp_path / "g.npz")
+    assert read_graph(tmp_path / "g.npz", max_bytes=2e9).data.x.shape == (10**4, 6000)
+
+
+@pytest.mark.parametrize("build", [lambda: TAGConv(4, 3, K=60), lambda: SGConv(4, 3, K=60)])
+def test_a_description_may_ask_for_many_hops_but_not_for_millions(tmp_path, build):
+    model = build()
+    arguments = {"in_channels": 4, "out_channels": 3, "K": 60}
+    folder = axiompath.save_model(model, tmp_path / "m", arguments)
+    assert sum(p.numel() for p in axiompath.load_model(folder).parameters()) == sum(
+        p.numel() for p in model.parameters()
+    )
+    described = json.loads((folder / "model.json").read_text())
+    described["arguments"]["K"] = 10**7
+    (folder / "model.json").write_text(json.dumps(described))
+    with pytest.raises(InputError, match=r"Expected at most 1,000 as `K`"):
+        axiompath.load_model(folder)
+
+
+def test_weights_that_are_not_finite_are_refused(case):
+    from safetensors.torch import load_file, save_file
+
+    path = case / "model/weights.safetensors"
+    weights = load_file(path)
+    weights["convs.0.lin.weight"][0, 0] = float("nan")
+    save_file(weights, path)
+    with pytest.raises(InputError, match=r"Expected finite weights in .*safetensors"):
+        axiompath.load_model(case / "model")
+
+
+# ---- numbers that are none ----------------------------------------------------------------------------------------
+def test_complex_numbers_keep_their_imaginary_part_by_being_refused(tmp_path):
+    edges = torch.zeros(2, 1, dtype=torch.long)
+    for x, weight in (
+        (torch.eye(3, dtype=torch.complex64), None),
+        (torch.eye(3), torch.ones(1, dtype=torch.complex64)),
+    ):
+        data = Data(x=x, edge_index=edges, edge_weight=weight)
+        with pytest.raises(TypeError, match="Expected real numbers in"):
+            axiompath.Explainer(GCN(3, 4, 2, 3), data, data)
+        torch.save(data, tmp_path / "g.pt")
+        with pytest.raises(InputError, match="Expected real numbers in"):
+            read_graph(tmp_path / "g.pt")
+
+
+def test_complex_weights_of_an_edge_list_are_refused(case):
+    np.save(case / "w.npy", np.ones(80, dtype=np.complex64))
+    with pytest.raises(InputError, match=r"a weight for each of the 80 edges .*got complex64"):
+        axiompath.convert_graph(case / "e.npy", case / "out", nodes=case / "x.npy", weights=case / "w.npy")
+
+
+def test_indices_that_are_fractions_are_refused(tmp_path):
+    parts = {"x_data": np.ones(2), "x_indices": np.array([0, 1]), "x_indptr": np.array([0, 1, 2]),
+             "x_shape": np.array([2, 2]), "edge_index": np.zeros((2, 0), dtype=int)}  # fmt: skip
+    np.savez(tmp_path / "g.npz", **parts)
+    assert read_graph(tmp_path / "g.npz").data.x.to_dense().tolist() == [[1, 0], [0, 1]]
+    for key in ("x_indices", "x_indptr", "x_shape"):
+        np.savez(tmp_path / "g.npz", **parts | {key: parts[key] + 0.5})
+        with pytest.raises(InputError, match="whole numbers as x_indices, x_indptr and x_shape"):
+            read_graph(tmp_path / "g.npz")
+        with pytest.raises(InputError, match="whole numbers as x_indices, x_indptr and x_shape"):
+            axiompath.convert_graph(tmp_path / "g.npz", tmp_path / "out")
+
+
+# ---- tables -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("key", ["id", "Node"])
+def test_a_node_table_may_have_its_ids_as_the_index_of_pandas(tmp_path, key):
+    nodes = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]}, index=pd.Index(["u", "v", "w"], name=key))
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    pd.DataFrame({"source": ["u"], "target": ["w"]}).to_parquet(tmp_path / "edges.parquet")
+    graph = read_graph(tmp_path)
+    assert graph.row_names == ("u", "v", "w")
+    assert graph.data.x.tolist() == [[1, 4], [2, 5], [3, 6]]
+    stored = axiompath.convert_graph(tmp_path / "edges.parquet", tmp_path / "g", nodes=tmp_path / "nodes.parquet")
+    assert stored.names.to_pylist() == ["u", "v", "w"]
+    assert np.asarray(stored.x).tolist() == [[1, 4], [2, 5], [3, 6]]
+
+
+def test_another_index_of_pandas_is_no_feature(tmp_path):
+    nodes = pd.DataFrame({"id": ["u", "v"], "a": [1.0, 2.0]}, index=[7, 9])
+    for name in (None, "when"):
+        nodes.rename_axis(name).to_parquet(tmp_path / "nodes.parquet")
+        pd.DataFrame({"source": ["u"], "target": ["v"]}).to_parquet(tmp_path / "edges.parquet")
+        assert read_graph(tmp_path).data.x.tolist() == [[1], [2]]
+
+
+@pytest.mark.parametrize("way", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}, {"compression": "zstd"},
+                                 {"row_group_size": 3}, {"column_encoding": {"id": "DELTA_BYTE_ARRAY"},
+                                                         "use_dictionary": False}])  # fmt: skip
+def test_tables_are_read_however_they_were_packed(tmp_path, way):
+    table = pa.table({"id": [f"n{i}" for i in range(10)], "a": [i / 7 for i in range(10)], "b": list(range(10))})
+    pq.write_table(table, tmp_path / "nodes.parquet", **way)
+    pq.write_table(pa.table({"source": ["n1", "n2"], "target": ["n2", "n9"]}), tmp_path / "edges.parquet", **{
+        key: value for key, value in way.items() if key != "column_encoding"})  # fmt: skip
+    graph = read_graph(tmp_path)
+    assert graph.row_names == tuple(table["id"].to_pylist())
+    np.testing.assert_allclose(graph.data.x, np.stack([table["a"], table["b"]], axis=1), rtol=1e-6)
+
+
+def test_odd_labels_are_words(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    (tmp_path / "nodes.csv").write_text(f"id,a,label\n1,0,--5\n2,0,²\n3,0,{10**30}\n")
+    graph = read_graph(tmp_path)
+    assert graph.class_names == tuple(sorted(["--5", "²", str(10**30)]))
+    assert sorted(graph.data.y.tolist()) == [0, 1, 2]
+
+
+# ---- records ------------------------------------------------------------------------------------------------------
+CHANGES = {
+    "a path of fractions": ("paths", [[0.5, 1.0, 2.0]] * 5, "Expected numbers in `paths`"),
+    "infinite logits": ("logits_before", [float("inf")] * 3, "Expected finite logits"),
+    "an endless target": ("target", 10**30, "Expected whole numbers"),
+    "a truth value": ("budget", True, "Expected whole numbers"),
+    "text for numbers": ("kl", "3", "Expected numbers in `kl`"),
+    "half a letter": ("status", "\ud800", "Expected text in `status`"),
+    "no causes": ("causes", {}, "kinds among those known"),
+    "names in a list": ("node_names", [1], "one of its fields has another form"),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_record_with_another_value_is_refused(case, kind):
+    path = case / "explanation.json"
+    key, value, words = CHANGES[kind]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    with pytest.raises(InputError, match=rf"explanation\.json: .*{words}"):
+        Explanation.load(path)
+
+
+def test_json_too_deep_is_refused_whatever_the_recursion_limit(tmp_path):
+    (tmp_path / "deep.json").write_text('{"]": ' + "[" * 200_000 + "]" * 200_000 + "}")
+    code = "import sys, axiompath\nsys.setrecursionlimit(10**9)\n"
+    code += f"try: axiompath.Explanation.load({str(tmp_path / 'deep.json')!r})\n"
+    code += "except axiompath.InputError as error: print(error)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "too deep" in ended.stdout
+
+
+def test_a_damaged_story_is_refused(case):
+    path = case / "story.json"
+    values = json.loads(path.read_text())
+    for key, value in (("logits", [None, None, None]), ("notes", [3]), ("target", "x"), ("snapshot_names", None)):
+        path.write_text(json.dumps(values | {key: value}))
+        with pytest.raises(InputError, match=r"story\.json: "):
+            Story.load(path)
+
+
+# ---- scans --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["moved.parquet", "too_large.parquet", "parts/part-000000.parquet"])
+def test_every_file_of_a_scan_has_a_digest(case, name):
+    whole = (case / "scan" / name).read_bytes()
+    (case / "scan" / name).write_bytes(whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:])
+    scan = read_scan(case / "scan")
+    with pytest.raises(InputError, match=rf"{name} as the scan wrote it \(it is missing or was changed\)"):
+        scan.moved(), scan.too_large(), list(scan)
+
+
+def test_a_manifest_without_digests_of_its_tables_is_refused(case):
+    path = case / "scan/manifest.json"
+    values = json.loads(path.read_text())
+    assert set(values.pop("tables")) == {"moved.parquet", "too_large.parquet"}
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"Expected a scan's manifest.json"):
+        read_scan(case / "scan")
+
+
+@pytest.mark.parametrize("target", ["{}/elsewhere.parquet", "../elsewhere.parquet", "parts/../../elsewhere.parquet"])
+def test_a_manifest_names_nothing_outside_its_folder(case, target):
+    path = case / "scan/manifest.json"
+    values = json.loads(path.read_text())
+    shutil.move(case / "scan" / values["parts"][0]["file"], case / "elsewhere.parquet")
+    values["parts"][0]["file"] = target.format(case)
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"Expected a scan's manifest.json"):
+        read_scan(case / "scan")
+
+
+# ---- your own code ------------------------------------------------------------------------------------------------
+OWN = {
+    "raises": ("def build():\n    return 1 / 0\n", "ZeroDivisionError: division by zero", "line 2"),
+    "raises where imported": ("raise KeyError('me')\n", "KeyError: 'me'", "line 1"),
+    "leaves": ("import sys\nsys.exit(0)\n", "SystemExit: 0", "line 2"),
+    "does not parse": ("def build(:\n", "SyntaxError", ""),
+    "wants what is missing": ("import no_such_module_at_all\n", "No module named 'no_such_module_at_all'", "line 1"),
+    "asserts": ("def build():\n    assert False, 'mine'\n", "AssertionError: mine", "line 2"),
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_what_your_own_code_raises_is_yours(case, monkeypatch, kind):
+    content, words, line = OWN[kind]
+    name = f"own_{list(OWN).index(kind)}"
+    (case / f"{name}.py").write_text(content)
+    monkeypatch.syspath_prepend(case)
+    code, said = run_command(("check", f"{name}:build", "before.npz"), case)
+    assert code == 2, said
+    assert f"Expected {name}:build to build a model, but your own code failed" in said
+    assert words in said
+    assert line in said

@@ -1,0 +1,154 @@
+"""Where it runs: caches that cannot be written or are damaged, poor terminals, closed pipes, signals, others' state."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from torch_geometric.nn import GCN
+
+import axiompath
+from axiompath.cli import app as cli
+from test_cli import demo, files  # noqa: F401
+from test_scan import evolving_graph
+
+
+def python(code, **environment):
+    """A script in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+    )  # fmt: skip
+
+
+# Compiled code
+
+COUNT = """
+import numpy as np
+from axiompath.graphs.rows import count_receivers
+counts = np.zeros(4, dtype=np.int64)
+count_receivers(np.array([1, 1, 3]), counts)
+print(counts.tolist(), sum(count_receivers.stats.cache_hits.values()))
+"""
+
+
+def test_without_a_place_for_compiled_code_it_is_compiled_in_memory_and_said_once():
+    done = python("from numba.core import caching; caching.CacheImpl._locator_classes = []\n" + COUNT)
+    assert done.stdout.split("]")[0] == "[0, 2, 0, 1"
+    assert done.stderr.count("no folder to keep compiled code in") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_file_of_compiled_code_is_made_anew(tmp_path):
+    assert python(COUNT, NUMBA_CACHE_DIR=str(tmp_path)).stdout == "[0, 2, 0, 1] 0\n"
+    (file,) = tmp_path.rglob("*count_receivers*.nbc")
+    whole = file.read_bytes()
+    assert python(COUNT, NUMBA_CACHE_DIR=str(tmp_path)).stdout == "[0, 2, 0, 1] 1\n"
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 4
+    for damaged in (b"", whole[:-100], bytes(flipped)):
+        file.write_bytes(damaged)
+        done = python(COUNT, NUMBA_CACHE_DIR=str(tmp_path))
+        assert done.stdout == "[0, 2, 0, 1] 0\n", done.stderr
+        assert len(file.read_bytes()) > 1000
+        assert file.read_bytes() != damaged
+
+
+def test_every_loop_is_compiled_by_one_decorator():
+    from test_layout import FILES
+
+    for name, path in FILES.items():
+        assert "njit(" not in path.read_text() or name == "compiled", f"{name} compiles by itself"
+
+
+# Terminals and pipes
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_that_cannot_show_an_arrow_gets_plain_characters(monkeypatch, files, encoding):  # noqa: F811
+    shown = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "argv", ["axiompath", "explain", *map(str, files), "-t", "13"])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert not left.value.code
+    text = shown.buffer.getvalue().decode(encoding)
+    assert ("member 8 → member 13" if encoding == "utf-8" else "member 8 > member 13") in text
+    rows = [line for line in text.splitlines() if "member 8 " in line and line.startswith(("|", "│"))]
+    assert len({len(line) for line in rows}) == 1
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "axiompath.cli", *map(str, arguments)], stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **options,
+    )  # fmt: skip
+
+
+def test_a_reader_who_has_gone_ends_it_quietly_as_other_tools(files):  # noqa: F811
+    reading, writing = os.pipe()
+    process = start("diff", files[1], files[2], stdout=writing)
+    os.close(writing)
+    os.close(reading)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGPIPE
+    assert error == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_device_is_the_devices_fault(files):  # noqa: F811
+    with open("/dev/full", "w") as full:
+        process = start("diff", files[1], files[2], stdout=full)
+        _, error = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "Expected a device with room" in error
+    assert "No space left on device" in error
+    assert "Traceback" not in error
+    assert "Exception" not in error
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("seconds", [0.4, 1.5])
+def test_stopped_while_it_is_still_loading(tmp_path, number, seconds):
+    process = start("demo", "--large", "--out", tmp_path, stdout=subprocess.PIPE)
+    time.sleep(seconds)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert error == "Stopped.\n"
+
+
+# What is the user's
+
+
+def test_the_import_changes_nothing_of_the_users():
+    done = python("""
+import os, random, sys, warnings
+held = random.getstate(), dict(os.environ), list(warnings.filters)
+import axiompath
+for name in axiompath.__all__:
+    getattr(axiompath, name)
+assert "torch_geometric" in sys.modules
+assert (random.getstate(), dict(os.environ), list(warnings.filters)) == held
+import matplotlib
+backend = matplotlib.rcParams._get_backend_or_none()
+import axiompath.report.plots
+assert matplotlib.rcParams._get_backend_or_none() == backend
+print("nothing")
+""")
+    assert done.stdout == "nothing\n", done.stderr
+
+
+def test_hooks_of_the_users_run_on_the_copy_and_stay_on_the_model():
+    model, seen = GCN(8, 16, 2, 4).eval(), []
+    model.convs[0].register_forward_hook(lambda module, inputs, output: seen.append(module))
+    axiompath.Explainer(model, *evolving_graph(50, 10))
+    assert seen
+    assert all(module is not model.convs[0] for module in seen)
+    assert len(model.convs[0]._forward_hooks) == 1
+    assert torch.is_grad_enabled()
