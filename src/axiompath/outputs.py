@@ -16,11 +16,13 @@ KL(P || Q) for the first three. It is never computed by that difference; see `me
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from .arrays import BoolArray, FloatArray, IntArray
+from .errors import InputError
 from .metrics import kl_divergence, kl_of_logits
 
 AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "value"
@@ -91,6 +93,20 @@ class Output:
             share = left / whole
             return float(1.0 - (np.sqrt(share) if self.kind == VALUE else share))
         return 1.0 if left == 0 else float("nan")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold."""
+        return {"kind": self.kind, "scales": None if self.scales is None else self.scales.tolist()}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Output:
+        """The same again, checked."""
+        held = values if isinstance(values, dict) and set(values) == {"kind", "scales"} else {"kind": None}
+        scales = None if held["kind"] not in OUTPUTS or held["scales"] is None else np.asarray(held["scales"])
+        numbers = scales is None or (scales.ndim == 1 and scales.dtype.kind in "if" and bool((scales > 0).all()))
+        if held["kind"] not in OUTPUTS or not numbers or (scales is None) == (held["kind"] == VALUE):
+            raise InputError(f"Expected a kind of output among {', '.join(OUTPUTS)}, and units of values (got others).")
+        return cls(held["kind"], None if scales is None else scales.astype(np.float64))
 
 
 CLASSES_OUTPUT = Output()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
-from ..graphs.places import LINKS, UNIT_OF, Target
+from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import Snapshot, differing_features
 from ..network.layers import ForwardPass, Network, project, run_network
 from ..outputs import VALUE, Output, scales_of
@@ -98,7 +98,12 @@ class Change:
     @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
-        return "node" if self.before.places is None else UNIT_OF[self.before.places.kind]
+        return NODE_UNIT if self.before.places is None else UNIT_OF[self.before.places.kind]
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What is predicted and what its columns mean, as plain values."""
+        return {"unit": self.unit, "output": self.output.to_dict()}
 
     @property
     def of_graphs(self) -> bool:

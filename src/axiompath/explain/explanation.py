@@ -14,7 +14,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
 from ..errors import InputError
 from ..graphs.labels import BIAS, TO, label_class
-from ..graphs.places import Target
+from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, VALUE, Output
 from ..trust import blamed, read_json, read_words
@@ -69,7 +69,7 @@ class Explanation:
     node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
     class_names: tuple[str, ...] = ()
     origin: Origin | None = None  # what it is of; None where 0.1 wrote it
-    unit: str = "node"  # what the target is: a node, a graph or a link
+    unit: str = NODE_UNIT  # what the target is: a node, a graph or a link
     output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
@@ -138,7 +138,7 @@ class Explanation:
         """The user's name of the target, else its number; of a link both ends."""
         if isinstance(self.target, tuple):
             return TO.join(self.name_of(node) for node in self.target)
-        return self.name_of(self.target) if self.unit == "node" else str(self.target)
+        return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
 
     @property
     def view(self) -> tuple[str, FloatArray]:
@@ -349,7 +349,7 @@ def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, Origin):
+    if isinstance(value, (Origin, Output)):
         return value.to_dict()
     if isinstance(value, Hop):
         return asdict(value)
@@ -375,11 +375,15 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         name: float(_array(values[name], np.float64, (), name))
         for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
     }
-    whole = {name: values[name] for name in ("target", "budget", "class_before", "class_after", "num_paths")}
+    unit, output = read_task(values)
+    target = read_target(values["target"], unit)
+    whole = {name: values[name] for name in ("budget", "class_before", "class_after", "num_paths")}
     if not all(type(value) is int and 0 <= value < 2**63 for value in whole.values()):
         raise InputError(f"Expected whole numbers of 0 or more in {', '.join(whole)} (got something else).")
-    if not all(whole[name] < num_classes for name in ("class_before", "class_after")):
+    if not all(whole[name] < num_classes + (output.kind == BINARY) for name in ("class_before", "class_after")):
         raise InputError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
+    if output.scales is not None and len(output.scales) != num_classes:
+        raise InputError(f"Expected a unit for each of {num_classes} values (got {len(output.scales)}).")
     hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
     if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
         raise InputError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
@@ -388,6 +392,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     known: dict[str, Any] = {**whole, **vectors, **numbers}
     return cls(
         **known,
+        target=target,
+        unit=unit,
+        output=output,
         paths=paths,
         contributions=_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
         weights=_array(values["weights"], np.float64, (n,), "weights"),
@@ -399,6 +406,23 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
         hops=hops,
     )  # fmt: skip
+
+
+def read_task(values: Mapping[str, Any]) -> tuple[str, Output]:
+    """What a target is and what its columns mean, of a record; before there were others, nodes and classes."""
+    unit = values.get("unit", NODE_UNIT)
+    if unit not in (NODE_UNIT, *UNIT_OF.values()):
+        raise InputError("Expected a target that is a node, a graph or a link (got something else).")
+    return unit, CLASSES_OUTPUT if values.get("output") is None else Output.from_dict(values["output"])
+
+
+def read_target(value: Any, unit: str) -> Target:
+    """The number of a node or graph, or the two of a link, of a record."""
+    numbers = value if isinstance(value, (list, tuple)) else [value]
+    count = 2 if unit == UNIT_OF[LINKS] else 1
+    if len(numbers) != count or not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
+        raise InputError(f"Expected the number of a {unit}, 0 or more (got something else).")
+    return (numbers[0], numbers[1]) if count == 2 else numbers[0]
 
 
 def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:

@@ -9,7 +9,8 @@ from ..arrays import BoolArray, IntArray
 
 Target: TypeAlias = int | tuple[int, int]  # a node, a graph, or a pair of nodes, by the user's numbers
 GRAPHS, LINKS = "graphs", "links"
-UNIT_OF = {GRAPHS: "graph", LINKS: "link"}
+NODE_UNIT = "node"
+UNIT_OF = {GRAPHS: "graph", LINKS: "link"}  # what one of them is called
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,6 +66,7 @@ class Plan:
     too_large: pd.DataFrame  # target, name, num_paths, bytes: what the budget does not hold, even a piece at a time
     digest: str  # of everything that decides a byte of the output
     origin: Origin
+    task: dict[str, Any]  # what is predicted, see `Change.task`
 
     @property
     def targets(self) -> IntArray:
@@ -124,6 +125,7 @@ def make_plan(
         too_large.reset_index(drop=True),
         _digest(change, walks.rows, caption, [asdict(question), asdict(thresholds), streamed]),
         caption.origin,
+        change.task,
     )
 
 
@@ -159,5 +161,5 @@ def _digest(change: Change, targets: IntArray, caption: Caption, settings: list[
     logits = [change.before_pass.logits, change.after_pass.logits]
     messages = change.messages[:1] if change.messages[0] is change.messages[1] else change.messages
     names = [caption.class_names, sorted(caption.node_names.items())]
-    told = json.dumps([constants, settings, names], sort_keys=True, default=int)
-    return digest_of(told, coefficients, targets, change.before.node_ids, list(messages), logits)
+    told = json.dumps([constants, settings, names, change.task], sort_keys=True, default=int)
+    return digest_of(told, coefficients, targets, change.before.node_ids, change.root_ids, list(messages), logits)
