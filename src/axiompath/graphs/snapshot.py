@@ -309,11 +309,15 @@ def _read_features(x: Any, name: str) -> Features:
 
 def _refuse_complex(values: Any, name: str) -> None:
     """Their imaginary parts would be lost."""
+    import torch
+
     if values.is_complex() if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
         raise WrongKind(f"Expected real numbers in `{name}` (got complex ones); take the part that is meant.")
 
 
 def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
+    import torch
+
     if x.dim() != 2:
         raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
