@@ -88,6 +88,11 @@ class Explainer:
         return self.case.num_shared_nodes
 
     @property
+    def num_shared(self) -> int:
+        """Nodes, graphs or pairs whose prediction could have changed: those that both snapshots have."""
+        return self.num_shared_nodes if self.change.before.places is None else int(self.change.in_both.sum())
+
+    @property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
         """Number of altered paths of every node, counted without walking them."""
         return self.case.num_paths

@@ -26,6 +26,7 @@ from .errors import InputError
 from .metrics import kl_divergence, kl_of_logits
 
 AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "value"
+NO_YES = ("no", "yes")  # what the two answers of one logit are called, where the user does not say
 OUTPUTS = (CLASSES, BINARY, LABELS, VALUE)
 
 
@@ -56,6 +57,13 @@ class Output:
             unit = 1.0 if self.scales is None else self.scales
             return np.asarray(0.5 * ((np.asarray(logits_q) - logits_p) / unit) ** 2)
         return kl_of_logits(logits_p, logits_q)
+
+    def apart(self, logits: FloatArray, others: FloatArray) -> FloatArray:
+        """How far predictions are apart: probability moved, summed over labels; of values their distance in units."""
+        moved = np.abs(self.means(logits) - self.means(others))
+        if self.kind == VALUE and self.scales is not None:
+            moved = moved / self.scales
+        return np.asarray((0.5 if self.kind == CLASSES else 1.0) * moved.sum(axis=-1))
 
     def decide(self, logits: FloatArray) -> IntArray:
         """The predicted class: of classes the likeliest; of one logit 1 for yes and 0 for no; [...]."""

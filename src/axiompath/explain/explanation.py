@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..graphs.labels import BIAS, TO, label_class
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, VALUE, Output
+from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..trust import blamed, read_json, read_words
 from ..writing import write_text
 from .hops import FLOWS, Hop, node_numbers, place_shares
@@ -123,7 +123,7 @@ class Explanation:
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
         if self.output.kind == BINARY and not self.class_names:
-            return ("no", "yes")[label]
+            return NO_YES[label]
         return label_class(label, self.class_names)
 
     def column_name(self, column: int) -> str:
