@@ -84,6 +84,10 @@ class Output:
         most = int(self.by_column(after, before).argmax())
         return most, most, most
 
+    def column(self, label: int) -> int:
+        """The column of the logits that a class, label or value has; one logit has one column."""
+        return 0 if self.kind == BINARY else label
+
     def flipped(self, before: FloatArray, after: FloatArray) -> BoolArray:
         """Whether the decision changed: another class, or a label that came or went; of values never."""
         if self.kind == CLASSES:

@@ -14,7 +14,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
 from ..errors import InputError
 from ..graphs.labels import BIAS, TO, label_class
-from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
+from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..trust import blamed, read_json, read_words
@@ -283,6 +283,9 @@ class Explanation:
     def to_pyg(self, after: Data | None = None, before: Data | None = None) -> PyGExplanation:
         """A torch_geometric Explanation of `after`: each path gives what it adds to the new class to each of its steps.
 
+        Of a label or value it gives what it adds to that. `index` is the node's row, those of both ends of a link, or the
+        number of a graph.
+
         edge_mask [num_edges] sums that over the edges of `after`, parallel ones sharing it by weight where messages are
         weighted, else equally. lost_edges, (u, v) -> sum in node numbers, has the edges that `after` no longer has, and
         loops [num_nodes] what nodes pass to themselves without an edge. Together they hold all that was given. An
@@ -295,11 +298,14 @@ class Explanation:
         data = graphs[1]
         if data is None:
             raise InputError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
-        row = np.flatnonzero(node_numbers(data) == self.target)
-        if len(row) == 0:
+        row = np.atleast_1d(self.target)
+        if self.unit != UNIT_OF[GRAPHS]:
+            row = np.array([found for end in row for found in np.flatnonzero(node_numbers(data) == end)])
+        if len(row) < np.size(self.target):
             raise InputError(f"Expected the graph `after` of this explanation (got one without node {self.target}).")
+        column = self.output.column(self.class_after)
         hops = self.hops or (Hop(),) * max(self.paths.shape[1] - 1, 0)
-        placed = place_shares(self.paths, self.contributions[:, self.class_after], hops, data, graphs[0])
+        placed = place_shares(self.paths, self.contributions[:, column], hops, data, graphs[0])
         return PyGExplanation(
             x=data.x,
             edge_index=data.edge_index,

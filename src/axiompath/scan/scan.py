@@ -25,7 +25,7 @@ from ..explain.question import Question
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES, VALUE, Output
+from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..signals import stoppable
 from ..trust import blamed
 from ..writing import file_digest
@@ -107,6 +107,11 @@ class Scan:
         tables = [read_columns(path, part["targets"], names) for path, part in self._files()]
         frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        if self.output.kind in (LABELS, VALUE):
+            about = "label" if self.output.kind == LABELS else "column"
+            return frame.drop(columns=["class_before_name", "class_after", "class_after_name"]).rename(
+                columns={"class_before": about}
+            )
         unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
         return frame.drop(columns=unnamed)
 

@@ -22,11 +22,13 @@ from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.changes import count_changes
 from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.places import NODE_UNIT
 from ..graphs.snapshot import read_snapshot
 from ..memory import parse_memory
 from ..metrics import kl_divergence
 from ..network.layers import run_network
 from ..origin import RELEASE, Origin
+from ..outputs import CLASSES
 from ..readers import ModelCall, Usage
 from ..selection import DEFAULT_METHOD
 from .story import Story
@@ -110,6 +112,11 @@ def tell_stories(
             return open_case(model, before, after, node_names=called, class_names=classes, usage=Usage(call))
 
     case = open_step(0)
+    if case.unit != NODE_UNIT or case.change.output.kind != CLASSES:
+        raise InputError(
+            f"Expected a model of classes of nodes, whose stories can be told (got one of {case.unit}s with "
+            f"{case.change.output.kind} as its output); explain each step by itself, with Explainer."
+        )
     if wanted is None:
         wanted = _rank(case, snapshots, ids, top)
     steps: list[Step] = []
