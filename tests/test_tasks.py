@@ -165,8 +165,7 @@ def test_undoing_all_paths_of_a_graph_gives_the_graph_before():
             return self.head(global_mean_pool(self.second(self.first(x, edge_index).relu(), edge_index).relu(), batch))
 
     after = evolve(np.random.default_rng(3), BEFORE, node=True)
-    with pytest.warns(axiompath.errors.MatchedByRow):
-        explainer = axiompath.Explainer(Plain().double().eval(), BEFORE, after)
+    explainer = axiompath.Explainer(Plain().double().eval(), BEFORE, after)
     assert_complete(explainer, 0)
 
 
@@ -254,9 +253,9 @@ def test_a_pair_is_a_target(decoder):
     again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
     assert (again.target, again.unit, again.output.kind) == ((0, 5), "link", kind)
     assert set(explainer.moved().target) <= set(LINKS)
-    np.testing.assert_allclose(
-        explainer.replay_edges((0, 5), explainer.attribute((0, 5)).paths[:0]), told.logits_after, atol=1e-12
-    )
+    own = explainer.replay_edges((0, 5), found.paths[:0])
+    shift = (own - told.logits_after)[0] if end == "softmax" else 0.0  # a softmax leaves a constant open
+    np.testing.assert_allclose(own - shift, told.logits_after, atol=1e-9)
 
 
 def test_encode_and_decode_are_a_model_of_links():
@@ -289,7 +288,7 @@ def test_pairs_that_cannot_be_are_refused():
         axiompath.Explainer(GCN(4, 6, 2, 3).double().eval(), BEFORE, AFTER, links=LINKS)
 
 
-# ---- new nodes, and one graph alone -----------------------------------------------------------------------------------
+# ---- new nodes, and one graph alone ---------------------------------------------------------------------------------
 def test_a_new_node_is_explained_against_itself_alone():
     after = evolve(np.random.default_rng(4), BEFORE, node=True)
     model = GCN(4, 6, 2, 3).double().eval()
@@ -409,7 +408,7 @@ def test_scans_of_links_and_graphs_say_what_explain_says(tmp_path):
 
 
 def test_stories_are_of_classes_of_nodes_and_say_so():
-    with pytest.raises(InputError, match="classes of nodes.*explain each step by itself"):
+    with pytest.raises(InputError, match=r"classes of nodes.*explain each step by itself"):
         axiompath.tell_stories(Pooled(global_mean_pool).double().eval(), [BEFORE, AFTER], [0])
 
 

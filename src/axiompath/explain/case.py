@@ -5,7 +5,7 @@ What opens a pair of graphs lies here, below the doors: Explainer, stories and s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import special
 from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
@@ -40,6 +41,14 @@ from .moved import find_moved
 from .question import Question
 from .replay import exist_in_either, replay_paths
 from .walks import Walks, plan_walks, refuse_large
+
+# What a softmax or sigmoid at a model's end was given, from what it gave; of a softmax up to a constant.
+BEFORE_END: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "softmax": np.log,
+    "sigmoid": special.logit,
+    "logsigmoid": lambda values: -np.log(np.expm1(-values)),
+    "log_sigmoid": lambda values: -np.log(np.expm1(-values)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +220,8 @@ class Case:
         else:
             place = int(np.searchsorted(np.unique(read_snapshot(like, "graph").numbers_of_graphs), target))
         answer = run_model(copy_model(self.model), data, self.usage.call).double()
-        return np.asarray(answer.reshape(-1, self.change.network.num_classes)[place])
+        own = np.asarray(answer.reshape(-1, self.change.network.num_classes)[place])
+        return BEFORE_END.get(self.change.network.end, np.asarray)(own)
 
     def _path_rows(self, paths: Any, row: int) -> IntArray:
         """Paths as the user writes them -> rows of the aligned snapshots, checked, with the root at their end."""

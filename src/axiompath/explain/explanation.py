@@ -283,8 +283,8 @@ class Explanation:
     def to_pyg(self, after: Data | None = None, before: Data | None = None) -> PyGExplanation:
         """A torch_geometric Explanation of `after`: each path gives what it adds to the new class to each of its steps.
 
-        Of a label or value it gives what it adds to that. `index` is the node's row, the rows of both ends of a link, or
-        the number of a graph.
+        Of a label or value it gives what it adds to that. `index` is the node's row, the rows of a link's ends, or the
+        number of a graph.
 
         edge_mask [num_edges] sums that over the edges of `after`, parallel ones sharing it by weight where messages are
         weighted, else equally. lost_edges, (u, v) -> sum in node numbers, has the edges that `after` no longer has, and

@@ -115,6 +115,7 @@ class Network:
     num_features: int
     output: str = CLASSES  # what the columns of the last layer mean
     scales: FloatArray | None = None  # [num_classes]: units of values, where the user says them
+    end: str = ""  # the softmax or sigmoid at the model's end that is left off, by its name in torch
 
     @property
     def num_classes(self) -> int:

@@ -369,7 +369,8 @@ def assemble_network(
     meaning = find_output(recording, output)
     # One more base even where the last step was an activation: the last layer is the identity.
     bases.add(result, None, logits.index)
-    network = Network(lay_out(bases.all), int(ends[-1]), meaning)
+    end = "" if last is None else last.operation.rstrip("_")
+    network = Network(lay_out(bases.all), int(ends[-1]), meaning, end=end if end in (*FINAL, *SEPARATE) else "")
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
     fields = Fields(("x", *(recording.fields[ref] for ref in further)), *assembler.weights)
