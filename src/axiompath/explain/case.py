@@ -221,7 +221,7 @@ class Case:
             place = int(np.searchsorted(np.unique(read_snapshot(like, "graph").numbers_of_graphs), target))
         answer = run_model(copy_model(self.model), data, self.usage.call).double()
         own = np.asarray(answer.reshape(-1, self.change.network.num_classes)[place])
-        return BEFORE_END.get(self.change.network.end, np.asarray)(own)
+        return np.asarray(BEFORE_END.get(self.change.network.end, np.asarray)(own))
 
     def _path_rows(self, paths: Any, row: int) -> IntArray:
         """Paths as the user writes them -> rows of the aligned snapshots, checked, with the root at their end."""
