@@ -1,4 +1,4 @@
-"""Normal form -> an optimal x of the relaxation, and a dual point p that proves it.
+"""Normal form -> an optimal x of the relaxation, and a dual point that proves it.
 
     minimise over x in [0,1]^m, sum x + y = n:   D(v0 + B'x)               (y = 0, or y >= 0 for "at most n")
 
@@ -12,6 +12,8 @@ the softmax: with logits of 1e4 the softmax is a step function, whose linearisat
 They are kept relative to q, the distribution to be reached, so that nothing cancels when the change is tiny: all
 numbers are then tiny together, and every tolerance is relative to the whole change. Eliminating all but p leaves a c by
 c system, so an iteration costs about c/2 passes over B.
+Where columns are apart, r = D'(w) takes the place of p and the curvature h of D that of dp/dw = p; no sum of r is
+prescribed, so that theta = 0.
 The method stops on a certificate, not on residuals: x gives an upper and p a lower bound on the same optimum.
 """
 
@@ -23,7 +25,19 @@ import numpy as np
 
 from ..arrays import FloatArray
 from .compiled import compiled
-from .objective import EPSILON, Dual, Program, copy_into, fixed_part, minority, remainder, tilt
+from .objective import (
+    EPSILON,
+    SIGMOIDS,
+    SOFTMAX,
+    Dual,
+    Program,
+    copy_into,
+    fixed_part,
+    minority,
+    remainder,
+    tilt,
+    unit_of,
+)
 from .smallest import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
@@ -147,6 +161,15 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
     return weight
 
 
+@compiled()
+def _follow(u: float, t: float) -> float:
+    """How far a logit u moves in a step of t: the rarer of yes and no falls in u, and rises in its probability."""
+    if u * t >= 0.0:
+        return t
+    way = min(max(np.log1p(abs(t)), abs(u) - 3.0), abs(t))
+    return float(way if t > 0.0 else -way)
+
+
 @compiled(_VECTOR)
 def solve_relaxation(
     program: Program, x: FloatArray, point: Dual, tolerance: float, warm: bool
@@ -158,7 +181,7 @@ def solve_relaxation(
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
-    w, p, r = point.w, point.p, point.r
+    w, p, r = point.w, point.h, point.r
     m, c = rows.shape
     share = n / m
     if at_most:
@@ -222,7 +245,7 @@ def solve_relaxation(
     spread = 0.0
     for i in range(m):
         spread += abs(prices[i] - nu)
-    unit = min(1.0, goal.whole)
+    unit = unit_of(goal)
     spread = max(spread / m, 1e-12 * unit, 1e-300)
     if at_most:
         nu = min(nu, -0.1 * spread)
@@ -241,7 +264,7 @@ def solve_relaxation(
     while True:
         # Certificate at the current point; the best of each side is kept.
         _weigh(columns, x, goal.start, v)
-        value = remainder(goal.q, goal.log_q, v)
+        value = remainder(goal, v)
         _price(columns, r, prices)
         cut = min(nu, 0.0) if at_most else nu
         bound = fixed_part(goal, point) + n * cut
@@ -264,7 +287,7 @@ def solve_relaxation(
         noise = 0.0
         for j in range(c):
             noise += abs(r[j])
-        noise = grain * (noise + grain * minority(p))
+        noise = grain * (noise + grain * minority(goal, p))
         enough = max(tolerance * max(unit, best_value), noise)
         if best_value - max(best_bound, 0.0) <= enough or iteration == _ITERATIONS:
             break
@@ -279,7 +302,8 @@ def solve_relaxation(
         theta = 0.0
         for j in range(c):
             root_p[j] = np.sqrt(p[j])
-            theta += p[j] * (v[j] - w[j])
+            if goal.kind == SOFTMAX:
+                theta += p[j] * (v[j] - w[j])
         for j in range(c):
             for k in range(j + 1):
                 matrix[j, k] *= root_p[j] * root_p[k]
@@ -321,7 +345,7 @@ def solve_relaxation(
             d_theta = 0.0
             for j in range(c):
                 d_theta += root_p[j] * dp[j]
-            d_theta /= ones_norm
+            d_theta = d_theta / ones_norm if goal.kind == SOFTMAX else 0.0
             lift = -(total - n + pull) / weight
             d_nu = lift
             for j in range(c):
@@ -370,7 +394,7 @@ def solve_relaxation(
         for _ in range(20):
             for j in range(c):
                 ahead_v[j] = v[j] + alpha * growth[j]
-            if remainder(goal.q, goal.log_q, ahead_v) <= value + pairs * mu:
+            if remainder(goal, ahead_v) <= value + pairs * mu:
                 break
             alpha *= 0.6
         for i in range(m):
@@ -384,10 +408,12 @@ def solve_relaxation(
         # growth = dp / p. Falling classes fall in w; rising ones rise in p, once they are of any size.
         for j in range(c):
             t = alpha * (growth[j] + residual[j] - d_theta)
-            if t <= 0.0:
-                w[j] += t
-            else:
+            if goal.kind == SOFTMAX and t > 0.0:
                 w[j] = max(w[j] + np.log1p(t), min(w[j] + t, -3.0 - goal.log_q[j]))
+            elif goal.kind == SIGMOIDS:
+                w[j] += _follow(goal.log_q[j] - goal.log_no[j] + w[j], t)
+            else:
+                w[j] += t
         tilt(goal, point)
     copy_into(x, best_x)
     copy_into(w, best_w)
