@@ -236,13 +236,14 @@ def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float
 def _noise_apart(goal: Goal, reach: float, value: float) -> float:
     """More than rounding can change the value of a set below `value` by, where columns are apart.
 
-    A sum of rows is off by rounding of its reach, and D by its slope, at most sqrt(2 c D), times that; D of a sigmoid
-    also by rounding of its exponents.
+    A sum of rows is off by rounding of its reach, and D by its slope, at most sqrt(2 c D), times that. The slope of a
+    sigmoid is at most 1, and its D is off by rounding of its exponents too.
     """
     c = goal.start.size
     grain = 64.0 * EPSILON * reach
     noise = grain * (np.sqrt(2.0 * c * value) + c * grain) + 64.0 * EPSILON * value
     if goal.kind == SIGMOIDS:
+        noise = min(noise, c * grain + 64.0 * EPSILON * value)
         exponents = 1.0 + reach
         for j in range(c):
             exponents = max(exponents, 1.0 + reach + abs(goal.log_q[j]) + abs(goal.log_no[j]))

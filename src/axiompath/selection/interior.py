@@ -13,7 +13,9 @@ They are kept relative to q, the distribution to be reached, so that nothing can
 numbers are then tiny together, and every tolerance is relative to the whole change. Eliminating all but p leaves a c by
 c system, so an iteration costs about c/2 passes over B.
 Where columns are apart, r = D'(w) takes the place of p and the curvature h of D that of dp/dw = p; no sum of r is
-prescribed, so that theta = 0.
+prescribed, so that theta = 0. Sigmoids of logits of thousands are steps, several of them, and now and then the method
+runs from one side of a step to the other and back: then it goes on with w = v, as a descent of the barrier function
+D(v) - mu (sum of the logarithms of x, 1 - x and y), which cannot cycle.
 The method stops on a certificate, not on residuals: x gives an upper and p a lower bound on the same optimum.
 """
 
@@ -46,6 +48,7 @@ _VECTOR = {"reassoc", "contract"}
 # Ordinary problems take 10 to 25 iterations. One that takes more gets shorter and more central steps.
 _PATIENCE = 30
 _ITERATIONS = 150
+_SHORT, _STALLS = 1e-3, 3  # as many steps shorter than this lead nowhere
 _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
 
@@ -161,6 +164,16 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
     return weight
 
 
+@compiled(_VECTOR)
+def _barrier(x: FloatArray, dx: FloatArray, alpha: float) -> float:
+    """Minus the logarithms of x + alpha dx and of 1 less that."""
+    total = 0.0
+    for i in range(x.size):
+        new = x[i] + alpha * dx[i]
+        total -= np.log(new * (1.0 - new))
+    return total
+
+
 @compiled()
 def _follow(u: float, t: float) -> float:
     """How far a logit u moves in a step of t: the rarer of yes and no falls in u, and rises in its probability."""
@@ -261,6 +274,9 @@ def solve_relaxation(
     best_bound = -np.inf
     best_nu = nu
     iteration = 0
+    target = 0.0
+    careful = False
+    stalls = 0
     while True:
         # Certificate at the current point; the best of each side is kept.
         _weigh(columns, x, goal.start, v)
@@ -292,6 +308,31 @@ def solve_relaxation(
         if best_value - max(best_bound, 0.0) <= enough or iteration == _ITERATIONS:
             break
         iteration += 1
+        if goal.kind == SIGMOIDS and not careful and (stalls == _STALLS or iteration > _PATIENCE):
+            careful = True
+            target = 0.3 * (value - max(best_bound, 0.0)) / pairs
+            for i in range(m):
+                x[i] = 0.9 * x[i] + 0.1 * share
+                room[i] = 1.0 - x[i]
+            y = 0.9 * y + 0.1 * (n - share * m) if at_most else 0.0
+            total = y
+            for i in range(m):
+                total += x[i]
+            _weigh(columns, x, goal.start, v)
+            value = remainder(goal, v)
+            copy_into(w, v)
+            tilt(goal, point)
+            _price(columns, r, prices)
+        if careful:
+            # Multipliers as of the barrier function, or what the last step made of them.
+            for i in range(m):
+                low[i] = min(max(low[i], 0.1 * target / x[i]), 10.0 * target / x[i])
+                high[i] = min(max(high[i], 0.1 * target / room[i]), 10.0 * target / room[i])
+            if at_most:
+                low_y = min(max(low_y, 0.1 * target / y), 10.0 * target / y)
+            dx[:] = 0.0
+            d_low[:] = 0.0
+            d_high[:] = 0.0
 
         for i in range(m):
             inv_x[i] = 1.0 / x[i]
@@ -317,14 +358,14 @@ def solve_relaxation(
             ones_norm += root_p[j] * ones[j]
 
         # Predictor (mu -> 0), then corrector with Mehrotra's second-order term and centring.
-        target = 0.0
         dy = 0.0
         d_low_y = 0.0
         d_nu = 0.0
         primal = 1.0
         dual = 1.0
-        for phase in range(2):
+        for phase in range(1 if careful else 0, 2):
             if phase == 0:
+                target = 0.0
                 for i in range(m):
                     b[i] = nu - prices[i]
                     step[i] = inv_d[i] * b[i]
@@ -387,14 +428,20 @@ def solve_relaxation(
                 if iteration > _PATIENCE:
                     target = max(target, 0.3 * floor)
         keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= _PATIENCE else 0.9
-        alpha = min(1.0, keep * min(primal, dual))
+        alpha = min(1.0, keep * (primal if careful else min(primal, dual)))
         _weigh(columns, dx, zeros, growth)
         # A class of no probability has no curvature, and the step may run far into its reign. Centring may
         # raise the objective by no more than the complementarity gap; a longer step is cut back.
-        for _ in range(20):
+        most = value + pairs * mu
+        if careful:
+            most = value + target * (_barrier(x, dx, 0.0) - (np.log(y) if at_most else 0.0))
+        for _ in range(60 if careful else 20):
             for j in range(c):
                 ahead_v[j] = v[j] + alpha * growth[j]
-            if remainder(goal, ahead_v) <= value + pairs * mu:
+            reached = remainder(goal, ahead_v)
+            if careful:
+                reached += target * (_barrier(x, dx, alpha) - (np.log(y + alpha * dy) if at_most else 0.0))
+            if reached <= most:
                 break
             alpha *= 0.6
         for i in range(m):
@@ -410,10 +457,14 @@ def solve_relaxation(
             t = alpha * (growth[j] + residual[j] - d_theta)
             if goal.kind == SOFTMAX and t > 0.0:
                 w[j] = max(w[j] + np.log1p(t), min(w[j] + t, -3.0 - goal.log_q[j]))
-            elif goal.kind == SIGMOIDS:
+            elif goal.kind == SIGMOIDS and not careful:
                 w[j] += _follow(goal.log_q[j] - goal.log_no[j] + w[j], t)
             else:
                 w[j] += t
+        if alpha < _SHORT:
+            stalls += 1
+        if careful and alpha > 0.5:
+            target *= 0.2
         tilt(goal, point)
     copy_into(x, best_x)
     copy_into(w, best_w)
