@@ -15,11 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from .barrier import descend_barrier
 from .basic import reduce_to_basic
 from .compiled import compiled
-from .interior import solve_relaxation
+from .interior import PATIENCE, solve_relaxation
 from .objective import (
     EPSILON,
+    SIGMOIDS,
     SQUARES,
     Dual,
     Goal,
@@ -108,6 +110,9 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
         shorter = Program(part, goal, program.reach, n, program.at_most)
         nu, value, bound, steps = solve_relaxation(shorter, part_x, dual, TOLERANCE, warm)
         iterations += steps
+        if goal.kind == SIGMOIDS and steps == PATIENCE:
+            nu, value, bound, steps = descend_barrier(shorter, part_x, dual, TOLERANCE, bound)
+            iterations += steps
         x[:] = 0.0
         reduce_to_basic(part, n, program.at_most, part_x, span)
         x[shortlist] = part_x

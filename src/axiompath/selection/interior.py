@@ -13,9 +13,7 @@ They are kept relative to q, the distribution to be reached, so that nothing can
 numbers are then tiny together, and every tolerance is relative to the whole change. Eliminating all but p leaves a c by
 c system, so an iteration costs about c/2 passes over B.
 Where columns are apart, r = D'(w) takes the place of p and the curvature h of D that of dp/dw = p; no sum of r is
-prescribed, so that theta = 0. Sigmoids of logits of thousands are steps, several of them, and now and then the method
-runs from one side of a step to the other and back: then it goes on with w = v, as a descent of the barrier function
-D(v) - mu (sum of the logarithms of x, 1 - x and y), which cannot cycle.
+prescribed, so that theta = 0.
 The method stops on a certificate, not on residuals: x gives an upper and p a lower bound on the same optimum.
 """
 
@@ -46,9 +44,8 @@ from .smallest import kth_smallest
 # alone, never by what else is being solved: the same problem gives the same bits.
 _VECTOR = {"reassoc", "contract"}
 # Ordinary problems take 10 to 25 iterations. One that takes more gets shorter and more central steps.
-_PATIENCE = 30
+PATIENCE = 30
 _ITERATIONS = 150
-_SHORT, _STALLS = 1e-3, 3  # as many steps shorter than this lead nowhere
 _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
 
@@ -61,7 +58,7 @@ class System(NamedTuple):
 
 
 @compiled()
-def _factor(matrix: FloatArray) -> None:
+def factor(matrix: FloatArray) -> None:
     """Cholesky in place, lower triangle.
 
     Written out, because it has as many rows as there are classes: LAPACK through numba took 2 to 10 times as long up to
@@ -82,19 +79,19 @@ def _factor(matrix: FloatArray) -> None:
 
 
 @compiled()
-def _solve(factor: FloatArray, b: FloatArray) -> None:
+def solve_factored(lower: FloatArray, b: FloatArray) -> None:
     """Overwrite b with the solution of (L L') v = b."""
     c = b.size
     for i in range(c):
         value = b[i]
         for k in range(i):
-            value -= factor[i, k] * b[k]
-        b[i] = value / factor[i, i]
+            value -= lower[i, k] * b[k]
+        b[i] = value / lower[i, i]
     for i in range(c - 1, -1, -1):
         value = b[i]
         for k in range(i + 1, c):
-            value -= factor[k, i] * b[k]
-        b[i] = value / factor[i, i]
+            value -= lower[k, i] * b[k]
+        b[i] = value / lower[i, i]
 
 
 @compiled(_MAXIMUM)
@@ -116,7 +113,7 @@ def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: Fl
 
 
 @compiled(_VECTOR)
-def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
+def weigh_columns(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
     """v = offset + B'x."""
     for j in range(v.size):
         total = 0.0
@@ -126,7 +123,7 @@ def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray
 
 
 @compiled(_VECTOR)
-def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
+def price_columns(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
     """prices = B p."""
     for i in range(prices.size):
         prices[i] = columns[0, i] * p[0]
@@ -136,7 +133,7 @@ def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
 
 
 @compiled(_VECTOR)
-def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
+def normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
     Centring eliminates the sum constraint without subtracting large numbers afterwards. `scaled` [m] is overwritten.
@@ -164,16 +161,6 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
     return weight
 
 
-@compiled(_VECTOR)
-def _barrier(x: FloatArray, dx: FloatArray, alpha: float) -> float:
-    """Minus the logarithms of x + alpha dx and of 1 less that."""
-    total = 0.0
-    for i in range(x.size):
-        new = x[i] + alpha * dx[i]
-        total -= np.log(new * (1.0 - new))
-    return total
-
-
 @compiled()
 def _follow(u: float, t: float) -> float:
     """How far a logit u moves in a step of t: the rarer of yes and no falls in u, and rises in its probability."""
@@ -190,6 +177,8 @@ def solve_relaxation(
     """Fill x [m] and w of the dual point; return the threshold nu, the value, the bound and the iterations.
 
     Stops where value and bound differ by less than `tolerance` of the change, or by no more than rounding explains.
+
+    Sigmoids are given up where they take longer than most.
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
@@ -247,10 +236,10 @@ def solve_relaxation(
     best_w = np.empty(c)
     best_x = x.copy()
 
-    _weigh(columns, x, goal.start, v)
+    weigh_columns(columns, x, goal.start, v)
     copy_into(w, v)
     tilt(goal, point)
-    _price(columns, r, prices)
+    price_columns(columns, r, prices)
     copy_into(b, prices)
     nu = kth_smallest(b, n - 1)
     if n < m:
@@ -274,14 +263,12 @@ def solve_relaxation(
     best_bound = -np.inf
     best_nu = nu
     iteration = 0
-    target = 0.0
-    careful = False
-    stalls = 0
+    last = PATIENCE if goal.kind == SIGMOIDS else _ITERATIONS
     while True:
         # Certificate at the current point; the best of each side is kept.
-        _weigh(columns, x, goal.start, v)
+        weigh_columns(columns, x, goal.start, v)
         value = remainder(goal, v)
-        _price(columns, r, prices)
+        price_columns(columns, r, prices)
         cut = min(nu, 0.0) if at_most else nu
         bound = fixed_part(goal, point) + n * cut
         total = y
@@ -305,41 +292,16 @@ def solve_relaxation(
             noise += abs(r[j])
         noise = grain * (noise + grain * minority(goal, p))
         enough = max(tolerance * max(unit, best_value), noise)
-        if best_value - max(best_bound, 0.0) <= enough or iteration == _ITERATIONS:
+        if best_value - max(best_bound, 0.0) <= enough or iteration == last:
             break
         iteration += 1
-        if goal.kind == SIGMOIDS and not careful and (stalls == _STALLS or iteration > _PATIENCE):
-            careful = True
-            target = 0.3 * (value - max(best_bound, 0.0)) / pairs
-            for i in range(m):
-                x[i] = 0.9 * x[i] + 0.1 * share
-                room[i] = 1.0 - x[i]
-            y = 0.9 * y + 0.1 * (n - share * m) if at_most else 0.0
-            total = y
-            for i in range(m):
-                total += x[i]
-            _weigh(columns, x, goal.start, v)
-            value = remainder(goal, v)
-            copy_into(w, v)
-            tilt(goal, point)
-            _price(columns, r, prices)
-        if careful:
-            # Multipliers as of the barrier function, or what the last step made of them.
-            for i in range(m):
-                low[i] = min(max(low[i], 0.1 * target / x[i]), 10.0 * target / x[i])
-                high[i] = min(max(high[i], 0.1 * target / room[i]), 10.0 * target / room[i])
-            if at_most:
-                low_y = min(max(low_y, 0.1 * target / y), 10.0 * target / y)
-            dx[:] = 0.0
-            d_low[:] = 0.0
-            d_high[:] = 0.0
 
         for i in range(m):
             inv_x[i] = 1.0 / x[i]
             inv_room[i] = 1.0 / room[i]
             inv_d[i] = 1.0 / (low[i] * inv_x[i] + high[i] * inv_room[i])
         slack = y / low_y if at_most else 0.0
-        weight = _normal_matrix(columns, inv_d, slack, system, step)
+        weight = normal_matrix(columns, inv_d, slack, system, step)
         theta = 0.0
         for j in range(c):
             root_p[j] = np.sqrt(p[j])
@@ -350,22 +312,22 @@ def solve_relaxation(
                 matrix[j, k] *= root_p[j] * root_p[k]
             matrix[j, j] += 1.0
             residual[j] = v[j] - w[j] - theta
-        _factor(matrix)
+        factor(matrix)
         copy_into(ones, root_p)
-        _solve(matrix, ones)
+        solve_factored(matrix, ones)
         ones_norm = 0.0
         for j in range(c):
             ones_norm += root_p[j] * ones[j]
 
         # Predictor (mu -> 0), then corrector with Mehrotra's second-order term and centring.
+        target = 0.0
         dy = 0.0
         d_low_y = 0.0
         d_nu = 0.0
         primal = 1.0
         dual = 1.0
-        for phase in range(1 if careful else 0, 2):
+        for phase in range(2):
             if phase == 0:
-                target = 0.0
                 for i in range(m):
                     b[i] = nu - prices[i]
                     step[i] = inv_d[i] * b[i]
@@ -379,10 +341,10 @@ def solve_relaxation(
             pull = slack * b_y
             for i in range(m):
                 pull += step[i]
-            _weigh(centred, step, residual, dp)
+            weigh_columns(centred, step, residual, dp)
             for j in range(c):
                 dp[j] = root_p[j] * (dp[j] - centre[j] * (slack * b_y + total - n))
-            _solve(matrix, dp)
+            solve_factored(matrix, dp)
             d_theta = 0.0
             for j in range(c):
                 d_theta += root_p[j] * dp[j]
@@ -392,7 +354,7 @@ def solve_relaxation(
             for j in range(c):
                 dp[j] = root_p[j] * (dp[j] - d_theta * ones[j])
                 d_nu += centre[j] * dp[j]
-            _price(centred, dp, step)
+            price_columns(centred, dp, step)
             for i in range(m):
                 step[i] = inv_d[i] * (b[i] + lift - step[i])
             if phase == 0:
@@ -425,23 +387,17 @@ def solve_relaxation(
                 floor = (value - max(bound, 0.0)) / pairs
                 target = max(mu * ratio * ratio * ratio, min(0.01 * floor, mu))
                 # Stuck at a bound with mu far below the gap: centre again, and keep away from the bounds.
-                if iteration > _PATIENCE:
+                if iteration > PATIENCE:
                     target = max(target, 0.3 * floor)
-        keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= _PATIENCE else 0.9
-        alpha = min(1.0, keep * (primal if careful else min(primal, dual)))
-        _weigh(columns, dx, zeros, growth)
+        keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= PATIENCE else 0.9
+        alpha = min(1.0, keep * min(primal, dual))
+        weigh_columns(columns, dx, zeros, growth)
         # A class of no probability has no curvature, and the step may run far into its reign. Centring may
         # raise the objective by no more than the complementarity gap; a longer step is cut back.
-        most = value + pairs * mu
-        if careful:
-            most = value + target * (_barrier(x, dx, 0.0) - (np.log(y) if at_most else 0.0))
-        for _ in range(60 if careful else 20):
+        for _ in range(20):
             for j in range(c):
                 ahead_v[j] = v[j] + alpha * growth[j]
-            reached = remainder(goal, ahead_v)
-            if careful:
-                reached += target * (_barrier(x, dx, alpha) - (np.log(y + alpha * dy) if at_most else 0.0))
-            if reached <= most:
+            if remainder(goal, ahead_v) <= value + pairs * mu:
                 break
             alpha *= 0.6
         for i in range(m):
@@ -457,14 +413,10 @@ def solve_relaxation(
             t = alpha * (growth[j] + residual[j] - d_theta)
             if goal.kind == SOFTMAX and t > 0.0:
                 w[j] = max(w[j] + np.log1p(t), min(w[j] + t, -3.0 - goal.log_q[j]))
-            elif goal.kind == SIGMOIDS and not careful:
+            elif goal.kind == SIGMOIDS:
                 w[j] += _follow(goal.log_q[j] - goal.log_no[j] + w[j], t)
             else:
                 w[j] += t
-        if alpha < _SHORT:
-            stalls += 1
-        if careful and alpha > 0.5:
-            target *= 0.2
         tilt(goal, point)
     copy_into(x, best_x)
     copy_into(w, best_w)
