@@ -25,7 +25,6 @@ from .compiled import compiled
 from .convex import TOLERANCE
 from .enumeration import NEAR, PRODUCTS, SUMS, compare_all, count_sets, meet_in_the_middle
 from .objective import (
-    SIGMOIDS,
     SOFTMAX,
     SQUARES,
     Goal,
@@ -76,31 +75,9 @@ def _set_value(rows: FloatArray, goal: Goal, members: IntArray, v: FloatArray) -
 
 
 @compiled({"contract"})
-def _exchange_values(pool: Exchange, without: FloatArray, base: FloatArray, values: FloatArray) -> None:
-    """The value of adding each row in turn to the set without its leaving member; inf for rows inside.
-
-    Of sigmoids, one that is not the least is left unfinished.
-    """
-    factors, mode, kind = pool.factors, pool.mode, pool.goal.kind
+def _exchange_values(factors: FloatArray, without: FloatArray, base: FloatArray, mode: int, values: FloatArray) -> None:
+    """The value of adding each row in turn to the set without its leaving member; inf for rows inside."""
     c, m = factors.shape
-    if kind == SQUARES:
-        copy_into(values, base)
-        for j in range(c):
-            for o in range(m):
-                left = without[j] + factors[j, o]
-                values[o] += 0.5 * left * left
-        return
-    if kind == SIGMOIDS:
-        least = np.inf
-        for o in range(m):
-            total = base[o]
-            for j in range(c):
-                if total > least:
-                    break
-                total += column_remainder(pool.goal, j, without[j] + factors[j, o])
-            least = min(least, total)
-            values[o] = total
-        return
     if mode != SUMS:
         copy_into(values, base)
         for j in range(c):
@@ -115,6 +92,29 @@ def _exchange_values(pool: Exchange, without: FloatArray, base: FloatArray, valu
         for j in range(c):
             total += np.exp(without[j] + factors[j, o] - top)
         values[o] = base[o] + top + np.log(total)
+
+
+@compiled()
+def _exchange_apart(pool: Exchange, without: FloatArray, base: FloatArray, values: FloatArray) -> None:
+    """The same where columns are apart; of sigmoids, one that is not the least is left unfinished."""
+    factors = pool.factors
+    c, m = factors.shape
+    if pool.goal.kind == SQUARES:
+        copy_into(values, base)
+        for j in range(c):
+            for o in range(m):
+                left = without[j] + factors[j, o]
+                values[o] += 0.5 * left * left
+        return
+    least = np.inf
+    for o in range(m):
+        total = base[o]
+        for j in range(c):
+            if total > least:
+                break
+            total += column_remainder(pool.goal, j, without[j] + factors[j, o])
+        least = min(least, total)
+        values[o] = total
 
 
 @compiled()
@@ -158,7 +158,10 @@ def _swap(pool: Exchange, members: IntArray, base: FloatArray, work: int) -> tup
     while quiet < members.size and work > 0:
         out = members[place]
         bar = _leave(goal, v, rows[out], current, mode, without)
-        _exchange_values(pool, without, base, values)
+        if goal.kind == SOFTMAX:
+            _exchange_values(pool.factors, without, base, mode, values)
+        else:
+            _exchange_apart(pool, without, base, values)
         at = np.argmin(values)
         work -= m
         quiet += 1

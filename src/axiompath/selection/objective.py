@@ -171,14 +171,18 @@ def _softmax_remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float
 
 
 @compiled()
-def remainder(goal: Goal, v: FloatArray) -> float:
-    """D(v), whatever its size; for softmax q.v must be 0."""
-    if goal.kind == SOFTMAX:
-        return _softmax_remainder(goal.q, goal.log_q, v)
+def _sum_of_columns(goal: Goal, v: FloatArray) -> float:
+    """D(v) where columns are apart."""
     total = 0.0
     for j in range(v.size):
         total += column_remainder(goal, j, v[j])
     return total
+
+
+@compiled()
+def remainder(goal: Goal, v: FloatArray) -> float:
+    """D(v), whatever its size; for softmax q.v must be 0."""
+    return _softmax_remainder(goal.q, goal.log_q, v) if goal.kind == SOFTMAX else _sum_of_columns(goal, v)
 
 
 @compiled()

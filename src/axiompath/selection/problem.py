@@ -14,7 +14,7 @@ from ..outputs import BINARY, CLASSES, LABELS, OUTPUTS, VALUE
 from .batch import Problems
 from .objective import SIGMOIDS, SOFTMAX, SQUARES
 
-KINDS = {CLASSES: SOFTMAX, BINARY: SIGMOIDS, LABELS: SIGMOIDS, VALUE: SQUARES}
+PARTITIONS = {CLASSES: SOFTMAX, BINARY: SIGMOIDS, LABELS: SIGMOIDS, VALUE: SQUARES}
 
 
 def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> FloatArray:
@@ -60,13 +60,13 @@ def checked_kind(output: str, scales: npt.ArrayLike | None, c: int) -> tuple[int
             f"expected one column for output 'binary', got {c}; say output='labels' where each is a yes or no"
         )
     if scales is None:
-        return KINDS[output], np.ones(c)
+        return PARTITIONS[output], np.ones(c)
     if output != VALUE:
         raise InputError(f"expected no scales for output {output!r}, got some; they are the units of values")
     units = checked_floats(scales, "scales", 1)
     if units.shape != (c,) or not (units > 0).all() or not np.isfinite(units).all():
         raise InputError(f"expected {c} scales above 0, one a column, got {scales!r}; they are the units of values")
-    return KINDS[output], units
+    return PARTITIONS[output], units
 
 
 def checked_problem(
