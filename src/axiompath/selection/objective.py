@@ -312,7 +312,12 @@ def tilt(goal: Goal, dual: Dual) -> None:
     """
     if goal.kind == SOFTMAX:
         _tilt_softmax(goal, dual)
-        return
+    else:
+        _tilt_columns(goal, dual)
+
+
+@compiled()
+def _tilt_columns(goal: Goal, dual: Dual) -> None:
     w, h, r = dual.w, dual.h, dual.r
     for j in range(w.size):
         if goal.kind == SQUARES:
@@ -365,8 +370,8 @@ def fixed_part(goal: Goal, dual: Dual) -> float:
     value = 0.0
     if goal.kind != SOFTMAX:
         for j in range(w.size):
-            value += r[j] * (goal.start[j] - w[j]) + column_remainder(goal, j, w[j])
-        return value
+            value += r[j] * (goal.start[j] - w[j])
+        return value + _sum_of_columns(goal, w)
     for j in range(w.size):
         # w e^w - e^w + 1 = w (e^w - 1) - (e^w - 1 - w); away from 0 the last term is (r - q w) / q. Near the solution
         # v0 and w differ by what the paths do, and that can be much less than either.
