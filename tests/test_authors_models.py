@@ -1,4 +1,6 @@
-"""The method's authors' own trained models: molecules against their figures, links on graphs that changed in reality."""
+"""The own trained models of the method's authors: molecules against their figures, links on graphs that changed."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -73,7 +75,7 @@ def compare_paths(found, held, trusted=lambda path: True):
     return max(np.abs(mine.get(path, nothing) - theirs.get(path, nothing)).max() for path in kept), len(kept)
 
 
-@pytest.mark.parametrize("number", (*COMPARABLE, *NEARLY_STILL))
+@pytest.mark.parametrize("number", [*COMPARABLE, *NEARLY_STILL])
 def test_molecules_have_the_authors_logits_and_sums(number, data_root):
     held, _, explainer, _ = open_molecule(data_root, number)
     found = explainer.attribute(0)
@@ -176,7 +178,7 @@ def check_months(root, name, count, months):
     num_paths = 0
     for month in range(months):
         bounds = np.searchsorted(times, start + MONTH * np.arange(month, month + 3))
-        parts = [edges[:, a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        parts = [edges[:, a:b] for a, b in pairwise(bounds)]
         before, after = (Data(x=x, edge_index=undirected(part), n_id=torch.arange(len(x))) for part in parts)
         both = np.unique(np.concatenate(parts, axis=1), axis=1)
         both = both[:, both[0] != both[1]]
