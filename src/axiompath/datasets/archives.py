@@ -130,7 +130,9 @@ def check_trees(arrays: Arrays, path: Path) -> None:
     whole = len(ends) == len(arrays["label"]) + 1 and ends[0] == 0 and ends[-1] == len(parents)
     _expect(whole and bool((np.diff(ends) > 0).all()), path, "`tree_ptr` with an end for each label", ends.shape)
     place = np.arange(len(parents)) - np.repeat(starts, np.diff(ends))
-    _expect(bool(((parents < place) & ((parents >= 0) == (place > 0))).all()), path, "parents before children", "others")
+    _expect(
+        bool(((parents < place) & ((parents >= 0) == (place > 0))).all()), path, "parents before children", "others"
+    )
     minutes = arrays["minutes"]
     _expect(minutes.shape == parents.shape and bool((minutes >= 0).all()), path, "minutes of 0 or more", minutes.shape)
 

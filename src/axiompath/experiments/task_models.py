@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv, GINConv, global_add_pool, global_mean_pool
+from torch_geometric.nn import GCNConv, GINConv, global_add_pool
 
 from ..arrays import IntArray
 
@@ -28,7 +29,7 @@ class MoleculeModel(nn.Module):
     def __init__(self, inputs: int, classes: int) -> None:
         super().__init__()
         widths = (inputs, WIDTH, WIDTH)
-        self.convs = nn.ModuleList(GINConv(_mlp(a, WIDTH, b)) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.convs = nn.ModuleList(GINConv(_mlp(a, WIDTH, b)) for a, b in pairwise(widths))
         self.head = _mlp(WIDTH, WIDTH, classes)
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
@@ -40,18 +41,18 @@ class MoleculeModel(nn.Module):
 
 
 class TreeModel(nn.Module):
-    """Two GCN layers, the mean over posts, two layers on it."""
+    """Two GCN layers, the sum over posts in hundreds, two layers on it."""
 
     def __init__(self, inputs: int, classes: int) -> None:
         super().__init__()
-        self.convs = nn.ModuleList([GCNConv(inputs, WIDTH), GCNConv(WIDTH, WIDTH)])
-        self.head = _mlp(WIDTH, WIDTH, classes)
+        self.convs = nn.ModuleList([GCNConv(inputs, 2 * WIDTH), GCNConv(2 * WIDTH, 2 * WIDTH)])
+        self.head = _mlp(2 * WIDTH, 2 * WIDTH, classes)
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
         """Logits, [num_graphs, num_classes]."""
         for conv in self.convs:
             x = torch.relu(conv(x, edge_index))
-        logits: torch.Tensor = self.head(global_mean_pool(x, batch))
+        logits: torch.Tensor = self.head(global_add_pool(x, batch) / 100)
         return logits
 
 
@@ -79,16 +80,11 @@ def train_on_graphs(
     batches: int = 1,
     seed: int = 0,
 ) -> nn.Module:
-    """Adam on cross-entropy; the weights of the epoch that did best on the graphs to `check`, in float64."""
-    rng = np.random.default_rng(seed)
+    """Adam on cross-entropy, one step a batch; the weights of the epoch that did best on the graphs to `check`."""
+    parts = np.array_split(np.random.default_rng(seed).permutation(len(train)), batches)
+    steps = [Batch.from_data_list([train[i] for i in part]) for part in parts]
     held = Batch.from_data_list(list(check))
-
-    def steps() -> list[Any]:
-        parts = np.array_split(rng.permutation(len(train)), batches)
-        return [Batch.from_data_list([train[i] for i in part]) for part in parts]
-
-    whole = steps() if batches == 1 else None
-    return _fit(model, lambda: whole or steps(), lambda net: accuracy_on_graphs(net, held), epochs, seed)
+    return _fit(model, steps, lambda net: accuracy_on_graphs(net, held), epochs, seed)
 
 
 def accuracy_on_graphs(model: nn.Module, batch: Any) -> float:
@@ -101,7 +97,7 @@ def train_on_links(
     model: Callable[[], nn.Module], months: Sequence[Data], check: Data, *, epochs: int, seed: int = 0
 ) -> nn.Module:
     """The same on pairs: each Data has edge_label_index and y, and all months make one step an epoch each."""
-    return _fit(model, lambda: months, lambda net: auc_of_links(net, [check]), epochs, seed)
+    return _fit(model, months, lambda net: auc_of_links(net, [check]), epochs, seed)
 
 
 def auc_of_links(model: nn.Module, months: Sequence[Data]) -> float:
@@ -122,21 +118,23 @@ def rank_auc(scores: Any, labels: IntArray) -> float:
 
 def _fit(
     model: Callable[[], nn.Module],
-    batches: Callable[[], Sequence[Any]],
+    batches: Sequence[Any],
     judge: Callable[[nn.Module], float],
     epochs: int,
     seed: int,
 ) -> nn.Module:
+    """In float64, so that what is trained is to the last bit what is explained."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = model().double()
     adam = torch.optim.Adam(net.parameters(), STEP)
     best, kept = judge(net), deepcopy(net.state_dict())
     for _ in range(epochs):
-        for data in batches():
-            adam.zero_grad()
+        for data in batches:
             last = data.edge_label_index if data.get("edge_label_index") is not None else data.batch
-            nn.functional.cross_entropy(net(data.x, data.edge_index, last), data.y).backward()
+            loss = nn.functional.cross_entropy(net(data.x, data.edge_index, last), data.y)
+            adam.zero_grad()
+            torch.autograd.backward(loss)
             adam.step()
         found = judge(net)
         if found > best:

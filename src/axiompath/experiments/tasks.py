@@ -65,7 +65,7 @@ class TaskSettings:
     budgets: tuple[int, ...] = TASK_BUDGETS
     max_targets: int = 100  # explained by every method, a part; drawn from those that moved
     largest_tree: int = 300  # posts after a day
-    epochs: int = 100  # of molecules; trees take a fifth of them, links half
+    epochs: int = 100  # of molecules; trees and links take half of them
     seed: int = SEED
 
     def __post_init__(self) -> None:
@@ -232,7 +232,7 @@ def examine_trees(part: int, settings: TaskSettings, root: str | Path | None) ->
     both = [[tree for i in part for tree in (early[i], late[i])] for part in (train, check)]
     inputs, classes = late[0].x.shape[1], 4
     model = train_on_graphs(
-        partial(TreeModel, inputs, classes), *both, epochs=settings.epochs // 5, batches=12, seed=settings.seed
+        partial(TreeModel, inputs, classes), *both, epochs=settings.epochs // 2, batches=12, seed=settings.seed
     )
     before, after = (Batch.from_data_list([trees[i] for i in test]) for trees in (early, late))
     scores = {
@@ -257,8 +257,9 @@ def examine_links(part: int, settings: TaskSettings, root: str | Path | None) ->
     model, timeline, first, auc = _trained_on_months(settings, root)
     before, after = (timeline.month(first + part + k, settings.seed) for k in (0, 1))
     links = after.edge_label_index.T.numpy()
-    plain = [Data(x=data.x, edge_index=data.edge_index) for data in (before, after)]
-    return Exam(model, *plain, {"auc": auc, "auc_of_the_month": auc_of_links(model, [after])}, ("no", "yes"), {}, links)
+    scores = {"AUC": auc, "AUC of the month": auc_of_links(model, [after])}
+    sides = [Data(x=data.x, edge_index=data.edge_index) for data in (before, after)]
+    return Exam(model, sides[0], sides[1], scores, ("no", "yes"), links=links)
 
 
 @dataclass(frozen=True, eq=False)

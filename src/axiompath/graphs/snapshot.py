@@ -250,7 +250,7 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
 
 
 def _read_graphs(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None, IntArray | None]:
-    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and all, in order."""
+    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and each once."""
     if data.get("batch") is None:
         return None, None
     batch = np.asarray(_to_numpy(data.batch))
