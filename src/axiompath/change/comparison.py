@@ -84,6 +84,7 @@ class Change:
     differs: tuple[BoolArray, ...]  # [num_nodes] for x and for each layer's h
     descents: tuple[Descents, ...]
     links: tuple[Links | None, ...]  # None below the lowest hop
+    like: Change | None = None  # the same up to its nodes, seen from other roots: what is known of these is taken there
 
     @property
     def num_nodes(self) -> int:
@@ -177,6 +178,8 @@ class Change:
 
         [num_nodes, outputs of all channels] each.
         """
+        if self.like is not None:
+            return self.like.messages
         t = self.lowest_hop
         channels = self.network.layers[t].channels
         after = np.hstack([project(self.after_pass.inputs[t], channel) for channel in channels])
@@ -192,7 +195,8 @@ class Change:
     @cached_property
     def rates(self) -> tuple[Rates | None, ...]:
         """Slope of phi at every node of a layer, or None where phi is the identity."""
-        return tuple(self._rates_of(t) for t in range(len(self.layers)))
+        known = () if self.like is None else self.like.rates[: self.network.rise]
+        return (*known, *(self._rates_of(t) for t in range(len(known), len(self.layers))))
 
     def _rates_of(self, t: int) -> Rates | None:
         layer, before, after = self.network.layers[t], self.before_pass.z[t], self.after_pass.z[t]
@@ -239,24 +243,25 @@ def find_change(
 ) -> Change:
     """Compare the two passes layer by layer; what they share with those of the change `like` is taken from there."""
     known: dict[tuple[int, ...], LayerChange] = {}
-    if like is not None:
-        for t, entries in enumerate(like.layers[: network.rise]):
-            sides = before_pass.coefficients[t], after_pass.coefficients[t]
-            known[tuple(id(matrix) for side in sides for matrix in side)] = entries
-    layers, descents = [], []
-    differs = [differing_features(before, after)]
-    links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))
-    for t, layer in enumerate(network.layers):
+    layers: list[LayerChange] = []
+    descents: list[Descents] = []
+    if like is None:
+        differs = [differing_features(before, after)]
+        links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))
+    else:
+        layers, descents, links = list(like.layers[: network.rise]), list(like.descents[: network.rise]), like.links
+        differs = list(like.differs[: len(layers) + 1])
+    for t in range(len(layers), len(network.layers)):
         matrices = before_pass.coefficients[t], after_pass.coefficients[t]
         # Layers with the same rules share their matrices, hence their comparison.
         key = tuple(id(matrix) for side in matrices for matrix in side)
         if key not in known:
-            known[key] = _compare(*matrices, layer.local)
+            known[key] = _compare(*matrices, network.layers[t].local)
         layers.append(known[key])
         descents.append(_find_descents(known[key], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
     return Change(
-        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links
+        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links, like
     )
 
 

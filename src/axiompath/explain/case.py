@@ -218,7 +218,7 @@ class Case:
         elif self.change.before.places is None:
             place = int(np.flatnonzero(node_numbers(like) == target)[0])
         else:
-            place = int(np.searchsorted(np.unique(read_snapshot(like, "graph").numbers_of_graphs), target))
+            place = int(np.flatnonzero(read_snapshot(like, "graph").listed_graphs == target)[0])
         answer = run_model(copy_model(self.model), data, self.usage.call).double()
         own = np.asarray(answer.reshape(-1, self.change.network.num_classes)[place])
         return np.asarray(BEFORE_END.get(self.change.network.end, np.asarray)(own))

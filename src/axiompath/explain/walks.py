@@ -113,7 +113,7 @@ def cut_pieces(change: Change, targets: IntArray, limit: float | None = None) ->
 
 
 def refuse_large(change: Change, walks: Walks, num_paths: NDArray[Any]) -> list[str]:
-    """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all nodes."""
+    """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all."""
     told = []
     for row, size, fits in zip(walks.rows.tolist(), walks.sizes.tolist(), walks.fits.tolist(), strict=True):
         sentence = (

@@ -40,6 +40,7 @@ class Snapshot:
     unseen: FloatArray | None = None
     numbered: bool = False  # whether node_ids are the user's `n_id`; else they are rows
     graphs: IntArray | None = None  # [num_nodes]: number of the graph of each node, where this is a batch of several
+    listed: IntArray | None = None  # [num_graphs]: numbers of the graphs of a batch, in the order of the batch
     places: Places | None = None  # what is predicted, where it is not the nodes
 
     @property
@@ -48,9 +49,9 @@ class Snapshot:
         return len(self.present)
 
     @property
-    def numbers_of_graphs(self) -> IntArray:
-        """The number of each node's graph, [num_nodes]; 0 where this is one graph."""
-        return np.zeros(self.num_nodes, dtype=np.int64) if self.graphs is None else self.graphs
+    def listed_graphs(self) -> IntArray:
+        """Numbers of the graphs in the order in which a model answers for them; 0 where this is one graph."""
+        return np.zeros(1, dtype=np.int64) if self.listed is None else self.listed
 
     @property
     def predicted(self) -> Snapshot:
@@ -116,9 +117,9 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapsh
     edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
     present = np.ones(num_nodes, dtype=np.bool_)
-    graphs = _read_graphs(data, num_nodes, name)
+    graphs, listed = _read_graphs(data, num_nodes, name)
     numbered = data.get("n_id") is not None
-    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs)
+    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs, listed=listed)
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
@@ -248,18 +249,19 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
     return replace(snapshot, x=x, edge_index=edges, node_ids=node_ids, present=present, graphs=graphs)
 
 
-def _read_graphs(data: Data, num_nodes: int, name: str) -> IntArray | None:
-    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself."""
+def _read_graphs(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None, IntArray | None]:
+    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and each once."""
     if data.get("batch") is None:
-        return None
+        return None, None
     batch = np.asarray(_to_numpy(data.batch))
     if batch.shape != (num_nodes,) or not np.issubdtype(batch.dtype, np.integer) or batch.min(initial=0) < 0:
         raise InputError(
             f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
             f"(got {batch.dtype} of shape {batch.shape})."
         )
+    places = np.unique(batch).astype(np.int64)
     if data.get("graph_id") is None:
-        return batch.astype(np.int64)
+        return batch.astype(np.int64), places
     ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
     whole = np.issubdtype(ids.dtype, np.integer) and len(ids) > batch.max(initial=-1) and ids.min(initial=0) >= 0
     if not whole or len(np.unique(ids)) != len(ids):
@@ -267,7 +269,7 @@ def _read_graphs(data: Data, num_nodes: int, name: str) -> IntArray | None:
             f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
             f"(got {len(ids)} of {ids.dtype})."
         )
-    return np.asarray(ids[batch], dtype=np.int64)
+    return np.asarray(ids[batch], dtype=np.int64), np.asarray(ids[places], dtype=np.int64)
 
 
 def _side_by_side(parts: Sequence[Features]) -> Features:

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import IntArray
 from ..errors import InputError, WrongKind
 from .places import GRAPHS, LINKS, Places
-from .snapshot import Snapshot
+from .snapshot import Snapshot, find_numbers
 
 
 def with_graphs(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
@@ -50,7 +50,10 @@ def rows_of_places(snapshot: Snapshot) -> IntArray:
     places = snapshot.places
     assert places is not None
     here = np.flatnonzero(places.present)
-    return here[np.argsort(places.ids[here], kind="stable")] if places.kind == GRAPHS else here
+    if places.kind != GRAPHS:
+        return here
+    place, _ = find_numbers(snapshot.listed_graphs, places.ids[here])
+    return here[np.argsort(place)]
 
 
 def match_in_graphs(before: IntArray, after: IntArray) -> IntArray:

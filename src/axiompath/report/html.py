@@ -103,10 +103,7 @@ def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any]
     """HTML text of pages of targets, and of an overview where there is one."""
     index = {
         "title": title,
-        "targets": [
-            {key: page[key] for key in ("target", "name", "class_before", "class_after", "classes")} for page in pages
-        ],
-        "classes": pages[0]["classes"] if pages else [],
+        "targets": [{"target": page["target"], "name": page["name"], "note": _went(page)} for page in pages],
         "overview": overview,
     }
     blocks = {f"page-{i}": page for i, page in enumerate(pages)}

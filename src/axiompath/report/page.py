@@ -67,7 +67,8 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         "target": key_of(told.target),
         "end": first.target,
         "name": told.name,
-        "headline": told.headline,
+        # A name needs no word before it.
+        "headline": told.headline.removeprefix("Node ") if told.name != str(told.target) else told.headline,
         "unit": told.unit,
         "values": told.output.kind == VALUE,
         "method": first.method,

@@ -18,7 +18,7 @@ from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
 from .barrier import descend_barrier
 from .basic import reduce_to_basic
-from .interior import PATIENCE, solve_relaxation
+from .interior import ORDINARY, solve_relaxation
 from .objective import (
     EPSILON,
     SIGMOIDS,
@@ -110,7 +110,7 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
         shorter = Program(part, goal, program.reach, n, program.at_most)
         nu, value, bound, steps = solve_relaxation(shorter, part_x, dual.w, TOLERANCE, warm)
         iterations += steps
-        if goal.kind == SIGMOIDS and steps == PATIENCE:
+        if goal.kind == SIGMOIDS and steps == ORDINARY:
             nu, value, bound, steps = descend_barrier(shorter, part_x, dual, TOLERANCE, bound)
             iterations += steps
         x[:] = 0.0

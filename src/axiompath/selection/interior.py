@@ -44,7 +44,7 @@ from .smallest import kth_smallest
 # alone, never by what else is being solved: the same problem gives the same bits.
 _VECTOR = {"reassoc", "contract"}
 # Ordinary problems take 10 to 25 iterations. One that takes more gets shorter and more central steps.
-PATIENCE = 30
+ORDINARY = 30
 _ITERATIONS = 150
 _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
@@ -265,7 +265,7 @@ def solve_relaxation(
     best_bound = -np.inf
     best_nu = nu
     iteration = 0
-    last = PATIENCE if goal.kind == SIGMOIDS else _ITERATIONS
+    last = ORDINARY if goal.kind == SIGMOIDS else _ITERATIONS
     while True:
         # Certificate at the current point; the best of each side is kept.
         weigh_columns(columns, x, goal.start, v)
@@ -389,9 +389,9 @@ def solve_relaxation(
                 floor = (value - max(bound, 0.0)) / pairs
                 target = max(mu * ratio * ratio * ratio, min(0.01 * floor, mu))
                 # Stuck at a bound with mu far below the gap: centre again, and keep away from the bounds.
-                if iteration > PATIENCE:
+                if iteration > ORDINARY:
                     target = max(target, 0.3 * floor)
-        keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= PATIENCE else 0.9
+        keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= ORDINARY else 0.9
         alpha = min(1.0, keep * min(primal, dual))
         weigh_columns(columns, dx, zeros, growth)
         # A class of no probability has no curvature, and the step may run far into its reign. Centring may
