@@ -379,6 +379,14 @@ def test_half_a_change_of_a_value_is_half_explained():
     whole = abs(told.logits_after - told.logits_before)[0]
     assert told.explained == pytest.approx(1 - left / whole, abs=1e-9)
     assert told.output.scales[0] == pytest.approx(explainer.change.before_pass.logits.std(), rel=1e-12)
+    given = axiompath.Explainer(model, BEFORE, AFTER, output="value", scales=[2.0]).explain(target, 2)
+    assert given.output.scales.tolist() == [2.0]
+    assert given.kl == pytest.approx(whole**2 / 8)
+    for scales in ([0.0], [1.0, 2.0], [np.nan]):
+        with pytest.raises(InputError, match="a positive number for each of 1 values"):
+            axiompath.Explainer(model, BEFORE, AFTER, output="value", scales=scales)
+    with pytest.raises(InputError, match="`scales` to go with values"):
+        axiompath.Explainer(model, BEFORE, AFTER, output="binary", scales=[1.0])
 
 
 # ---- scans, stories, PyG --------------------------------------------------------------------------------------------

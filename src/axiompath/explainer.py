@@ -51,15 +51,19 @@ class Explainer:
         call: ModelCall | None = None,
         links: Any = None,
         output: str = AUTO,
+        scales: Any = None,
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time.
 
         A mapping of names goes by node number, names in a row (a list, an array, a Series) by the snapshot's rows.
         The model is called with the fields of Data that its forward's arguments are named after, or with the whole
-        Data where it takes one object; `call=lambda model, data: ...` says it otherwise.
+        Data where it takes one object; `call=lambda model, data: ...` says it otherwise. `links` are the pairs of nodes
+        that a model of links is asked for first. `output` says what the model's columns mean where its last operation
+        does not: classes, binary, labels or value; `scales` what a unit of each value is worth. Without `before`, the
+        graph `after` is explained against its own nodes without edges.
         """
         self.memory = parse_memory(memory)
-        usage = Usage(call, links, output)
+        usage = Usage(call, links, output, scales)
         self.case: Case = open_case(model, before, after, node_names=node_names, class_names=class_names, usage=usage)
 
     @property

@@ -42,6 +42,7 @@ class Usage:
     call: ModelCall | None = None  # of the model and a Data object, in place of forward's arguments by name
     links: Any = None  # pairs of node numbers to predict for
     output: str = AUTO  # what the model's columns mean
+    scales: Any = None  # of values: what a unit of each column is worth
 
 
 AS_IT_IS = Usage()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, r
 from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
+from ..outputs import VALUE
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
 from .tape import Recording, UnreadableModel, quoted
@@ -107,6 +109,7 @@ def _read_and_check(
 
     recording = record(0)
     reading = assemble_network(recording, graphs[0].x.shape[1], usage.output)
+    reading = replace(reading, network=_with_scales(reading.network, usage.scales))
     sides = find_places(reading.network, snapshots_of(reading.fields), pairs)
     passes = run(reading.network, *sides)
     for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
@@ -120,6 +123,20 @@ def _read_and_check(
                 raise
             raise UnreadableModel(f"{refusal} The two graphs differ in {quoted(differing)}, too.") from refusal
     return ReadModel(reading.network, reading.fields, *sides, *passes)
+
+
+def _with_scales(network: Network, scales: Any) -> Network:
+    """The network with the user's units of values, checked."""
+    if scales is None:
+        return network
+    if network.output != VALUE:
+        raise InputError(f'Expected `scales` to go with values (got a model whose output is "{network.output}").')
+    units = np.asarray(scales, dtype=np.float64).reshape(-1)
+    if len(units) != network.num_classes or not (np.isfinite(units) & (units > 0)).all():
+        raise InputError(
+            f"Expected a positive number for each of {network.num_classes} values in `scales` (got {units})."
+        )
+    return replace(network, scales=units)
 
 
 def find_places(
