@@ -346,6 +346,10 @@ class Columns(nn.Module):
 )
 def test_every_output_is_explained_in_its_own_words(columns, end, output, words, tmp_path):
     model = Columns(columns, end).double().eval()
+    names = list("abc")[:columns] if columns > 1 or output == "value" else ["never", "ever"]
+    named = axiompath.Explainer(model, BEFORE, AFTER, output=output, class_names=names)
+    assert any(column.endswith("_name") for column in named.moved())
+    assert "<html" in build_report(named, None, [1])
     explainer = axiompath.Explainer(model, BEFORE, AFTER, output=output)
     moved = explainer.moved()
     kind = explainer.change.output.kind

@@ -264,6 +264,7 @@ def test_ten_thousand_targets_open(open_page, explainer, tmp_path):
         "changes": count_changes(explainer.changes()),
         "movers": [],
         "num_units": 10_000,
+        "values": False,
         "unit": "node",
         "left_out": [],
     }

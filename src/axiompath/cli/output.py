@@ -73,7 +73,7 @@ def moved_table(moved: Any, limit: int) -> Table:
     ends = {"class_before": "class", "label": "prob", "column": "value"}[about]
     table = Table("target", *([] if ends == "class" else [about]), f"{ends} before", "after", "KL", "altered paths")
     for row in records(moved.head(limit)):
-        told = [] if ends == "class" else [str(row[about])]
+        told = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
         for key in (f"{ends}_before", f"{ends}_after"):
             value = row.get(f"{key}_name", row.get(key, ""))
             told.append(f"{value:.4g}" if isinstance(value, float) else escape(str(value)))

@@ -39,12 +39,12 @@ def label_class(label: int, names: Sequence[str]) -> str:
 
 
 def with_class_names(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The same table with the names of `class_before` and `class_after` beside them, where classes have names."""
+    """The same table with the names of classes, labels or columns beside their numbers, where they have names."""
     if not names:
         return frame
     frame = frame.copy(deep=False)
     known = dict(enumerate(names))
-    for column in ("class_before", "class_after"):
+    for column in [name for name in ("class_before", "class_after", "label", "column") if name in frame]:
         insert_beside(frame, column, frame[column].map(known))
     return frame
 

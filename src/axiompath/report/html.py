@@ -24,7 +24,7 @@ from ..explain.explanation import Explanation
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
 from ..graphs.places import Target
-from ..outputs import BINARY, NO_YES
+from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
 from ..writing import write_text
 from .movers import find_movers
@@ -73,6 +73,7 @@ def build_report(
         names = NO_YES
     overview = {
         "unit": explainer.case.unit,
+        "values": explainer.change.output.kind == VALUE,
         "moved": describe_moved(moved, shown, names),
         "changes": count_changes(changes),
         "movers": describe_movers(movers, explainer.node_names),

@@ -12,7 +12,7 @@
       ...(d.nodes_added + d.nodes_removed ? [fact("nodes added / removed", `${count(d.nodes_added)} / ${count(d.nodes_removed)}`)] : []),
       ...(d.features_changed ? [fact("nodes with other features", count(d.features_changed))] : []),
       fact("predictions reached", count(c.total), `of ${count(o.num_units)} ${o.unit}s`),
-      fact(c.columns[0] === "Class before" ? "to another class" : "to another answer", count(c.flipped)), fact("explained here", count(index.targets.length)),
+      ...(o.values ? [] : [fact(c.columns[0] === "Class before" ? "to another class" : "to another answer", count(c.flipped))]), fact("explained here", count(index.targets.length)),
     ];
     $("facts").replaceChildren(...facts);
     if (o.left_out.length) {
@@ -45,11 +45,11 @@
     makeTable("movers", [
       { key: "edge", label: "Edge", value: ends, show: ends },
       { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
-      { key: "moved", label: "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
+      { key: "moved", label: o.values ? "Moved, in units" : "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
       { key: "targets", label: `${o.unit[0].toUpperCase() + o.unit.slice(1)}s moved`, number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
       { key: "top", label: "Most of all", value: (r) => r.top, show: (r) => r.top },
     ], { rows: o.movers, sort: { key: "moved", down: true }, more: "more-movers", text: (r) => r.edge.join(" ") });
-    $("movers-note").textContent = `Over the ${o.unit}s explained here: how much probability comes back when the paths over `
+    $("movers-note").textContent = `Over the ${o.unit}s explained here: how much ${o.values ? "of them" : "probability"} comes back when the paths over `
       + "the edge are taken away. A path over two changed edges counts for both.";
   };
 

@@ -412,7 +412,7 @@ const report = (() => {
     const item = (what, value, note, key, exact) => el("div", { class: "fact" }, el("dt", {}, what),
       el("dd", { id: "number-" + key, "data-value": exact }, value, ...(note ? [el("span", { class: "note" }, note)] : [])));
     $("numbers").replaceChildren(
-      item("explained", percent(choice.explained), "of the change of the distribution", "explained", choice.explained),
+      item("explained", percent(choice.explained), page.values ? "of the way" : "of the change of the distribution", "explained", choice.explained),
       item("KL left", plain(choice.kl_residual, 4), `of ${plain(page.kl_whole, 4)} nats`, "residual", choice.kl_residual),
       item("bound", plain(choice.kl_bound, 4), "no choice of this size leaves less", "bound", choice.kl_bound),
       item("fidelity −", plain(choice.fidelity_minus), "paths undone in after; 0 is best", "minus", choice.fidelity_minus),
