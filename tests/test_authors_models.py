@@ -182,6 +182,8 @@ def check_months(root, name, count, months):
         before, after = (Data(x=x, edge_index=undirected(part), n_id=torch.arange(len(x))) for part in parts)
         both = np.unique(np.concatenate(parts, axis=1), axis=1)
         both = both[:, both[0] != both[1]]
+        if both.shape[1] == 0:
+            break  # the graph ends here
         pairs = both[:, rng.choice(both.shape[1], min(count, both.shape[1]), replace=False)].T
         num_paths += check_pairs(model, before, after, [tuple(pair) for pair in pairs.tolist()])
     return num_paths

@@ -274,7 +274,7 @@ def test_a_report_shows_a_target_larger_than_memory_and_the_edges_that_moved_it(
     movers = []
     for explainer in (large, small):
         assert "altered paths, about" not in axiompath.build_report(explainer, [target], [1, 5])
-        rows = explainer.case.rows_of([target])
+        rows = explainer.case.find([target])[1]
         pieces = list(explainer.case.attribute(rows, explainer.memory, whole=False))
         movers.append((len(pieces), find_movers(explainer.changes(open_nodes=True), pieces)))
     (one, listed), (several, streamed) = movers

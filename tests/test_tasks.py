@@ -77,6 +77,28 @@ def test_pairs_beyond_the_number_of_nodes_are_attributed_and_refused_by_name():
         axiompath.Explainer(Pooled().double().eval(), graph, evolved, memory=100).attribute(7)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pair_asked_for_later_has_the_answer_of_one_that_was_given(seed):
+    """What is known of the nodes is taken over from what other pairs needed; nothing of the answer may depend on it."""
+    torch.manual_seed(seed)
+    before = ring(9, seed)
+    after = datasets.evolve(before, added=2, removed=2, seed=seed)
+    after.x = before.x.clone()
+    after.x[0] += 1.0
+    pairs = [(u, v) for u in range(9) for v in range(9) if u != v]
+    model = Paired().double().eval()
+    given, later = axiompath.Explainer(model, before, after, links=pairs), axiompath.Explainer(model, before, after)
+    for pair in pairs[::7]:
+        one, other = given.attribute(pair), later.attribute(pair)
+        np.testing.assert_array_equal(one.paths, other.paths)
+        np.testing.assert_allclose(one.contributions, other.contributions, rtol=0, atol=1e-12)
+        assert list(one.kinds) == list(other.kinds)
+        first, second = given.explain(pair, 3), later.explain(pair, 3)
+        assert first.num_paths == second.num_paths == len(one.paths)
+        assert first.fidelity_minus == pytest.approx(second.fidelity_minus, abs=1e-9, nan_ok=True)
+        assert first.fidelity_plus == pytest.approx(second.fidelity_plus, abs=1e-9, nan_ok=True)
+
+
 def test_molecules_are_those_of_the_file(data_root):
     molecules = datasets.load_molecules(data_root)
     held = np.load(data_root / "mutag.npz", allow_pickle=False)

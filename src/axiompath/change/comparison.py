@@ -170,7 +170,18 @@ class Change:
 
     def _trace(self, start: int, merged: bool = False) -> Steps:
         marks = [descents.values for descents in self.descents]
-        return trace_sets(self.links, [merge_causes(values) for values in marks] if merged else marks, start)
+        if merged:
+            marks = [merge_causes(values) for values in marks]
+        known = self._traced if self.like is None else self.like._traced
+        key = (start, *((values.shape, values.tobytes()) for values in marks))
+        if key not in known:
+            known[key] = trace_sets(self.links, marks, start)
+        return known[key]
+
+    @cached_property
+    def _traced(self) -> dict[tuple[Any, ...], Steps]:
+        """By the marks that occur, which are the same for most roots."""
+        return {}
 
     @cached_property
     def messages(self) -> tuple[FloatArray, FloatArray]:

@@ -48,7 +48,8 @@ class End(Readout):
         places = places_of(snapshot)
         pairs = np.flatnonzero(places.present)
         shape = (len(places.present), snapshot.num_nodes)
-        return sparse.csr_array((np.ones(len(pairs)), (pairs, places.nodes[self.number, pairs])), shape=shape)
+        indptr = np.append(0, np.cumsum(places.present))
+        return sparse.csr_array((np.ones(len(pairs)), places.nodes[self.number, pairs], indptr), shape=shape)
 
 
 def places_of(snapshot: Snapshot) -> Places:
