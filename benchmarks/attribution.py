@@ -93,7 +93,7 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
     explainer = axiompath.Explainer(network(widths, normalize), before, after)
     targets = explainer.moved().target.to_numpy()
-    walks = explainer.case.walks(explainer.case.rows_of(targets), explainer.memory, None)
+    walks = explainer.case.walks(explainer.case.find(targets)[1], explainer.memory, None)
     batches = [walks.batch(places).rows for places in walks.batches()]
     num_paths = 0
 

@@ -23,7 +23,7 @@ from axiompath.rivals import RIVALS
 from axiompath.selection import METHODS, select, select_budgets, select_many
 
 SELECTION = (
-    "objective", "smallest", "interior", "basic", "convex", "enumeration",
+    "objective", "smallest", "interior", "barrier", "basic", "convex", "enumeration",
     "exact", "batch",
 )  # fmt: skip
 MODULES = (
@@ -69,16 +69,28 @@ def run_selection():
     for (m, c), scale in product(sizes, (0.0, 1e-8, 1.0, 400.0)):
         C, z0 = scale * rng.normal(size=(m, c)), rng.normal(size=c)
         z1 = z0 + C.sum(0)
-        for n, objective in product(sorted({0, 1, m // 2, m, m + 3}), ("sufficiency", "necessity")):
-            for method in METHODS:
-                select(C, z0, z1, n, method, objective)
-            if m < 30:
-                for method in ("convex", "exact"):
-                    select(C, z0, z1, n, method, objective, at_most=True)
-        select(np.repeat(C[:1], m, axis=0), z0, z1, m // 2, "exact")  # ties only
-        select_budgets(C, z0, z1, [0, 1, m, m + 3, 2], "exact")
+        for output in ("classes", "labels", "value") if c > 1 else ("binary", "value"):
+            for n, objective in product(sorted({0, 1, m // 2, m, m + 3}), ("sufficiency", "necessity")):
+                for method in METHODS:
+                    select(C, z0, z1, n, method, objective, output=output)
+                if m < 30:
+                    for method in ("convex", "exact"):
+                        select(C, z0, z1, n, method, objective, at_most=True, output=output)
+            select(np.repeat(C[:1], m, axis=0), z0, z1, m // 2, "exact", output=output)  # ties only
+            select_budgets(C, z0, z1, [0, 1, m, m + 3, 2], "exact", output=output)
     select_many([], np.empty((0, 3)), np.empty((0, 3)), [])
     select_many([np.empty((0, 2)), rng.normal(size=(5, 2))], np.zeros((2, 2)), np.ones((2, 2)), [0, 9], "exact")
+    run_cycling_labels(rng)
+
+
+def run_cycling_labels(rng):
+    """Logits of thousands, some of which take the solver of last resort."""
+    for _ in range(60):
+        m, c = int(rng.integers(6, 20)), int(rng.integers(2, 6))
+        C = 1e3 * rng.normal(size=(m, c)) * np.exp(rng.normal(size=(m, 1)))
+        z0 = 30 * rng.normal(size=c)
+        for at_most in (False, True):
+            select(C, z0, z0 + C.sum(0), int(rng.integers(1, m)), "convex", at_most=at_most, output="labels")
 
 
 def run_explanations():

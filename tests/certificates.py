@@ -120,3 +120,48 @@ def precise_best(C, z0, z1, n, objective="sufficiency", at_most=False):
     """The least of `precise_value` over all choices of n paths (or at most n)."""
     sizes = range(0 if at_most else min(n, len(C)), min(n, len(C)) + 1)
     return min(precise_value(C, z0, z1, s, objective) for size in sizes for s in combinations(range(len(C)), size))
+
+
+def apart(output, z_target, z_other, scales=1.0):
+    """The divergence of labels (a sigmoid a column) or values (in units of the scales), over the last axis.
+
+    Of labels, A(z) = log(1 + e^z) and D = A(other) - A(target) - A'(target) (other - target) in each column.
+    """
+    if output == "value":
+        return 0.5 * (((z_other - z_target) / scales) ** 2).sum(-1)
+    a = np.exp(-np.logaddexp(0, -z_target))
+    return (np.logaddexp(0, z_other) - np.logaddexp(0, z_target) - a * (z_other - z_target)).sum(-1)
+
+
+def apart_value(output, C, z0, z1, x, objective="sufficiency", scales=1.0):
+    """The divergence that the weights x leave."""
+    rows, start, target = problem(C, z0, z1, objective)
+    return float(apart(output, target, start + rows.T @ x, scales))
+
+
+def apart_best(output, C, z0, z1, n, objective="sufficiency", at_most=False, scales=1.0):
+    """The least divergence over all choices of n paths (or at most n)."""
+    rows, start, target = problem(C, z0, z1, objective)
+    best = np.inf
+    for size in range(0 if at_most else min(n, len(C)), min(n, len(C)) + 1):
+        sets = list(combinations(range(len(C)), size))
+        sets = np.array(sets, dtype=np.int64).reshape(len(sets), size)
+        best = min(best, float(apart(output, target, start + rows[sets].sum(axis=1), scales).min()))
+    return best
+
+
+def precise_apart(output, z_target, z_other, scales):
+    """`apart` to some fifty digits, of floats or mpmath numbers; a label is a softmax of (0, z)."""
+    with mpmath.workdps(PRECISE_DIGITS):
+        columns = list(zip(map(mpmath.mpf, z_target), map(mpmath.mpf, z_other), map(mpmath.mpf, scales), strict=True))
+        if output == "value":
+            return mpmath.fsum(((o - t) / s) ** 2 / 2 for t, o, s in columns)
+        return mpmath.fsum(precise_kl([0, t], [0, o]) for t, o, _ in columns)
+
+
+def precise_apart_value(output, C, z0, z1, members, objective, scales):
+    """The divergence that these paths leave, the numbers taken as they are and nothing rounded."""
+    rows, start, target = problem(C, z0, z1, objective)
+    with mpmath.workdps(PRECISE_DIGITS):
+        reached = [mpmath.mpf(s) + mpmath.fsum(float(rows[i, j]) for i in members) for j, s in enumerate(start)]
+        return precise_apart(output, target, reached, scales)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +14,13 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
+from axiompath.graphs.places import GRAPHS, LINKS
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from axiompath.graphs.targets import with_graphs, with_links
 from axiompath.network import activations
-from axiompath.network.coefficients import Identity, Rule, Sum, SymmetricNorm, diagonal
+from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
 from axiompath.network.layers import Block, Channel, Layer, Network
+from axiompath.network.readouts import End, Pooled
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 
@@ -250,6 +253,81 @@ def any_networks(draw, max_hops=3):
         layers.append(Layer(tuple(channels), bias, blocks, out + passed))
         width = out + passed
     return Network(tuple(layers), 3)
+
+
+def product_layer(rng, width, rule, number_of_factors, bias):
+    """A local layer that multiplies linear maps of its inputs with each other, column by column."""
+    size = int(rng.integers(1, 4))
+    channels = []
+    for i in range(number_of_factors):
+        weight = rng.normal(size=(width, size))
+        outputs = slice(i * size, (i + 1) * size)
+        channels.append(Channel(Factor(rule(i), i) if i else rule(i), weight, slice(0, width), outputs))
+    wide = size * number_of_factors
+    shift = np.concatenate([rng.normal(size=size), np.zeros(wide - size)]) if bias else None
+    block = Block(slice(0, wide), activations.product(number_of_factors), "product")
+    return Layer(tuple(channels), shift, (block,), wide), np.vstack([np.eye(size)] * number_of_factors)
+
+
+@st.composite
+def any_tasks(draw, max_hops=2):
+    """(network, kind): networks of nodes, graphs or links, with gates between layers and products in the decoder."""
+    network = draw(any_networks(max_hops))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    kind = draw(st.sampled_from((None, GRAPHS, LINKS)))
+    layers, width = list(network.layers), network.num_classes
+
+    def local(columns, activation=None):
+        out = int(rng.integers(1, 4))
+        weight = columns @ rng.normal(size=(columns.shape[1], out))
+        rule = draw(st.sampled_from((Identity(), NodeScale())))
+        channel = Channel(rule, weight, slice(0, len(columns)), slice(0, out))
+        bias = rng.normal(size=out) if draw(st.booleans()) else None
+        return Layer((channel,), bias, (Block(slice(0, out), activation, "local"),), out)
+
+    def multiply(rule):
+        nonlocal width
+        layer, joined = product_layer(rng, width, rule, draw(st.integers(2, 3)), draw(st.booleans()))
+        layers.append(layer)
+        layers.append(local(joined, any_activation(rng, draw(st.sampled_from(("relu", "tanh", "identity"))), 1)))
+        width = layers[-1].width
+
+    if draw(st.booleans()):  # a gate on nodes, and a hop above it
+        multiply(lambda i: Identity())
+        weight = rng.normal(size=(width, 3))
+        layers.append(Layer((Channel(SymmetricNorm(False, 1.0), weight, slice(0, width), slice(0, 3)),), None, (), 3))
+        width = 3
+    if kind == GRAPHS:
+        channels, columns = [], 0
+        for mean in draw(st.sampled_from(((True,), (False,), (True, False)))):
+            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(columns, columns + width)))
+            columns += width
+        bias = rng.normal(size=columns) if draw(st.booleans()) else None
+        block = Block(slice(0, columns), any_activation(rng, "relu", columns), "pool")
+        layers.append(Layer(tuple(channels), bias, (block,), columns))
+        width = columns
+    if kind == LINKS:
+        if draw(st.booleans()):
+            multiply(lambda i: End(i % 2))
+        else:
+            ends = tuple(Channel(End(i), None, slice(0, width), slice(i * width, (i + 1) * width)) for i in range(2))
+            layers.append(Layer(ends, None, (), 2 * width))
+            width *= 2
+    if kind is not None and draw(st.booleans()):
+        multiply(lambda i: Identity())
+    layers.append(local(np.eye(width)))
+    return Network(tuple(layers), 3), kind
+
+
+def with_places(kind, before, after, rng):
+    """Aligned snapshots with some graphs, or all pairs of some nodes, as what is predicted."""
+    if kind is None:
+        return before, after
+    if kind == GRAPHS:
+        graphs = rng.integers(0, 3, size=before.num_nodes)
+        return with_graphs(*(replace(side, graphs=np.where(side.present, graphs, -1)) for side in (before, after)))
+    ids = before.node_ids
+    return with_links(before, after, rng.choice(ids, size=(4, 2)))
 
 
 def aligned(before, after):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+
+from axiompath.network.activations import Product
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
 AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"
@@ -45,6 +49,8 @@ def literal_forward(network, snapshot):
     coefficients, preactivations = [], []
     for layer in network.layers:
         matrices = [entries(channel.coefficients.matrix(snapshot, h[-1])) for channel in layer.channels]
+        if layer.rises:
+            snapshot = snapshot.predicted  # graphs or pairs from here on
         z = np.zeros((snapshot.num_nodes, layer.width))
         for channel, a in zip(layer.channels, matrices, strict=True):
             for v, u in a:
@@ -54,14 +60,35 @@ def literal_forward(network, snapshot):
                 z[v, channel.outputs] += a[v, u] * message
         if layer.bias is not None:
             z += layer.bias
-        new = z.copy()
-        for block in layer.blocks:
-            if block.activation is not None:
-                new[:, block.outputs] = block.activation.value(z[:, block.outputs])
+        new = np.array([literal_activation(layer, row) for row in z]).reshape(z.shape)
         coefficients.append(matrices)
         preactivations.append(z)
         h.append(new)
     return LiteralPass(coefficients, preactivations, h)
+
+
+def literal_activation(layer, z):
+    """h of one node: each block's activation; a product is written into each of its k ranges, divided by k."""
+    h = z.copy()
+    for block in layer.blocks:
+        columns = range(layer.width)[block.outputs]
+        if isinstance(block.activation, Product):
+            k = block.activation.num_factors
+            width = len(columns) // k
+            for i, column in enumerate(columns):
+                h[column] = math.prod(z[columns[j * width + i % width]] for j in range(k)) / k
+        elif block.activation is not None:
+            h[block.outputs] = block.activation.value(z[None, block.outputs])[0]
+    return h
+
+
+def literal_shapley(low, high, i):
+    """Share of factor i, over its own step, of the step of a product from `low` to `high`: the mean over all orders."""
+    k, total = len(low), 0.0
+    for order in itertools.permutations(range(k)):
+        first = order[: order.index(i)]
+        total += math.prod(high[j] if j in first else low[j] for j in range(k) if j != i)
+    return total / math.factorial(k)
 
 
 def literal_split(before, after):
@@ -143,7 +170,14 @@ class LiteralAttribution:
         }[SIDE[state]]
         rates = np.ones(len(end))
         for block in self.network.layers[t - 1].blocks:
-            if block.activation is not None:
+            if isinstance(block.activation, Product):
+                columns = range(len(end))[block.outputs]
+                k = block.activation.num_factors
+                width = len(columns) // k
+                for i, column in enumerate(columns):
+                    others = [columns[j * width + i % width] for j in range(k)]
+                    rates[column] = literal_shapley(start[others], end[others], i // width)
+            elif block.activation is not None:
                 rates[block.outputs] = block.activation.rate(start[None, block.outputs], end[None, block.outputs])[0]
         return rates
 
@@ -175,8 +209,8 @@ class LiteralAttribution:
         self.found = defaultdict(lambda: defaultdict(lambda: np.zeros(self.network.num_classes)))
 
     def finish(self):
-        hops = self.network.num_hops
-        self.shares = {(-1,) * (hops + 1 - len(nodes)) + nodes: dict(causes) for nodes, causes in self.found.items()}
+        size = self.network.num_positions
+        self.shares = {(-1,) * (size - len(nodes)) + nodes: dict(causes) for nodes, causes in self.found.items()}
         return {path: sum(causes.values()) for path, causes in self.shares.items()}
 
     def take(self, nodes, state, value):
@@ -218,7 +252,7 @@ class LiteralAttribution:
         columns = np.ones(self.network.num_classes, dtype=bool)
         position = len(nodes) - 1
         for t in range(len(layers) - 1, self.lowest_hop - 1, -1):
-            at_source = position == 0 and len(nodes) <= self.network.num_hops
+            at_source = position == 0 and len(nodes) < self.network.num_positions
             if at_source and layers[t].bias is not None and layers[t].bias[columns].any():
                 return True
             if at_source and not layers[t].local:
@@ -280,8 +314,8 @@ def literal_terms(reference, target):
     carries = [np.eye(network.num_classes, dtype=bool)]  # from the columns where the walk is to the logits
     if reference.can_differ(target, len(network.layers)):
         descend(len(network.layers), target, DELTA, (target,), np.eye(network.num_classes))
-    hops = network.num_hops
-    return {(-1,) * (hops + 1 - len(nodes)) + nodes: dict(causes) for nodes, causes in found.items()}
+    size = network.num_positions
+    return {(-1,) * (size - len(nodes)) + nodes: dict(causes) for nodes, causes in found.items()}
 
 
 def literal_lrp(adjacency, weights, x, path):
@@ -325,7 +359,7 @@ class LiteralReplay:
         return self.value(len(self.network.layers), self.target, (self.target,), "shared", 1.0)
 
     def stored(self, nodes):
-        return (-1,) * (self.network.num_hops + 1 - len(nodes)) + nodes
+        return (-1,) * (self.network.num_positions - len(nodes)) + nodes
 
     def value(self, t, v, nodes, mode, rho):
         """z at layer t (1-based) of the tree node reached by `nodes` (v first, root last)."""
@@ -340,16 +374,19 @@ class LiteralReplay:
                 base, other = pair[self.base], pair[self.other]
                 longer = nodes if layer.local else (u, *nodes)
                 children = []
+                # What undoing carries down goes on in one factor of a product alone.
+                carried = 1.0 if channel.coefficients.restarts else rho
                 if mode == "shared" and kept:
-                    children.append(("shared", base, rho * other / base))
+                    children.append(("shared", base, carried * other / base))
                 else:
                     if base and mode in ("shared", "base"):
                         children.append(("base", base, 1.0))
                     if other and mode in ("shared", "grown"):
-                        children.append(("grown", rho * other, 1.0))
+                        children.append(("grown", carried * other, 1.0))
                 for child_mode, coefficient, child_rho in children:
                     if t - 1 == self.lowest:
-                        message = self.leaf(t, u, self.stored(longer), child_mode, coefficient, child_rho, rho * other)
+                        path = self.stored(longer)
+                        message = self.leaf(t, u, path, child_mode, coefficient, child_rho, carried * other)
                     else:
                         below = self.value(t - 1, u, longer, child_mode, child_rho)
                         message = coefficient * self.activated(t - 1, below)
@@ -358,11 +395,7 @@ class LiteralReplay:
         return z
 
     def activated(self, t, z):
-        h = z.copy()
-        for block in self.network.layers[t - 1].blocks:
-            if block.activation is not None:
-                h[block.outputs] = block.activation.value(z[None, block.outputs])[0]
-        return h
+        return literal_activation(self.network.layers[t - 1], z)
 
     def leaf(self, t, u, path, mode, coefficient, rho, as_other):
         """coefficient * leaf value, or what undoing makes of it."""

@@ -17,6 +17,7 @@ BLOCKS = {
     "scan": ("how-to-scan.md", ["scan"]),
     "selection": ("selection.md", ["selection", "selection of many"]),
     "stored": ("how-to-large-graphs.md", ["conversion", "stored graphs"]),
+    "tasks": ("tasks.md", ["tasks"]),
 }
 
 

@@ -66,7 +66,7 @@ def assert_of_this_call(explainer, before, after, answer):
         logits = [answer(data).double().numpy() for data in (before, after)]
     for ours, theirs in zip((explainer.change.before_pass, explainer.change.after_pass), logits, strict=True):
         np.testing.assert_allclose(ours.logits, theirs, rtol=1e-9, atol=1e-11)
-    moved = set(np.flatnonzero(kl_divergence(logits[1], logits[0]) > 1e-12).tolist())
+    moved = set(np.flatnonzero(explainer.change.output.divergence(logits[1], logits[0]) > 1e-12).tolist())
     found = explainer.moved()
     assert moved <= set(found.target)
     assert set(found.target[found.kl > 1e-12]) == moved
@@ -437,10 +437,6 @@ REFUSED = {
         written(lambda p, d: p[1](d.x + p[0](d.group), d.edge_index), nn.Embedding(4, 4), GCNConv(4, 3)), r"`group`",
     ),
     "a number of each node": (written(lambda p, d: p[0](d.x + d.level.view(-1, 1), d.edge_index)), r"`level`"),
-    "a product with a field": (
-        written(lambda p, d: p[0](torch.cat([d.x[:, :2] * d.pos, d.x[:, :2]], 1), d.edge_index)),
-        r"multiplies two values .*given `pos`",
-    ),
     "a field that differs": (written(lambda p, d: p[0](d.x * d.factor, d.edge_index)), r"`factor`"),
     "a decision on a field": (
         written(lambda p, d: p[0](d.x, d.edge_index) if bool(d.mask.any()) else d.x), r"looks at the values of `mask`",
@@ -535,22 +531,40 @@ def test_adj_t_in_place_of_edge_index_is_said():
 
 
 # ---- outputs ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("end", [lambda h: h, lambda h: h.squeeze(-1), lambda h: torch.sigmoid(h).view(-1)])
-def test_one_column_is_refused(end):
+@pytest.mark.parametrize("end", [lambda h: h, lambda h: h.squeeze(-1), lambda h: h.view(-1)])
+def test_one_raw_column_is_asked_for_and_never_guessed(end):
     model = written(lambda p, d: end(p[0](d.x, d.edge_index)), GCNConv(4, 1))
     before, after = snapshots()
-    with pytest.raises(UnreadableModel, match=r"two classes or more.*got one column, of shape \(30,"):
+    with pytest.raises(axiompath.errors.InputError, match=r"one column.*\(30,.*output=\"binary\".*output=\"value\""):
         axiompath.Explainer(model, before, after)
     assert not axiompath.check(model, before).readable
+    for output in ("binary", "value"):
+        explainer = axiompath.Explainer(model, before, after, output=output)
+        assert explainer.change.output.kind == output
+        assert_of_this_call(explainer, before, after, lambda d: model(d).reshape(-1, 1))
 
 
 @pytest.mark.parametrize("end", [torch.sigmoid, lambda h: h.sigmoid().clone(), nn.Sigmoid(), F.logsigmoid])
-def test_a_sigmoid_at_the_end_is_refused(end):
-    model = written(lambda p, d: end(p[0](d.x, d.edge_index)))
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_sigmoid_at_the_end_is_a_yes_or_no_a_column(end, columns):
+    model = written(lambda p, d: end(p[0](d.x, d.edge_index)), GCNConv(4, columns))
     before, after = snapshots()
-    with pytest.raises(UnreadableModel, match=r"ends in a sigmoid.*return the values before the sigmoid"):
-        axiompath.Explainer(model, before, after)
-    assert "ends in a sigmoid" in axiompath.check(model, before).problem
+    explainer = axiompath.Explainer(model, before, after)
+    assert explainer.change.output.kind == ("binary" if columns == 1 else "labels")
+    assert_of_this_call(explainer, before, after, lambda d: model.parts[0](d.x, d.edge_index))
+    with pytest.raises(axiompath.errors.InputError, match=r"`output` to fit the model \(got \"classes\""):
+        axiompath.Explainer(model, before, after, output="classes")
+
+
+def test_outputs_that_the_model_contradicts_are_refused():
+    before, after = snapshots()
+    several = written(lambda p, d: p[0](d.x, d.edge_index).log_softmax(-1))
+    for output in ("binary", "labels", "value", "odd"):
+        with pytest.raises(axiompath.errors.InputError, match=rf"Expected `output` .*'?{output}"):
+            axiompath.Explainer(several, before, after, output=output)
+    raw = written(lambda p, d: p[0](d.x, d.edge_index))
+    for output in ("labels", "value", "classes"):
+        assert axiompath.Explainer(raw, before, after, output=output).change.output.kind == output
 
 
 def test_a_softmax_at_the_end_and_a_sigmoid_within_are_read_as_ever():
@@ -625,8 +639,7 @@ def test_swish_is_silu():
     assert_of_this_call(explainer, before, after, lambda d: model(d.x, d.edge_index))
     gated = written(lambda p, d: torch.sigmoid(p[0](d.x, d.edge_index)) * p[1](d.x, d.edge_index), GCNConv(4, 3),
                     GCNConv(4, 3))  # fmt: skip
-    with pytest.raises(UnreadableModel, match="multiplies two values"):
-        axiompath.Explainer(gated, before, after)
+    assert_of_this_call(axiompath.Explainer(gated, before, after), before, after, lambda d: gated(d))
 
 
 def test_nan_is_the_models_own_and_is_said_to_be():

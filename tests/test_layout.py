@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 FLOORS = [
     "errors arrays signals",
     "memory threads writing metrics trust",
+    "outputs",
     "origin parquet pages compiled",
     "graphs",
     "files",

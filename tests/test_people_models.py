@@ -335,15 +335,11 @@ REFUSED = {
     ),
     "global pooling": (
         module(lambda p, x, e, w: p[0](x, e) + global_mean_pool(p[0](x, e), None)),
-        r"forward \(mean\): adds up over nodes.*leave pooling out",
+        r"forward \(add\): mixes values of nodes with values of whole graphs.*keep what is pooled apart",
     ),
     "graph classification": (
         module(lambda p, x, e, w: global_mean_pool(p[0](x, e), torch.zeros(len(x), dtype=torch.long))),
         r"forward \(scatter_add_\): adds up nodes outside of a convolution",
-    ),
-    "a gate": (
-        module(lambda p, x, e, w: torch.sigmoid(p[0](x, e)) * x),
-        r"forward \(mul\): multiplies two values that both depend on the features",
     ),
     "gated attention": (module(conv, TransformerConv(3, 3, beta=True)), r"parts\.0 .*beta=True.*beta=False"),
     "edges added inside": (

@@ -61,8 +61,6 @@ def test_several_nodes_or_all_that_changed(karate):
     [
         {"explanation_type": "phenomenon"},
         {"edge_mask_type": None, "node_mask_type": "object"},
-        {"model_config": CONFIG | {"task_level": "graph"}},
-        {"model_config": CONFIG | {"mode": "regression"}},
     ],
 )
 def test_what_it_cannot_do_is_refused_when_it_is_connected(karate, settings):

@@ -34,7 +34,7 @@ def all_paths_of(reference, target, side):
                 descend(t - 1, u, nodes if layer.local else (u, *nodes), carried)
 
     descend(len(network.layers), target, (target,), np.ones(network.num_classes, dtype=bool))
-    return {(-1,) * (network.num_hops + 1 - len(nodes)) + nodes for nodes in found}
+    return {(-1,) * (network.num_positions - len(nodes)) + nodes for nodes in found}
 
 
 @settings(relaxed, max_examples=200)
@@ -52,7 +52,7 @@ def test_any_choice_equals_the_literal_tree(network, graphs, seed, add):
         offered = sorted(set(reference(target)) | all_paths_of(reference, target, "after"))
         keep = rng.random(len(offered)) < rng.choice([0.2, 0.6, 1.0])
         chosen.append([path for path, wanted in zip(offered, keep, strict=True) if wanted])
-    rows = np.array([path for paths in chosen for path in paths], dtype=np.int64).reshape(-1, network.num_hops + 1)
+    rows = np.array([path for paths in chosen for path in paths], dtype=np.int64).reshape(-1, network.num_positions)
     job = np.repeat(np.arange(len(targets)), [len(paths) for paths in chosen])
     found = replay_paths(change, targets, job, rows, add=add)
     for i, target in enumerate(targets):

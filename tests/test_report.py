@@ -256,14 +256,16 @@ def test_the_page_may_run_its_own_scripts_and_nothing_else(page, report):
 
 def test_ten_thousand_targets_open(open_page, explainer, tmp_path):
     one = describe_target(explainer.frontier(8, [0, 1, 3]))
-    pages = [{**one, "target": i, "name": f"member {i}"} for i in range(10_000)]
+    pages = [{**one, "target": i, "name": f"member {i}", "headline": f"member {i} moved"} for i in range(10_000)]
     path = tmp_path / "many.html"
     moved = describe_moved(explainer.moved(), [])
     overview = {
         "moved": moved,
         "changes": count_changes(explainer.changes()),
         "movers": [],
-        "num_nodes": 10_000,
+        "num_units": 10_000,
+        "values": False,
+        "unit": "node",
         "left_out": [],
     }
     path.write_text(render("Many", pages, overview), encoding="utf-8")

@@ -19,12 +19,14 @@ from .explain.case import Case, open_case
 from .explain.explanation import Explanation
 from .explain.question import Question
 from .graphs.names import Names, read_names
+from .graphs.places import Target
 from .graphs.snapshot import read_snapshot
 from .graphs.stored import StoredGraph
 from .memory import parse_memory
 from .origin import Origin
+from .outputs import AUTO
 from .paths.attribution import Attribution
-from .readers import ModelCall
+from .readers import ModelCall, Usage
 from .scan.plan import Thresholds
 from .scan.scan import Engine, Scan, Settings, scan_case
 from .selection import DEFAULT_METHOD
@@ -47,15 +49,22 @@ class Explainer:
         node_names: Names | None = None,
         class_names: Collection[str] | None = None,
         call: ModelCall | None = None,
+        links: Any = None,
+        output: str = AUTO,
+        scales: Any = None,
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time.
 
         A mapping of names goes by node number, names in a row (a list, an array, a Series) by the snapshot's rows.
         The model is called with the fields of Data that its forward's arguments are named after, or with the whole
-        Data where it takes one object; `call=lambda model, data: ...` says it otherwise.
+        Data where it takes one object; `call=lambda model, data: ...` says it otherwise. `links` are the pairs of nodes
+        that a model of links is asked for first. `output` says what the model's columns mean where its last operation
+        does not: classes, binary, labels or value; `scales` what a unit of each value is worth. Without `before`, the
+        graph `after` is explained against its own nodes without edges.
         """
         self.memory = parse_memory(memory)
-        self.case: Case = open_case(model, before, after, node_names=node_names, class_names=class_names, call=call)
+        usage = Usage(call, links, output, scales)
+        self.case: Case = open_case(model, before, after, node_names=node_names, class_names=class_names, usage=usage)
 
     @property
     def change(self) -> Change:
@@ -83,6 +92,11 @@ class Explainer:
         return self.case.num_shared_nodes
 
     @property
+    def num_shared(self) -> int:
+        """Nodes, graphs or pairs whose prediction could have changed: those that both snapshots have."""
+        return self.num_shared_nodes if self.change.before.places is None else int(self.change.in_both.sum())
+
+    @property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
         """Number of altered paths of every node, counted without walking them."""
         return self.case.num_paths
@@ -105,6 +119,14 @@ class Explainer:
         """
         return self.case.moved()
 
+    def unmatched(self) -> pd.DataFrame:
+        """Nodes, graphs or pairs that one snapshot alone has, and so cannot have moved: target, name, snapshot.
+
+        A node that `after` alone has can be explained all the same, against itself without any edge in `before`; so can
+        a pair with such an end.
+        """
+        return self.case.unmatched()
+
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
 
@@ -115,17 +137,18 @@ class Explainer:
         """
         return self.case.changes(directed=directed, open_nodes=open_nodes)
 
-    def attribute(self, target: int) -> Attribution:
+    def attribute(self, target: Target) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
         return next(self.attribute_many([target]))
 
-    def attribute_many(self, targets: Iterable[int]) -> Iterator[Attribution]:
+    def attribute_many(self, targets: Iterable[Target]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
-        return self.case.attribute(self.case.rows_of(targets), self.memory)
+        case, rows = self.case.find(targets)
+        return case.attribute(rows, self.memory)
 
     def explain(
         self,
-        target: int,
+        target: Target,
         budget: int = 10,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -141,7 +164,7 @@ class Explainer:
 
     def explain_many(
         self,
-        targets: Iterable[int],
+        targets: Iterable[Target],
         budget: int = 10,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -151,8 +174,8 @@ class Explainer:
     ) -> Iterator[Explanation]:
         """The same for many nodes, in order and lazily, with a progress bar."""
         question = Question(budget, method, objective, at_most)
-        rows = self.case.rows_of(targets)
-        explanations = self.case.explain(rows, question, self.memory)
+        case, rows = self.case.find(targets)
+        explanations = case.explain(rows, question, self.memory)
         if not progress:
             return explanations
         return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
@@ -186,7 +209,7 @@ class Explainer:
 
     def frontier(
         self,
-        target: int,
+        target: Target,
         budgets: Sequence[int],
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -195,14 +218,14 @@ class Explainer:
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
         questions = [Question(budget, method, objective, at_most) for budget in budgets]
-        (row,) = self.case.rows_of([target])
-        return self.case.frontier(int(row), questions, self.memory)
+        case, (row,) = self.case.find([target])
+        return case.frontier(int(row), questions, self.memory)
 
-    def replay(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
         return self.case.replay(target, paths, add=add)
 
-    def replay_edges(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay_edges(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
         return self.case.replay_edges(target, paths, add=add)

@@ -5,10 +5,15 @@ P_before and P_after are the softmax of the target's logits on the two snapshots
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 from scipy import special
 
 from .arrays import FloatArray
+
+Divergence: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 
 # Below the first number e^v - 1 - v is v^2 times a series with these coefficients; above it the difference will do.
 SERIES = 0.3
@@ -42,20 +47,41 @@ def kl_divergence(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
     return np.asarray(np.where(total < 1e15, np.log1p(np.minimum(total, 1e15)), np.maximum(large, 0.0)))
 
 
-def fidelity_minus(logits_undone: FloatArray, logits_before: FloatArray, logits_after: FloatArray) -> FloatArray:
+def kl_of_logits(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
+    """KL between two yes-or-no distributions given by their logits, element by element; never below 0.
+
+    The two-class case of the above, the logit of no being 0.
+    """
+    p, q = np.broadcast_arrays(np.asarray(logits_p, dtype=np.float64), np.asarray(logits_q, dtype=np.float64))
+    nothing = np.zeros_like(p)
+    return kl_divergence(np.stack([nothing, p], axis=-1), np.stack([nothing, q], axis=-1))
+
+
+def fidelity_minus(
+    logits_undone: FloatArray,
+    logits_before: FloatArray,
+    logits_after: FloatArray,
+    divergence: Divergence = kl_divergence,
+) -> FloatArray:
     """The paper's Fidelity-KL-minus: KL(P_undone || P_before) / KL(P_after || P_before); lower is better.
 
-    1 when nothing is undone, 0 when what is undone carries the whole change; nan where nothing changed.
+    1 when nothing is undone, 0 when what is undone carries the whole change; nan where nothing changed. `divergence`
+    stands for KL where columns are no classes.
     """
-    return _ratio(kl_divergence(logits_undone, logits_before), kl_divergence(logits_after, logits_before))
+    return _ratio(divergence(logits_undone, logits_before), divergence(logits_after, logits_before))
 
 
-def fidelity_plus(logits_added: FloatArray, logits_before: FloatArray, logits_after: FloatArray) -> FloatArray:
+def fidelity_plus(
+    logits_added: FloatArray,
+    logits_before: FloatArray,
+    logits_after: FloatArray,
+    divergence: Divergence = kl_divergence,
+) -> FloatArray:
     """The mirror image: KL(P_added || P_after) / KL(P_before || P_after); lower is better.
 
     1 when nothing is added to `before`, 0 when what is added carries the whole change; nan where nothing changed.
     """
-    return _ratio(kl_divergence(logits_added, logits_after), kl_divergence(logits_before, logits_after))
+    return _ratio(divergence(logits_added, logits_after), divergence(logits_before, logits_after))
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:

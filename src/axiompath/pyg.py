@@ -25,8 +25,11 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 
 from .explain.question import Question
 from .explainer import Explainer
+from .outputs import AUTO, BINARY, VALUE
 from .readers import ModelCall
 from .selection import DEFAULT_METHOD
+
+MEANINGS = {ModelMode.binary_classification: BINARY, ModelMode.regression: VALUE}
 
 
 class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
@@ -46,14 +49,11 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         self.question = Question(budget, method, objective)  # checked here, before any work
 
     def supports(self) -> bool:
-        """Node classification, `explanation_type="model"`, one number an edge."""
+        """Nodes, edges and graphs; classes, one logit and values; `explanation_type="model"`, one number an edge."""
         reasons = {
             "explanation_type must be 'model'": self.explainer_config.explanation_type == ExplanationType.model,
             "edge_mask_type must be 'object'": self.explainer_config.edge_mask_type == MaskType.object,
             "node_mask_type must be None": self.explainer_config.node_mask_type is None,
-            "the model's task_level must be 'node'": self.model_config.task_level == ModelTaskLevel.node,
-            "the model's mode must be 'multiclass_classification'": self.model_config.mode
-            == ModelMode.multiclass_classification,
         }
         for reason, met in reasons.items():
             if not met:
@@ -73,10 +73,18 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         """The edge mask of the nodes in `index`, or of all that changed."""
         # PyG passes further arguments by name, and that is how the fields of `after` reach the model, too.
         after = Data(x=x, edge_index=edge_index, **kwargs)
-        explainer = Explainer(model, self.before, after, memory=self.memory, call=self.call)
-        targets = explainer.moved().target.tolist() if index is None else torch.as_tensor(index).reshape(-1).tolist()
-        case = explainer.case
-        explanations = list(case.explain(case.rows_of(targets), self.question, explainer.memory))
+        # A softmax or sigmoid at the model's end says what its columns mean; one raw column PyG's mode does.
+        one = target.dim() == 1 and self.model_config.mode in MEANINGS
+        output = MEANINGS[self.model_config.mode] if one else AUTO
+        explainer = Explainer(model, self.before, after, memory=self.memory, call=self.call, output=output)
+        targets = explainer.moved().target.tolist()
+        if index is not None:
+            targets = torch.as_tensor(index).reshape(-1).tolist()
+            if self.model_config.task_level == ModelTaskLevel.edge:
+                pairs = explainer.change.root_ids.tolist()
+                targets = [tuple(pairs[i]) for i in targets]
+        case, rows = explainer.case.find(targets)
+        explanations = list(case.explain(rows, self.question, explainer.memory))
         mask, loops = torch.zeros(edge_index.shape[1]), torch.zeros(x.shape[0])
         lost: dict[tuple[int, int], float] = {}
         for explanation in explanations:

@@ -105,6 +105,13 @@ def read_json(path: Path, max_bytes: float = MAX_BYTES / JSON_BYTES) -> Any:
         return parse_json(path.read_bytes())
 
 
+def read_lines(path: Path, max_bytes: float = MAX_BYTES / JSON_BYTES) -> list[str]:
+    """The lines of a text file that are not empty."""
+    check_file(path, max_bytes)
+    with blamed(f"Expected text in {path} (it is none)."):
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
 def parse_json(data: bytes) -> Any:
     """JSON that is not too deep: Python's own bound is the recursion limit, which somebody may have raised."""
     bare = np.frombuffer(STRINGS.sub(b"", data), dtype=np.uint8)

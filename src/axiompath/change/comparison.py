@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,10 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
+from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import Snapshot, differing_features
-from ..network.layers import ForwardPass, Network, project
+from ..network.layers import ForwardPass, Network, project, run_network
+from ..outputs import VALUE, Output, scales_of
 from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
@@ -82,11 +84,61 @@ class Change:
     differs: tuple[BoolArray, ...]  # [num_nodes] for x and for each layer's h
     descents: tuple[Descents, ...]
     links: tuple[Links | None, ...]  # None below the lowest hop
+    like: Change | None = None  # the same up to its nodes, seen from other roots: what is known of these is taken there
 
     @property
     def num_nodes(self) -> int:
         """Nodes of both snapshots together."""
         return self.before.num_nodes
+
+    @property
+    def in_both(self) -> BoolArray:
+        """Which roots both snapshots have: nodes, or the graphs or pairs that are predicted. [num_roots]."""
+        return self.before.predicted.present & self.after.predicted.present
+
+    @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return NODE_UNIT if self.before.places is None else UNIT_OF[self.before.places.kind]
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What is predicted and what its columns mean, as plain values."""
+        return {"unit": self.unit, "output": self.output.to_dict()}
+
+    @property
+    def of_graphs(self) -> bool:
+        """Whether whole graphs are predicted."""
+        return self.before.places is not None and not self.of_links
+
+    @property
+    def of_links(self) -> bool:
+        """Whether pairs of nodes are predicted."""
+        return self.before.places is not None and self.before.places.kind == LINKS
+
+    @cached_property
+    def output(self) -> Output:
+        """What the columns of the logits mean; a unit of values is how much those of `before` vary, unless given."""
+        kind, scales = self.network.output, self.network.scales
+        if kind == VALUE and scales is None:
+            scales = scales_of(self.before_pass.logits[self.before.predicted.present])
+        return Output(kind, scales)
+
+    def numbers(self, paths: IntArray) -> IntArray:
+        """Paths of rows -> the user's numbers of nodes, leaf first; the graph or pair at the end is left off."""
+        ids = self.before.node_ids
+        nodes = paths if self.before.places is None else paths[:, :-1]
+        return np.where(nodes >= 0, ids[nodes], -1)
+
+    @property
+    def root_ids(self) -> IntArray:
+        """The user's numbers of all roots: of nodes or graphs [num_roots], of pairs [num_roots, 2]."""
+        return self.before.node_ids if self.before.places is None else self.before.places.ids
+
+    def target(self, row: int) -> Target:
+        """The user's number of a root: of a node, of a graph, or the numbers of a pair."""
+        number = self.root_ids[row].tolist()
+        return (number[0], number[1]) if isinstance(number, list) else int(number)
 
     @property
     def lowest_hop(self) -> int:
@@ -118,7 +170,18 @@ class Change:
 
     def _trace(self, start: int, merged: bool = False) -> Steps:
         marks = [descents.values for descents in self.descents]
-        return trace_sets(self.links, [merge_causes(values) for values in marks] if merged else marks, start)
+        if merged:
+            marks = [merge_causes(values) for values in marks]
+        known = self._traced if self.like is None else self.like._traced
+        key = (start, *((values.shape, values.tobytes()) for values in marks))
+        if key not in known:
+            known[key] = trace_sets(self.links, marks, start)
+        return known[key]
+
+    @cached_property
+    def _traced(self) -> dict[tuple[Any, ...], Steps]:
+        """By the marks that occur, which are the same for most roots."""
+        return {}
 
     @cached_property
     def messages(self) -> tuple[FloatArray, FloatArray]:
@@ -126,6 +189,8 @@ class Change:
 
         [num_nodes, outputs of all channels] each.
         """
+        if self.like is not None:
+            return self.like.messages
         t = self.lowest_hop
         channels = self.network.layers[t].channels
         after = np.hstack([project(self.after_pass.inputs[t], channel) for channel in channels])
@@ -141,7 +206,8 @@ class Change:
     @cached_property
     def rates(self) -> tuple[Rates | None, ...]:
         """Slope of phi at every node of a layer, or None where phi is the identity."""
-        return tuple(self._rates_of(t) for t in range(len(self.layers)))
+        known = () if self.like is None else self.like.rates[: self.network.rise]
+        return (*known, *(self._rates_of(t) for t in range(len(known), len(self.layers))))
 
     def _rates_of(self, t: int) -> Rates | None:
         layer, before, after = self.network.layers[t], self.before_pass.z[t], self.after_pass.z[t]
@@ -169,25 +235,44 @@ class Change:
         return Rates(slopes, place)
 
 
+def with_roots(change: Change, before: Snapshot, after: Snapshot) -> Change:
+    """The same change seen from other pairs: the snapshots' own, all else about their nodes being the same."""
+    passes = [
+        run_network(change.network, side, found)
+        for side, found in ((before, change.before_pass), (after, change.after_pass))
+    ]
+    return find_change(change.network, before, after, passes[0], passes[1], change)
+
+
 def find_change(
-    network: Network, before: Snapshot, after: Snapshot, before_pass: ForwardPass, after_pass: ForwardPass
+    network: Network,
+    before: Snapshot,
+    after: Snapshot,
+    before_pass: ForwardPass,
+    after_pass: ForwardPass,
+    like: Change | None = None,
 ) -> Change:
-    """Compare the two passes layer by layer."""
+    """Compare the two passes layer by layer; what they share with those of the change `like` is taken from there."""
     known: dict[tuple[int, ...], LayerChange] = {}
-    layers, descents = [], []
-    differs = [differing_features(before, after)]
-    links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))
-    for t, layer in enumerate(network.layers):
+    layers: list[LayerChange] = []
+    descents: list[Descents] = []
+    if like is None:
+        differs = [differing_features(before, after)]
+        links = find_links(network, next(t for t, layer in enumerate(network.layers) if not layer.local))
+    else:
+        layers, descents, links = list(like.layers[: network.rise]), list(like.descents[: network.rise]), like.links
+        differs = list(like.differs[: len(layers) + 1])
+    for t in range(len(layers), len(network.layers)):
         matrices = before_pass.coefficients[t], after_pass.coefficients[t]
         # Layers with the same rules share their matrices, hence their comparison.
         key = tuple(id(matrix) for side in matrices for matrix in side)
         if key not in known:
-            known[key] = _compare(*matrices, layer.local)
+            known[key] = _compare(*matrices, network.layers[t].local)
         layers.append(known[key])
         descents.append(_find_descents(known[key], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
     return Change(
-        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links
+        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links, like
     )
 
 

@@ -24,6 +24,7 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError
 from ..graphs.adjacency import take_rows
 from ..graphs.changes import list_changes
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
@@ -33,7 +34,7 @@ from ..graphs.snapshot import Features, Fields, Snapshot
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import ForwardPass, Layer, Network
 from ..network.update import run_pair
-from ..readers import ModelCall, read_network, read_samples
+from ..readers import AS_IT_IS, Usage, prepare_inputs, read_network, read_samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +73,25 @@ class Opened:
     after_pass: ForwardPass
 
 
-def open_graphs(model: Any, before: Any, after: Any, call: ModelCall | None = None) -> Opened:
+def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) -> Opened:
     """Read a model on two graphs, both in memory or both stored, and run it on what the change reaches."""
+    pairs = None
+    if isinstance(before, Data) and isinstance(after, Data):
+        inputs = prepare_inputs(model, before, after, usage)
+        before, after, pairs = inputs.before, inputs.after, inputs.pairs
+    elif usage.links is not None:
+        raise InputError("Expected graphs in memory to go with `links` (got stored ones); open them with read_graph.")
     pair = open_pair(before, after)
     if pair.whole is None:
-        network, fields = read_samples(model, *sample_pair(pair), call)
+        network, fields = read_samples(model, *sample_pair(pair), usage)
+        if network.rise is not None:
+            raise InputError(
+                "Expected a model of nodes to go with stored graphs (got one that predicts whole graphs or links); "
+                "open the graphs in memory, with axiompath.read_graph."
+            )
         region = cut_region(network, pair)
         return Opened(network, fields, region, *run_pair(network, region.before, region.after))
-    read = read_network(model, *pair.whole, before, after, call)
+    read = read_network(model, *pair.whole, before, after, usage, pairs)
     if read.before is not pair.before.graph:  # the model takes other fields than x and edge_weight
         pair = match_snapshots(read.before, read.after, (before, after))
     return Opened(read.network, read.fields, cut_region(read.network, pair), read.before_pass, read.after_pass)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..graphs.places import NODE_UNIT, Target
 from .output import aside
 
 NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -53,9 +54,18 @@ class Graphs:
 
         return look(open_nodes=False), count_changes(look(open_nodes=True))
 
-    def targets(self, texts: Sequence[str] | None) -> list[int]:
-        """The nodes that are named on the command line; none where none is."""
-        return [self.number(text) for text in texts or ()]
+    def targets(self, texts: Sequence[str] | None, unit: str = NODE_UNIT) -> list[Target]:
+        """The nodes, graphs or links that are named on the command line; none where none is."""
+        if unit == NODE_UNIT:
+            return [self.number(text) for text in texts or ()]
+        return [self.link(text) if unit == "link" else _number_of_graph(text) for text in texts or ()]
+
+    def link(self, text: str) -> tuple[int, int]:
+        """The two nodes of u,v."""
+        ends = text.split(",")
+        if len(ends) != 2:
+            raise InputError(f"Expected the two ends of a link with a comma between them, u,v (got {text!r}).")
+        return self.number(ends[0].strip()), self.number(ends[1].strip())
 
     def number(self, text: str) -> int:
         """The node that a name or a number on the command line means."""
@@ -86,6 +96,12 @@ class Graphs:
         return number
 
 
+def _number_of_graph(text: str) -> int:
+    if not text.isdecimal():
+        raise InputError(f"Expected the number of a graph after --target (got {text!r}).")
+    return int(text)
+
+
 def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
     """Two graphs or more, numbered alike."""
     from ..files import match_graphs, read_graph
@@ -105,7 +121,7 @@ def tell(
     graphs = read_graphs(files, sources.nodes)
     stems = [file.stem for file in files]
     return tell_stories(
-        read_model(model, sources.weights), graphs.data, graphs.targets(target) or None,
+        read_model(model, sources.weights), graphs.data, [graphs.number(text) for text in target or ()] or None,
         wanted.budget, wanted.method, wanted.objective,
         top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
         snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),
@@ -116,10 +132,13 @@ def open_explainer(model: str, pair: Graphs, sources: Sources) -> Explainer:
     """The model, read on two graphs."""
     from ..explainer import Explainer
     from ..files import read_model
+    from ..trust import read_lines
 
     with aside().status("Reading the model"):
         network = read_model(model, sources.weights)
+        links = None if sources.links is None else [pair.link(line) for line in read_lines(sources.links)]
         return Explainer(
             network, pair.before, pair.after,
-            memory=sources.memory, node_names=pair.names, class_names=pair.class_names,
+            memory=sources.memory, node_names=pair.names, class_names=pair.class_names, output=sources.output,
+            links=links,
         )  # fmt: skip

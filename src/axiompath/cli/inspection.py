@@ -65,6 +65,8 @@ def diff(
     if len(changes):
         console.print(changes_table(changes, limit))
     if moved is not None:
-        flipped = int((moved.class_before != moved.class_after).sum())
+        from ..explain.moved import find_flipped
+
+        flipped = int(find_flipped(moved).sum())
         console.print(f"{len(moved):,} predictions moved, {flipped:,} of them to another class.")
         console.print(moved_table(moved, limit))

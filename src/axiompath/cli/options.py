@@ -18,7 +18,10 @@ Later = Annotated[list[Path] | None, typer.Argument(help="Further graphs, in ord
 Weights = Annotated[Path | None, typer.Option(help="Weights (.safetensors) of a package.module:function.")]
 Nodes = Annotated[Path | None, typer.Option(help="Node table of an edge list.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
-Targets = Annotated[list[str] | None, typer.Option("--target", "-t", help="A node's name or number; repeat for more.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", "-t", help="A node's name or number (of a link u,v; of a graph its number); or more."),
+]
 Limit = Annotated[int, typer.Option(min=1, help="Rows to print.")]
 
 
@@ -29,6 +32,8 @@ class Sources:
     weights: Weights = None
     nodes: Nodes = None
     memory: Annotated[str, typer.Option(help="Memory that paths may take, beside the graphs.")] = "2GB"
+    output: Annotated[str, typer.Option(help="What columns mean: auto, classes, binary, labels or value.")] = "auto"
+    links: Annotated[Path | None, typer.Option(help="Pairs of nodes to predict for, one a line: u,v.")] = None
 
 
 @dataclass(frozen=True)

@@ -69,19 +69,24 @@ def changes_table(changes: Any, limit: int) -> Table:
 
 def moved_table(moved: Any, limit: int) -> Table:
     """The predictions that moved."""
-    table = Table("target", "class before", "after", "KL", "altered paths")
+    about = next(key for key in ("class_before", "label", "column") if key in moved)
+    ends = {"class_before": "class", "label": "prob", "column": "value"}[about]
+    table = Table("target", *([] if ends == "class" else [about]), f"{ends} before", "after", "KL", "altered paths")
     for row in records(moved.head(limit)):
-        old, new = (str(row.get(f"{key}_name", row[key])) for key in ("class_before", "class_after"))
-        table.add_row(escape(row["name"]), escape(old), escape(new), f"{row['kl']:.4f}", f"{row['num_paths']:,}")
+        told = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
+        for key in (f"{ends}_before", f"{ends}_after"):
+            value = row.get(f"{key}_name", row.get(key, ""))
+            told.append(f"{value:.4g}" if isinstance(value, float) else escape(str(value)))
+        table.add_row(escape(row["name"]), *told, f"{row['kl']:.4f}", f"{row['num_paths']:,}")
     return table
 
 
 def path_table(explanation: Explanation) -> Table:
-    """The chosen paths: nodes, kind, and share of the new class's logit against the old."""
-    old, new = explanation.class_before, explanation.class_after
-    shares = explanation.contributions[:, new] - (explanation.contributions[:, old] if old != new else 0.0)
-    toward = explanation.class_name(new) + (f" against {explanation.class_name(old)}" if old != new else "")
-    table = Table("path, leaf to root", "kind", escape(f"share of the logit of {toward}"))
-    for path, kind, share in zip(explanation.paths, explanation.kinds, shares, strict=True):
+    """The chosen paths: nodes, kind, and share of what the explanation is about."""
+    about, weights = explanation.view
+    table = Table("path, leaf to root", "kind", escape(f"share of {about}"))
+    for path, kind, share in zip(
+        explanation.paths, explanation.kinds, explanation.contributions @ weights, strict=True
+    ):
         table.add_row(escape(" → ".join(explanation.name_of(int(node)) for node in path)), kind, f"{share:+.3f}")
     return table

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import track
 
 from ..errors import InputError
+from ..graphs.places import Target
 from .inputs import open_explainer, read_graphs, tell
 from .options import After, AsJson, Before, Later, Limit, Manner, Model, Sources, Targets, Wanted, spread
 from .output import aside, moved_table, path_table, print_json, written_to
@@ -35,14 +36,16 @@ def explain(
     """
     pair = read_graphs([before, after], sources.nodes)
     explainer = open_explainer(model, pair, sources)
-    targets = pair.targets(target) or explainer.moved().target.head(1).tolist()
+    targets = pair.targets(target, explainer.case.unit) or explainer.moved().target.head(1).tolist()
     answers = explainer.explain_many(targets, wanted.budget, wanted.method, wanted.objective, progress=False)
     found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
     if out is not None:
+        from ..report.drawn import key_of
+
         with written_to(out):
             out.mkdir(parents=True, exist_ok=True)
             for explanation in found:
-                explanation.save(out / f"{explanation.target}.json")
+                explanation.save(out / f"{key_of(explanation.target)}.json")
     if json:
         print_json([explanation.to_dict() for explanation in found])
         return
@@ -118,18 +121,19 @@ def report(
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
-    files = [before, after, *(later or ())]
+    files, unit = [before, after, *(later or ())], "node"
     title = " → ".join((files[0].stem, files[-1].stem))
     if later:
         wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
         told = tell(model, files, sources, target, top, wanted)
-        targets = [item.target for item in told]
+        targets: list[Target] = [item.target for item in told]
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         largest = 50 if budget is None else budget
         pair = read_graphs(files, sources.nodes)
         explainer = open_explainer(model, pair, sources)
-        targets = pair.targets(target) or explainer.moved().target.head(top).tolist()
+        unit = explainer.case.unit
+        targets = pair.targets(target, explainer.case.unit) or explainer.moved().target.head(top).tolist()
         budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
         text = build_report(
             explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, progress=aside()
@@ -137,9 +141,9 @@ def report(
     with written_to(out):
         write_text(out, text)
     if json:
-        print_json({"report": str(out), "targets": targets, "bytes": len(text.encode())})
+        print_json({"report": str(out), "targets": list(targets), "bytes": len(text.encode())})
     else:
-        Console().print(f"Explained {len(targets):,} nodes in {out} ({len(text) / 1e6:.1f} MB).", soft_wrap=True)
+        Console().print(f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB).", soft_wrap=True)
 
 
 @spread

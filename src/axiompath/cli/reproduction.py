@@ -221,6 +221,28 @@ def timed(
 
 
 @reproduce.command()
+def tasks(
+    names: DatasetOption = None,
+    max_targets: Annotated[int, typer.Option(min=1, help="Explained by every method: drawn from a part's.")] = 100,
+    largest_tree: Annotated[int, typer.Option(min=10, help="Posts of a tree after a day.")] = 300,
+    epochs: Annotated[int, typer.Option(min=5, help="Of molecules; trees and links take half of them.")] = 100,
+    root: Root = None,
+    out: Out = RESULTS,
+    json: AsJson = False,
+) -> None:
+    """Molecules, trees of posts, links, by models trained here. Example: axiompath reproduce tasks --datasets mutag"""
+    from ..experiments.tasks import TASKS, TaskSettings, run_tasks, summarise_tasks
+
+    settings = TaskSettings(
+        split_commas(names, TASKS), max_targets=max_targets, largest_tree=largest_tree, epochs=epochs
+    )
+    with _bar(json) as report:
+        table = run_tasks(settings, out, root=root, report=report)
+    summary = summarise_tasks(table)
+    _show(summary, _task_tables(table, summary), out, json)
+
+
+@reproduce.command()
 def claims(
     out: Out = RESULTS,
     limit: Annotated[int, typer.Option(min=0, help="Exceptions shown of each claim.")] = 5,
@@ -255,13 +277,13 @@ def _bar(json: bool) -> Iterator[Callable[[int, int, str], None]]:
         yield lambda done, total, what: progress.update(task, completed=done, total=total, description=what)
 
 
-def _show(rows: pd.DataFrame, tables: Iterable[Table], out: Path, json: bool) -> None:
+def _show(rows: pd.DataFrame, tables: Iterable[Table | str], out: Path, json: bool) -> None:
     """The answer: rows for machines, or tables."""
     if json:
         return _print_rows(rows)
     console = Console()
     for table in tables:
-        console.print(table)
+        console.print(table, highlight=False)
     console.print(f"Table, record and figures are in {out}")
 
 
@@ -279,3 +301,23 @@ def _level_tables(means: pd.DataFrame) -> Iterator[Table]:
             label = method if objective == "sufficiency" else f"{method}, {objective}"
             table.add_row(label, *(f"{value:.3f}" for value in values))
         yield table
+
+
+def _task_tables(table: pd.DataFrame, summary: pd.DataFrame) -> Iterator[Table | str]:
+    """Of each task: its parts and how complete they are, its methods, one change in words."""
+    for name, rows in summary.groupby("dataset", sort=False):
+        parts = [part for part in table.attrs["parts"] if part["dataset"] == name]
+        heads = ("part", "score", "targets", "moved", "flipped", "median paths", "largest residual", "ms a target")
+        shown = Table(*heads, box=None, padding=(0, 1, 0, 0), title=str(name))
+        for part in parts:
+            score = ", ".join(f"{what} {value:.3f}" for what, value in part["scores"].items())
+            counts = [f"{part[key]:,}" for key in ("asked", "moved", "flipped")]
+            numbers = f"{part['median_paths']:,.0f}", f"{part['largest_residual']:.1e}", f"{part['ms_a_target']:.2f}"
+            shown.add_row(str(part["part"]), score, *counts, *numbers)
+        yield shown
+        methods = Table("method", "budget", "minus", "(median)", "plus", "(median)", "ms", box=None, title="fidelity")
+        for r in rows.to_dict("records"):
+            means = (f"{r[key]:.3f}" for key in ("minus", "minus_median", "plus", "plus_median"))
+            methods.add_row(str(r["method"]), str(r["budget"]), *means, f"{r['ms']:.2f}")
+        yield methods
+        yield next((part["example"] for part in parts if part["example"]), "")

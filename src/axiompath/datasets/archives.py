@@ -19,7 +19,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 MASKS = ("train_mask", "val_mask", "test_mask")  # of a standard split
 
-# sha256 of the files whose numbers docs/results.md reports.
+# sha256 of the files whose numbers docs/results.md and docs/tasks.md report.
 CHECKSUMS = {
     "cora": "bf1ed374e1ff1e93200022c641009a0758cbb82b7cf1b66eef198f9d7947a986",
     "citeseer": "8b0e57b8ae22a2cf53c1dadb575326313bbccf5400640a67b445ef54df5404c3",
@@ -36,7 +36,10 @@ CHECKSUMS = {
     "dblp_coauthor": "7db74294e5b0062c72933f227f36b90cd232fa0bd595b881d301228a2b43eba3",
     "patent_citation": "2679555c2a44176da465e1ed915b56179e8fe8a7c9a0f174fe2dd2dc604d9b63",
     "pubmed_pmid": "dbaebf1e47cafc50efdfa06790dc146f297d66336705894b38fb39384df83a3c",
+    "mutag": "6b4d9dcee9a0569557a3280dd4b37efb0d20e8c78a27b749cff64a7d0c6cd2ee",
+    "rumour_trees": "0d0b3138fbd506d45512e8e9d3444f6a3e2789d7ff549243074f1d9da1aa0958",
 }
+GRAPH_SETS = ("mutag", "rumour_trees")  # many graphs in one file, see graph_sets.py
 
 
 def find_root(root: str | Path | None = None) -> Path | None:
@@ -50,6 +53,18 @@ def find_root(root: str | Path | None = None) -> Path | None:
             "pass `root=` or set the environment variable AXIOMPATH_DATA."
         )
     return Path(chosen)
+
+
+def open_archive(name: str, root: str | Path | None, what: str) -> tuple[Arrays, Path]:
+    """All arrays of a file that cannot be downloaded, and where it is; `what` it is, for people."""
+    folder = find_root(root)
+    path = (folder or Path()) / f"{name}.npz"
+    if folder is None or not path.is_file():
+        raise MissingFile(
+            f"Expected the {what}'s file {name}.npz in the folder given as `root=` or AXIOMPATH_DATA "
+            f"(got {folder or 'no folder'}, without it); put {name}.npz there."
+        )
+    return read_archive(path, name), path
 
 
 def read_archive(path: Path, name: str) -> Arrays:
@@ -93,6 +108,33 @@ def check_timed(arrays: Arrays, path: Path) -> None:
     if "x_shape" in arrays:
         features = read_features(arrays, path)
         _expect(features.shape[0] == num_nodes, path, f"a row of x for each of {num_nodes} nodes", features.shape)
+
+
+def check_molecules(arrays: Arrays, path: Path) -> None:
+    """Many graphs in a row: the graph of each node, ascending; edges within graphs; a label a graph and a node."""
+    _need(arrays, ("edge_index", "node_graph", "node_label", "graph_label"), path)
+    graphs, edges, num_graphs = arrays["node_graph"], arrays["edge_index"], len(arrays["graph_label"])
+    _expect(_within(graphs, num_graphs), path, f"`node_graph` within 0 to {num_graphs - 1}", _range(graphs))
+    _expect(bool((np.diff(graphs) >= 0).all()), path, "`node_graph` in ascending order", "another order")
+    _expect(arrays["node_label"].shape == graphs.shape, path, "a label for each node", arrays["node_label"].shape)
+    _expect(edges.ndim == 2 and edges.shape[0] == 2, path, "`edge_index` of shape [2, num_edges]", edges.shape)
+    _expect(_within(edges, len(graphs)), path, f"`edge_index` to name nodes 0 to {len(graphs) - 1}", _range(edges))
+    _expect(bool((graphs[edges[0]] == graphs[edges[1]]).all()), path, "edges within one graph", "others")
+
+
+def check_trees(arrays: Arrays, path: Path) -> None:
+    """Many trees in a row: a root first, then nodes whose parents come before them; minutes; a label a tree."""
+    _need(arrays, ("parent", "minutes", "tree_ptr", "label", "label_names"), path)
+    parents, ends = arrays["parent"], arrays["tree_ptr"]
+    starts = ends[:-1]
+    whole = len(ends) == len(arrays["label"]) + 1 and ends[0] == 0 and ends[-1] == len(parents)
+    _expect(whole and bool((np.diff(ends) > 0).all()), path, "`tree_ptr` with an end for each label", ends.shape)
+    place = np.arange(len(parents)) - np.repeat(starts, np.diff(ends))
+    _expect(
+        bool(((parents < place) & ((parents >= 0) == (place > 0))).all()), path, "parents before children", "others"
+    )
+    minutes = arrays["minutes"]
+    _expect(minutes.shape == parents.shape and bool((minutes >= 0).all()), path, "minutes of 0 or more", minutes.shape)
 
 
 def read_features(arrays: Arrays, path: Path) -> sparse.csr_array:

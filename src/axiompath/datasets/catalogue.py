@@ -21,7 +21,18 @@ from torch_geometric.utils import coalesce
 from ..arrays import IntArray
 from ..errors import InputError, MissingFile
 from ..graphs.snapshot import to_torch_csr
-from .archives import CHECKSUMS, MASKS, Arrays, check_static, check_timed, find_root, read_archive, read_features
+from .archives import (
+    CHECKSUMS,
+    GRAPH_SETS,
+    MASKS,
+    Arrays,
+    check_static,
+    check_timed,
+    find_root,
+    open_archive,
+    read_archive,
+    read_features,
+)
 
 # name -> torch_geometric's class and its name there
 CLASSES = {
@@ -34,7 +45,7 @@ CLASSES = {
     "coauthor_physics": ("Coauthor", "Physics"),
 }
 NAMES = tuple(CLASSES)
-TIMED = tuple(name for name in CHECKSUMS if name not in CLASSES)
+TIMED = tuple(name for name in CHECKSUMS if name not in (*CLASSES, *GRAPH_SETS))
 DOWNLOADS = Path("~/.cache/axiompath")  # where to, when no folder is given
 FEATURES = ("own", "identity", "degree")
 DEGREE_BUCKETS = 12  # of a one-hot degree: 0, 1, 2-3, 4-7, ... 1024 and more
@@ -79,14 +90,7 @@ def load_sequence(
         raise InputError(f"Expected one of the timed graphs {', '.join(TIMED)} (got {name!r}).")
     if features not in FEATURES:
         raise InputError(f"Expected features among {', '.join(FEATURES)} (got {features!r}).")
-    folder = find_root(root)
-    path = (folder or Path()) / f"{name}.npz"
-    if folder is None or not path.is_file():
-        raise MissingFile(
-            f"Expected the timed graph's file {name}.npz in the folder given as `root=` or AXIOMPATH_DATA "
-            f"(got {folder or 'no folder'}, without it); put {name}.npz there."
-        )
-    arrays = read_archive(path, name)
+    arrays, path = open_archive(name, root, "timed graph")
     check_timed(arrays, path)
     num_nodes = int(arrays["num_nodes"])
     x = _node_features(arrays, path, num_nodes, root) if features == "own" else None

@@ -118,7 +118,7 @@ def _compare_target(
 ) -> Iterator[dict[str, Any]]:
     """Walked once for all methods; the seconds of a method are those of choosing and replaying, by level."""
     start = time.perf_counter()
-    sources = open_batch(case.change, Batch(case.rows_of([target])))
+    sources = open_batch(case.change, Batch(case.find([target])[1]))
     walking = time.perf_counter() - start
     budgets = budgets_for(sources[0].num_paths)
     for method, objective in methods:

@@ -61,7 +61,7 @@ def _time_target(explainer: Explainer, target: int, with_scs: bool) -> dict[str,
     change = explainer.change
 
     def attribute() -> tuple[int, FloatArray]:
-        ((found, shares),) = Batch(explainer.case.rows_of([target])).walk(change)
+        ((found, shares),) = Batch(explainer.case.find([target])[1]).walk(change)
         return len(found.paths), shares.contributions
 
     walking, (num_paths, contributions) = _timed(attribute)

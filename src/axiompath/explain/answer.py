@@ -19,18 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
-from ..metrics import fidelity_minus, fidelity_plus, kl_divergence
+from ..metrics import fidelity_minus, fidelity_plus
+from ..outputs import Output
 from ..rivals import RIVALS
 from ..selection import METHODS, Selection, select, select_budgets, select_many
 from ..selection.batch import INACCURATE, PROVED, SEARCHED, ranking_prices
 from ..selection.choice import STATUS
 from ..selection.convex import TOLERANCE
-from ..selection.objective import Dual, fixed_part, normal_form, remainder, rounding_of, tilt
+from ..selection.objective import SOFTMAX, Dual, Goal, find_goal, fixed_part, remainder, rounding_of, tilt
+from ..selection.problem import checked_kind
 from .candidates import Candidates, Held, Pool, Stream
 from .explanation import Caption, Explanation
 from .hops import hops_of
@@ -99,7 +100,7 @@ def answer(
 
 def pool_bytes(change: Change, question: Question) -> float:
     """What choosing from pieces holds beside a piece at most: the candidates, those on their way in included."""
-    numbers = change.network.num_classes + change.network.num_hops + 3
+    numbers = change.network.num_classes + change.network.num_positions + 2
     return 4.0 * 8.0 * numbers * _pool_size(question)
 
 
@@ -108,15 +109,25 @@ def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Qu
     first = questions[0]
     before, after = change.before_pass.logits, change.after_pass.logits
     rule = (first.method, first.objective, first.at_most)
+    kind, scales = change.output.kind, change.output.scales
     if len(questions) == 1:
         rows = [source.row for source in sources]
         offsets = [sources[0].rows.start, *(source.rows.stop for source in sources)]
-        found = select_many(sources[0].contributions, before[rows], after[rows], first.budget, *rule, offsets)
+        found = select_many(
+            sources[0].contributions,
+            before[rows],
+            after[rows],
+            first.budget,
+            *rule,
+            offsets,
+            output=kind,
+            scales=scales,
+        )
     else:
         budgets, found = [question.budget for question in questions], []
         for source in sources:
             contributions, row = source.pool.contributions, source.row
-            found += select_budgets(contributions, before[row], after[row], budgets, *rule)
+            found += select_budgets(contributions, before[row], after[row], budgets, *rule, output=kind, scales=scales)
     asked = [(source, question) for source in sources for question in questions]
     for (source, question), selection in zip(asked, found, strict=True):
         yield _from_selection(question, source, source.pool, selection)
@@ -133,12 +144,12 @@ def _choose_ranked(
     """A rival's own order, judged by the shares of those of its paths that are altered."""
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     most = max(int(question.budget) for question in questions)
-    ranked = source.find(rank(change, source.row, most, int(after.argmax()))[0])
+    ranked = source.find(rank(change, source.row, most, change.output.told(before, after)[2])[0])
     for question in questions:
         pool = ranked.take(slice(question.budget))
         total = pool.contributions.sum(axis=0)
         ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
-        residual = float(kl_divergence(*ends))
+        residual = float(change.output.divergence(*ends))
         yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{source.told}")
 
 
@@ -155,47 +166,62 @@ def _choose_priced(change: Change, source: Stream, questions: Sequence[Question]
 def _choose_from_pool(change: Change, source: Stream, question: Question, pool: Pool | None) -> tuple[_Choice, Pool]:
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     relaxed, sign = question.method in RELAXED, 1.0 if question.objective == "sufficiency" else -1.0
-    goal, size = after if sign > 0 else before, _pool_size(question)
-    empty: FloatArray = np.empty((0, len(before)))
-    reached = normal_form(empty, before, after, sign < 0, empty.copy(), np.empty(0))
+    size = _pool_size(question)
+    output = change.output
+    kind, scales = checked_kind(output.kind, output.scales, len(before))
+    goal = find_goal(kind, scales, *((before, after) if sign > 0 else (after, before)))
     if pool is None:
         # On the first pass a method's own order, or the gradient where nothing is chosen yet.
-        prices = sign * (special.softmax(before if sign > 0 else after) - reached.q)
+        prices = sign * _dual_at(goal, np.zeros(len(before))).r / scales
         if not relaxed:
-            prices = ranking_prices(METHODS.index(question.method), reached.q, before, after, sign < 0)
+            prices = ranking_prices(METHODS.index(question.method), goal, before, after, sign < 0)
         pool = source.best(prices, size)
     bound, value, enough = 0.0, 0.0, 0.0
     for _ in range(1, MAX_PASSES):
-        weights = _select(pool, question, before, after, "convex" if relaxed else question.method).weights
+        weights = _select(pool, question, before, after, "convex" if relaxed else question.method, output).weights
         y = sign * (weights @ pool.contributions)
-        y -= y[goal.argmax()]  # what all classes have in common means nothing
-        dual = Dual(reached.start + y - reached.q @ y, np.empty(len(y)), np.empty(len(y)))
-        value = remainder(reached.q, reached.log_q, dual.w)
-        tilt(reached, dual)
-        offered = source.best(sign * dual.r, size)
-        prices = np.sort(offered.keys(sign * dual.r))[: question.budget]
+        value, dual = remainder(goal, _moved(goal, y)), _dual_at(goal, y)
+        slope = sign * dual.r / scales
+        offered = source.best(slope, size)
+        prices = np.sort(offered.keys(slope))[: question.budget]
         smallest = np.minimum(prices, 0.0) if question.at_most else prices
-        rounding = rounding_of(reached, dual, source.reach(question.budget))
-        bound = max(bound, fixed_part(reached, dual) + float(smallest.sum()) - rounding)
-        enough = max(STREAMED * max(reached.whole, value), 4 * rounding)
+        rounding = rounding_of(goal, dual, source.reach(question.budget))
+        bound = max(bound, fixed_part(goal, dual) + float(smallest.sum()) - rounding)
+        enough = max(STREAMED * max(goal.whole, value), 4 * rounding)
         if not relaxed or value - bound <= enough:
             break
         pool = pool.take(weights > 0).join(offered)
-    selection = _select(pool, question, before, after, question.method)
+    selection = _select(pool, question, before, after, question.method, output)
     status, left = selection.status, ""
     if relaxed and value - bound > 2 * enough:
         status = STATUS[INACCURATE]
         left = f" The relaxation was left {value - bound:.1e} from its bound."
-    elif status == STATUS[PROVED] and selection.kl_residual - bound > TOLERANCE * max(reached.whole, value):
+    elif status == STATUS[PROVED] and selection.kl_residual - bound > TOLERANCE * max(goal.whole, value):
         status = STATUS[SEARCHED]  # the best of the candidates, and others may be better by the gap
     bound = min(bound, selection.kl_residual)
     certified = replace(selection, kl_bound=bound, status=f"{status}{source.told}{left}")
     return _from_selection(question, source, pool, certified), pool
 
 
-def _select(pool: Pool, question: Question, before: FloatArray, after: FloatArray, method: str) -> Selection:
-    at_most = question.at_most and method in RELAXED
-    return select(pool.contributions, before, after, question.budget, method, question.objective, at_most)
+def _moved(goal: Goal, y: FloatArray) -> FloatArray:
+    """v0 + y in the goal's terms."""
+    if goal.kind != SOFTMAX:
+        return goal.start + y / goal.scales
+    y = y - y[goal.q.argmax()]  # what all classes have in common means nothing
+    return np.asarray(goal.start + y - goal.q @ y)
+
+
+def _dual_at(goal: Goal, y: FloatArray) -> Dual:
+    dual = Dual(_moved(goal, y), np.empty(len(y)), np.empty(len(y)))
+    tilt(goal, dual)
+    return dual
+
+
+def _select(
+    pool: Pool, question: Question, before: FloatArray, after: FloatArray, method: str, output: Output
+) -> Selection:
+    rule = (question.budget, method, question.objective, question.at_most and method in RELAXED)
+    return select(pool.contributions, before, after, *rule, output.kind, output.scales)
 
 
 def _pool_size(question: Question) -> int:
@@ -208,24 +234,25 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
     job = np.repeat(np.arange(len(choices)), [len(choice.pool.paths) for choice in choices])
     paths = np.concatenate([choice.pool.paths for choice in choices])
     undone, added = (replay_paths(change, rows, job, paths, add=add) for add in (False, True))
-    ids, hops = change.before.node_ids, hops_of(change.network)
+    hops, output = hops_of(change.network), change.output
     found = []
     for i, choice in enumerate(choices):
         question, source, pool = choice.question, choice.source, choice.pool
         before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
-        target, chosen = int(ids[source.row]), np.where(pool.paths >= 0, ids[pool.paths], -1)
+        target, chosen = change.target(source.row), change.numbers(pool.paths)
+        told = output.told(before, after)
         explanation = Explanation(
             target=target,
             method=question.method,
             objective=question.objective,
             budget=int(question.budget),
-            class_before=int(before.argmax()),
-            class_after=int(after.argmax()),
-            prob_before=special.softmax(before),
-            prob_after=special.softmax(after),
+            class_before=told[0],
+            class_after=told[1],
+            prob_before=output.means(before),
+            prob_after=output.means(after),
             logits_before=before,
             logits_after=after,
-            kl=float(kl_divergence(after, before)),
+            kl=float(output.divergence(after, before)),
             num_paths=source.num_paths,
             paths=chosen,
             contributions=pool.contributions,
@@ -235,13 +262,15 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> li
             kl_residual=choice.kl_residual,
             kl_bound=choice.kl_bound,
             gap=choice.kl_residual - choice.kl_bound,
-            fidelity_minus=float(fidelity_minus(undone[i], before, after)),
-            fidelity_plus=float(fidelity_plus(added[i], before, after)),
+            fidelity_minus=float(fidelity_minus(undone[i], before, after, output.divergence)),
+            fidelity_plus=float(fidelity_plus(added[i], before, after, output.divergence)),
             completeness=float(np.abs(source.causes.sum(axis=0) - (after - before)).max()),
             status=choice.status,
-            node_names=caption.names_of(np.append(chosen, target)),
+            node_names=caption.names_of(np.append(chosen, [] if change.of_graphs else target)),
             class_names=caption.class_names,
             origin=caption.origin,
+            unit=change.unit,
+            output=output,
             hops=hops,
             graph=caption.graph,
             graph_before=caption.graph_before,

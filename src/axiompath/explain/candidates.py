@@ -122,14 +122,17 @@ class Stream(Candidates):
     def pieces(self) -> Iterator[Pool]:
         """One after the other, places counting on."""
         causes, place = np.zeros_like(self.causes), 0
-        largest, total = 0.0, 0.0
+        largest, total, scales = 0.0, 0.0, self.change.output.scales
         for found, shares in self.batch.walk(self.change):
             causes += shares.causes[0]
-            sizes = np.abs(shares.contributions).max(axis=1, initial=0.0)
+            entries = np.abs(shares.contributions)
+            if scales is not None:
+                entries /= scales
+            sizes = entries.max(axis=1, initial=0.0)
             largest, total = max(largest, sizes.max(initial=0.0)), total + float(sizes.sum())
             yield Pool(place + np.arange(len(found.paths)), found.paths, shares.contributions, shares.kinds)
             place += len(found.paths)
-            del found, shares, sizes  # before the next piece is walked
+            del found, shares, entries, sizes  # before the next piece is walked
         self.num_paths, self.causes, self.largest, self.total = place, causes, largest, total
         self.num_passes += 1
 
@@ -144,5 +147,5 @@ class Stream(Candidates):
         return held
 
     def reach(self, n: int) -> float:
-        """More than any n paths together can add to a logit."""
+        """More than any n paths together can add to a logit, or to a value in units of its scale."""
         return float(min(self.total, n * self.largest))

@@ -5,7 +5,7 @@ What opens a pair of graphs lies here, below the doors: Explainer, stories and s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,21 +13,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import special
+from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
-from ..change.comparison import Change, find_change
+from ..change.comparison import Change, find_change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
+from ..graphs.labels import label_targets, target_column
 from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.snapshot import Fields
+from ..graphs.places import Target
+from ..graphs.snapshot import Fields, find_numbers, read_snapshot
+from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
 from ..origin import RELEASE, Origin
+from ..outputs import BINARY
 from ..paths.attribution import Attribution, estimate_bytes, split_by_target
 from ..paths.walk import count_paths
-from ..readers import ModelCall
+from ..readers import AS_IT_IS, Usage
+from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
 from .answer import answer, explain_rows, open_batch, pool_bytes
-from .edges import exchange_edges
+from .edges import add_newcomers, exchange_edges, without_edges
 from .explanation import Caption, Explanation
 from .hops import edges_of_paths, hops_of, node_numbers
 from .moved import find_moved
@@ -35,13 +42,21 @@ from .question import Question
 from .replay import exist_in_either, replay_paths
 from .walks import Walks, plan_walks, refuse_large
 
+# What a softmax or sigmoid at a model's end was given, from what it gave; of a softmax up to a constant.
+BEFORE_END: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "softmax": np.log,
+    "sigmoid": special.logit,
+    "logsigmoid": lambda values: -np.log(np.expm1(-values)),
+    "log_sigmoid": lambda values: -np.log(np.expm1(-values)),
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """How a model's predictions changed from one graph to another."""
 
     model: Any
-    call: ModelCall | None
+    usage: Usage
     fields: Fields
     region: Region  # the graphs, and the part of them that the change reaches
     change: Change
@@ -50,7 +65,7 @@ class Case:
 
     def __post_init__(self) -> None:
         """Hold the names against the network."""
-        num_classes = self.change.network.num_classes
+        num_classes = self.change.network.num_classes + (self.change.network.output == BINARY)
         if self.class_names and len(self.class_names) != num_classes:
             raise InputError(
                 f"Expected a name for each of the {num_classes} classes (got {len(self.class_names)} names)."
@@ -60,6 +75,11 @@ class Case:
     def num_nodes(self) -> int:
         """Nodes of both graphs together, whether the change reaches them or not."""
         return self.region.pair.num_nodes
+
+    @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return self.change.unit
 
     @property
     def num_shared_nodes(self) -> int:
@@ -94,6 +114,21 @@ class Case:
         largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
         """
         return find_moved(self.change, self.num_paths, self.node_names, self.class_names).drop(columns="row")
+
+    def unmatched(self) -> pd.DataFrame:
+        """Nodes, graphs or pairs that one snapshot alone has: target, name, snapshot."""
+        change = self.change
+        sides = {"before": change.before.predicted.present, "after": change.after.predicted.present}
+        rows = np.flatnonzero(sides["before"] != sides["after"])
+        targets = change.root_ids[rows]
+        names = self.node_names if self.unit != "graph" else {}
+        return pd.DataFrame(
+            {
+                "target": target_column(targets),
+                "name": label_targets(targets, names),
+                "snapshot": np.where(sides["before"][rows], "before", "after"),
+            }
+        )
 
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
@@ -156,43 +191,54 @@ class Case:
         before, after = self.region.graphs
         return replace(self.caption, graph_before=before, graph=after)
 
-    def replay(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
-        (row,) = self.rows_of([target])
-        chosen = self._path_rows(paths, int(row))
+        case, (row,) = self.find([target])
+        chosen = case._path_rows(paths, int(row))
         job = np.zeros(len(chosen), dtype=np.int64)
-        logits = replay_paths(self.change, np.array([row]), job, chosen, add=add)
+        logits = replay_paths(case.change, np.array([row]), job, chosen, add=add)
         return np.asarray(logits[0])
 
-    def replay_edges(self, target: int, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay_edges(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        (row,) = self.rows_of([target])
-        chosen = self._path_rows(paths, int(row))
-        steps = np.where(chosen < 0, -1, self.change.before.node_ids[chosen])
-        before, after = self.region.surroundings(self.change.network, target)
+        case, (row,) = self.find([target])
+        steps = case.change.numbers(case._path_rows(paths, int(row)))
+        # A node of stored graphs has a part of them cut out; what else is predicted lies in memory, whole.
+        before, after = case.region.surroundings(case.change.network, target if isinstance(target, int) else -1)
         base, other = (before, after) if add else (after, before)
-        edges = edges_of_paths(steps, hops_of(self.change.network))
-        mixed = exchange_edges(base, other, edges, self.fields.weights)
-        row = np.flatnonzero(node_numbers(base) == target)[0]
-        return np.asarray(run_model(copy_model(self.model), mixed, self.call)[row].double())
+        hops, weights = hops_of(case.change.network), case.fields.weights
+        mixed = exchange_edges(base, other, edges_of_paths(steps, hops), weights)
+        return case.run_own(mixed, base, target)
+
+    def run_own(self, data: Data, like: Data, target: Target) -> FloatArray:
+        """Logits [num_classes] that the user's own model gives the target on a graph with the rows of `like`."""
+        if isinstance(target, tuple):
+            data, place = give_pairs(data, np.array([target])), 0
+        elif self.change.before.places is None:
+            place = int(np.flatnonzero(node_numbers(like) == target)[0])
+        else:
+            place = int(np.flatnonzero(read_snapshot(like, "graph").listed_graphs == target)[0])
+        answer = run_model(copy_model(self.model), data, self.usage.call).double()
+        own = np.asarray(answer.reshape(-1, self.change.network.num_classes)[place])
+        return np.asarray(BEFORE_END.get(self.change.network.end, np.asarray)(own))
 
     def _path_rows(self, paths: Any, row: int) -> IntArray:
-        """Paths as the user writes them -> rows of the aligned snapshots, checked."""
+        """Paths as the user writes them -> rows of the aligned snapshots, checked, with the root at their end."""
         num_positions = self.change.network.num_hops + 1
         given = np.asarray(paths)
         if given.size == 0:
-            return np.zeros((0, num_positions), dtype=np.int64)
+            return np.zeros((0, self.change.network.num_positions), dtype=np.int64)
         if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
             raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
                 f"(got {given.dtype} of shape {given.shape})."
             )
-        ids = self.change.before.node_ids
-        order = np.argsort(ids, kind="stable")
-        rows = order[np.minimum(np.searchsorted(ids, given, sorter=order), len(ids) - 1)]
-        known = (ids[rows] == given) | (given == -1)
+        rows, known = find_numbers(self.change.before.node_ids, given)
+        known |= given == -1
         chosen = np.where(given == -1, -1, rows)
+        if self.change.before.places is not None:
+            chosen = np.concatenate([chosen, np.full((len(chosen), 1), row)], axis=1)
         wrong = ~known.all(axis=1) | (chosen[:, -1] != row)
         if wrong.any():
             raise InputError(
@@ -205,31 +251,87 @@ class Case:
             )
         return np.unique(chosen, axis=0)
 
-    def rows_of(self, targets: Iterable[int]) -> IntArray:
-        """Rows of the aligned snapshots that these nodes have."""
-        wanted = np.asarray(list(targets))
-        if wanted.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
-            raise WrongKind(f"Expected targets to be node numbers, integers (got {wanted.dtype}).")
-        ids = self.change.before.node_ids
-        order = np.argsort(ids, kind="stable")
-        rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
-        known = (ids[rows] == wanted) & self.region.reached[rows]
-        for node in wanted[~known & self.region.pair.has(wanted)][:1]:
-            raise InputError(
-                f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
-                "graphs); `moved()` lists those that it does."
-            )
-        for node in wanted[~known][:1]:
-            raise InputError(f"Expected a target among the {self.region.pair.all_nodes} (got {node}).")
-        for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
-            for node in wanted[~snapshot.present[rows]][:1]:
+    def find(self, targets: Iterable[Target]) -> tuple[Case, IntArray]:
+        """Where these targets are explained, and their rows there: of nodes, graphs or pairs.
+
+        Pairs that were not given at the beginning, and nodes that `after` alone has, have a Case of their own.
+        """
+        wanted = list(targets)
+        if self.change.of_links:
+            return self._find_pairs(wanted)
+        numbers = np.asarray(wanted)
+        if numbers.size == 0:
+            return self, np.zeros(0, dtype=np.int64)
+        unit = self.unit
+        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+            raise WrongKind(f"Expected targets to be {unit} numbers, integers (got {numbers.dtype}).")
+        rows, known = find_numbers(self.change.root_ids, numbers)
+        if self.change.before.places is None:
+            known &= self.region.reached[rows]
+            for node in numbers[~known & self.region.pair.has(numbers)][:1]:
                 raise InputError(
-                    f"Expected a target that exists in both snapshots (got {node}, which `{name}` does not have); "
-                    "a prediction that was never made cannot have changed."
+                    f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
+                    "graphs); `moved()` lists those that it does."
                 )
-        return rows.astype(np.int64)
+        if self.change.before.places is None and (known & ~self.change.before.present[rows]).any():
+            return self.newcomers.find(wanted)
+        for number in numbers[~known][:1]:
+            among = self.region.pair.all_nodes if unit == "node" else f"{len(self.change.root_ids)} graphs"
+            raise InputError(f"Expected a target among the {among} (got {number}).")
+        self._check_in_both(rows)
+        return self, rows.astype(np.int64)
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Whether nodes that `after` alone has stand in `before` already, or there are none."""
+        before, after = self.change.before, self.change.after
+        return bool((before.present | ~after.present).all())
+
+    @cached_property
+    def newcomers(self) -> Case:
+        """The same with every node that `after` alone has standing in `before` by itself, without an edge."""
+        before, after = (side.data for side in (self.region.pair.before, self.region.pair.after))
+        if before is None or after is None:
+            raise InputError(
+                "Expected targets that both graphs have (got one that `after` alone has, in stored graphs); open them "
+                "in memory, with axiompath.read_graph, and it is explained against itself without edges."
+            )
+        usage = self.usage
+        if self.change.of_links:
+            usage = replace(usage, links=self.change.root_ids)
+        return open_case(
+            self.model,
+            add_newcomers(before, after),
+            after,
+            node_names=dict(self.node_names),
+            class_names=self.class_names,
+            usage=usage,
+        )
+
+    def _find_pairs(self, wanted: Sequence[Any]) -> tuple[Case, IntArray]:
+        """Pairs among those that were given, else a Case with exactly these."""
+        pairs = read_pairs(wanted)
+        if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
+            return self.newcomers._find_pairs(wanted)
+        case, place = self, {pair: row for row, pair in enumerate(map(tuple, self.change.root_ids.tolist()))}
+        asked = [tuple(pair) for pair in pairs.tolist()]
+        if not all(pair in place for pair in asked):
+            unique = np.array(list(dict.fromkeys(asked)), dtype=np.int64).reshape(-1, 2)
+            change = self.change
+            sides = with_links(change.before, change.after, unique)
+            case = replace(self, change=with_roots(change, *sides))
+            place = {pair: row for row, pair in enumerate(map(tuple, unique.tolist()))}
+        rows = np.array([place[pair] for pair in asked], dtype=np.int64)
+        case._check_in_both(rows)
+        return case, rows
+
+    def _check_in_both(self, rows: IntArray) -> None:
+        for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
+            for row in rows[~snapshot.predicted.present[rows]][:1].tolist():
+                raise InputError(
+                    f"Expected a target that exists in both snapshots (got {self.change.target(row)}, which `{name}` "
+                    "does not have); a prediction that was never made cannot have changed."
+                )
 
 
 def open_case(
@@ -239,13 +341,20 @@ def open_case(
     *,
     node_names: Names | None = None,
     class_names: Collection[str] | None = None,
-    call: ModelCall | None = None,
+    usage: Usage = AS_IT_IS,
 ) -> Case:
     """Read and check everything; see Explainer for what may be given."""
-    opened = open_graphs(model, before, after, call)
+    if before is None:
+        if not isinstance(after, Data):
+            raise WrongKind(
+                "Expected a torch_geometric.data.Data to be explained against itself without edges "
+                f"(got {type(after).__name__})."
+            )
+        before = without_edges(after)
+    opened = open_graphs(model, before, after, usage)
     region = opened.region
     numbers = [] if node_names is None else [region.pair.before.numbers, region.pair.after.numbers]
     names = read_names(node_names, numbers) or region.pair.names(region.before.node_ids)
     classes = read_class_names(class_names) or region.pair.class_names
     change = find_change(opened.network, region.before, region.after, opened.before_pass, opened.after_pass)
-    return Case(model, call, opened.fields, region, change, names, classes)
+    return Case(model, usage, opened.fields, region, change, names, classes)

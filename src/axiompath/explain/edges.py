@@ -30,7 +30,7 @@ def exchange_edges(base: Data, other: Data, edges: set[Edge], weights: str) -> D
     stays[going] = False
     ends = other_ids[np.asarray(torch.as_tensor(other.edge_index).cpu())[:, coming]]
     fresh = np.setdiff1d(ends, ids)
-    mixed = _with_nodes(base, other, np.flatnonzero(np.isin(other_ids, fresh)))
+    mixed = with_nodes(base, other, np.flatnonzero(np.isin(other_ids, fresh)))
     row_of = {int(node): row for row, node in enumerate([*ids, *other_ids[np.isin(other_ids, fresh)]])}
     new = torch.tensor([[row_of[int(node)] for node in side] for side in ends], dtype=torch.long).reshape(2, -1)
     for key in {*_fields(base, EDGE), weights} & {*base.keys()} - {"edge_index"}:
@@ -44,7 +44,21 @@ def exchange_edges(base: Data, other: Data, edges: set[Edge], weights: str) -> D
     return mixed
 
 
-def _with_nodes(base: Data, other: Data, rows: IntArray) -> Data:
+def add_newcomers(before: Data, after: Data) -> Data:
+    """`before` with the nodes that `after` alone has, each by itself: with its features, without any edge."""
+    return with_nodes(before, after, np.flatnonzero(~np.isin(node_numbers(after), node_numbers(before))))
+
+
+def without_edges(data: Data) -> Data:
+    """A copy of a graph with the same nodes and no edge."""
+    bare = data.clone()
+    for key in {*_fields(data, EDGE), "edge_index"}:
+        value = torch.as_tensor(data[key])
+        bare[key] = value[:, :0] if "index" in key else value[:0]
+    return bare
+
+
+def with_nodes(base: Data, other: Data, rows: IntArray) -> Data:
     """A copy of `base` with these rows of `other` below its own."""
     mixed = base.clone()
     if len(rows) == 0:

@@ -13,9 +13,10 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
 from ..errors import InputError
-from ..graphs.labels import BIAS, label_class
-from ..metrics import kl_divergence
+from ..graphs.labels import BIAS, TO, label_class
+from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..origin import Origin
+from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..trust import blamed, read_json, read_words
 from ..writing import write_text
 from .hops import FLOWS, Hop, node_numbers, place_shares
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXPLANATION_FORMAT = "axiompath.explanation"
-EXPLANATION_VERSION = 2
-FIELDS_SINCE = {"origin": 2, "hops": 2}  # field -> the version of the format that brought it
+EXPLANATION_VERSION = 3
+FIELDS_SINCE = {"origin": 2, "hops": 2, "unit": 3, "output": 3}  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
@@ -41,13 +42,13 @@ DISAGREEMENT = 0.25
 class Explanation:
     """Why the prediction of one node changed: the chosen paths, how well they do, and what they were chosen from."""
 
-    target: int
+    target: Target
     method: str
     objective: str
     budget: int
-    class_before: int
+    class_before: int  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
     class_after: int
-    prob_before: FloatArray  # [num_classes]
+    prob_before: FloatArray  # [num_classes]: probabilities; values themselves, where the output is values
     prob_after: FloatArray  # [num_classes]
     logits_before: FloatArray  # [num_classes]
     logits_after: FloatArray  # [num_classes]
@@ -68,6 +69,8 @@ class Explanation:
     node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
     class_names: tuple[str, ...] = ()
     origin: Origin | None = None  # what it is of; None where 0.1 wrote it
+    unit: str = NODE_UNIT  # what the target is: a node, a graph or a link
+    output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
@@ -81,10 +84,8 @@ class Explanation:
         choosing none would; where nothing changed, 1 if they leave it so and nan if not.
         """
         ends = (self.logits_after, self.logits_before)
-        whole = float(kl_divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
-        if whole > 0:
-            return 1.0 - self.kl_residual / whole
-        return 1.0 if self.kl_residual == 0 else float("nan")
+        whole = float(self.output.divergence(*(ends if self.objective == "sufficiency" else ends[::-1])))
+        return self.output.explained(whole, self.kl_residual)
 
     @property
     def network_share(self) -> float:
@@ -120,19 +121,69 @@ class Explanation:
         return BIAS if node < 0 else self.node_names.get(int(node), str(int(node)))
 
     def class_name(self, label: int) -> str:
-        """The user's name of a class, else its number."""
+        """The user's name of a class, else its number; of one logit `no` and `yes`."""
+        if self.output.kind == BINARY and not self.class_names:
+            return NO_YES[label]
         return label_class(label, self.class_names)
+
+    def column_name(self, column: int) -> str:
+        """The user's name of a label or value, else what it is with its number."""
+        if column < len(self.class_names):
+            return self.class_names[column]
+        word = "label" if self.output.kind == LABELS else "the value"
+        return word if len(self.logits_before) == 1 else f"{word} {column}" if word == "label" else f"value {column}"
+
+    @property
+    def name(self) -> str:
+        """The user's name of the target, else its number; of a link both ends."""
+        if isinstance(self.target, tuple):
+            return TO.join(self.name_of(node) for node in self.target)
+        return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
+
+    @property
+    def view(self) -> tuple[str, FloatArray]:
+        """What shares are told of, in words and as weights of the columns [num_classes].
+
+        Of classes the logit of the new one against the old one, of a label its logit, of values the column itself.
+        """
+        weights = np.zeros(len(self.logits_before))
+        old, new = self.class_before, self.class_after
+        if self.output.kind == CLASSES:
+            weights[new] += 1.0
+            weights[old] -= old != new
+            told = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
+            return f"the logit of {told}", weights
+        column = 0 if self.output.kind == BINARY else new
+        weights[column] = 1.0
+        if self.output.kind == BINARY:
+            return f"the logit of {self.class_name(1)}", weights
+        return ("the logit of " * (self.output.kind == LABELS) + self.column_name(column)), weights
 
     @property
     def headline(self) -> str:
         """What happened to the prediction, without a full stop."""
+        shown = f"{self.unit.capitalize()} {self.name}"
         old, new = self.class_before, self.class_after
-        shown = f"Node {self.name_of(self.target)}"
-        if old == new:
-            return (
-                f"{shown} stayed in class {self.class_name(new)} "
-                f"({self.prob_before[new]:.2f} before, {self.prob_after[new]:.2f} after)"
+        column = 0 if self.output.kind == BINARY else new
+        if self.output.kind == VALUE:
+            low, high = float(self.logits_before[column]), float(self.logits_after[column])
+            told = self.column_name(column)
+            return f"{shown}: {told} went from {low:.4g} to {high:.4g} ({high - low:+.3g})"
+        before, after = f"{self.prob_before[column]:.2f}", f"{self.prob_after[column]:.2f}"
+        if self.output.kind == LABELS:
+            others = int(((self.logits_before > 0) != (self.logits_after > 0)).sum())
+            others -= bool((self.logits_before[column] > 0) != (self.logits_after[column] > 0))
+            more = f"; {others} other label{'s' * (others != 1)} changed" if others else ""
+            return f"{shown}: {self.column_name(column)} went from {before} to {after}{more}"
+        if self.output.kind == BINARY:
+            became = (
+                f"stayed {self.class_name(new)}"
+                if old == new
+                else (f"went from {self.class_name(old)} to {self.class_name(new)}")
             )
+            return f"{shown} {became} (probability of {self.class_name(1)}: {before} before, {after} after)"
+        if old == new:
+            return f"{shown} stayed in class {self.class_name(new)} ({before} before, {after} after)"
         return (
             f"{shown} went from class {self.class_name(old)} ({self.prob_before[old]:.2f}) "
             f"to class {self.class_name(new)} ({self.prob_after[new]:.2f})"
@@ -156,17 +207,15 @@ class Explanation:
         """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
         if self.num_paths == 0 or len(self.paths) == 0:
             return self.verdict
-        old, new = self.class_before, self.class_after
-        shift = self.contributions[:, new] - (self.contributions[:, old] if old != new else 0.0)
-        toward = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
+        about, weights = self.view
         told = [
             f"  {' → '.join(self.name_of(node) for node in path)}  ({kind}, {value:+.3f})"
-            for path, kind, value in zip(self.paths[:limit], self.kinds, shift, strict=False)
+            for path, kind, value in zip(self.paths[:limit], self.kinds, self.contributions @ weights, strict=False)
         ]
         if len(self.paths) > limit:
             told.append(f"  and {len(self.paths) - limit:,} more")
         said = " ".join(part for part in (self.verdict, self.replayed) if part)
-        return f"{said}\nThe paths, and in brackets their shares of the logit of {toward}:\n" + "\n".join(told)
+        return f"{said}\nThe paths, and in brackets their shares of {about}:\n" + "\n".join(told)
 
     def __str__(self) -> str:
         """The summary."""
@@ -234,6 +283,9 @@ class Explanation:
     def to_pyg(self, after: Data | None = None, before: Data | None = None) -> PyGExplanation:
         """A torch_geometric Explanation of `after`: each path gives what it adds to the new class to each of its steps.
 
+        Of a label or value it gives what it adds to that. `index` is the node's row, the rows of a link's ends, or the
+        number of a graph.
+
         edge_mask [num_edges] sums that over the edges of `after`, parallel ones sharing it by weight where messages are
         weighted, else equally. lost_edges, (u, v) -> sum in node numbers, has the edges that `after` no longer has, and
         loops [num_nodes] what nodes pass to themselves without an edge. Together they hold all that was given. An
@@ -246,11 +298,14 @@ class Explanation:
         data = graphs[1]
         if data is None:
             raise InputError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
-        row = np.flatnonzero(node_numbers(data) == self.target)
-        if len(row) == 0:
+        row = np.atleast_1d(self.target)
+        if self.unit != UNIT_OF[GRAPHS]:
+            row = np.array([found for end in row for found in np.flatnonzero(node_numbers(data) == end)])
+        if len(row) < np.size(self.target):
             raise InputError(f"Expected the graph `after` of this explanation (got one without node {self.target}).")
+        column = self.output.column(self.class_after)
         hops = self.hops or (Hop(),) * max(self.paths.shape[1] - 1, 0)
-        placed = place_shares(self.paths, self.contributions[:, self.class_after], hops, data, graphs[0])
+        placed = place_shares(self.paths, self.contributions[:, column], hops, data, graphs[0])
         return PyGExplanation(
             x=data.x,
             edge_index=data.edge_index,
@@ -300,7 +355,7 @@ def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, Origin):
+    if isinstance(value, (Origin, Output)):
         return value.to_dict()
     if isinstance(value, Hop):
         return asdict(value)
@@ -326,11 +381,15 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         name: float(_array(values[name], np.float64, (), name))
         for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
     }
-    whole = {name: values[name] for name in ("target", "budget", "class_before", "class_after", "num_paths")}
+    unit, output = read_task(values)
+    target = read_target(values["target"], unit)
+    whole = {name: values[name] for name in ("budget", "class_before", "class_after", "num_paths")}
     if not all(type(value) is int and 0 <= value < 2**63 for value in whole.values()):
         raise InputError(f"Expected whole numbers of 0 or more in {', '.join(whole)} (got something else).")
-    if not all(whole[name] < num_classes for name in ("class_before", "class_after")):
+    if not all(whole[name] < num_classes + (output.kind == BINARY) for name in ("class_before", "class_after")):
         raise InputError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
+    if output.scales is not None and len(output.scales) != num_classes:
+        raise InputError(f"Expected a unit for each of {num_classes} values (got {len(output.scales)}).")
     hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
     if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
         raise InputError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
@@ -339,6 +398,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     known: dict[str, Any] = {**whole, **vectors, **numbers}
     return cls(
         **known,
+        target=target,
+        unit=unit,
+        output=output,
         paths=paths,
         contributions=_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
         weights=_array(values["weights"], np.float64, (n,), "weights"),
@@ -350,6 +412,23 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
         hops=hops,
     )  # fmt: skip
+
+
+def read_task(values: Mapping[str, Any]) -> tuple[str, Output]:
+    """What a target is and what its columns mean, of a record; before there were others, nodes and classes."""
+    unit = values.get("unit", NODE_UNIT)
+    if unit not in (NODE_UNIT, *UNIT_OF.values()):
+        raise InputError("Expected a target that is a node, a graph or a link (got something else).")
+    return unit, CLASSES_OUTPUT if values.get("output") is None else Output.from_dict(values["output"])
+
+
+def read_target(value: Any, unit: str) -> Target:
+    """The number of a node or graph, or the two of a link, of a record."""
+    numbers = value if isinstance(value, (list, tuple)) else [value]
+    count = 2 if unit == UNIT_OF[LINKS] else 1
+    if len(numbers) != count or not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
+        raise InputError(f"Expected the number of a {unit}, 0 or more (got something else).")
+    return (numbers[0], numbers[1]) if count == 2 else numbers[0]
 
 
 def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:

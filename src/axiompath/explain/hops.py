@@ -55,7 +55,7 @@ def hops_of(network: Network) -> tuple[Hop, ...]:
     """One a layer that passes messages, the leaf's first."""
     found = []
     for layer in network.layers:
-        if not layer.local:
+        if not layer.local and not layer.rises:
             rules = [rule for rule in layer.rules if not rule.local]
             flows = {rule.flow for rule in rules}
             weighted = any(rule.weighted for rule in rules)

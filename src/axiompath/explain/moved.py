@@ -9,9 +9,35 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray
 from ..change.comparison import Change
-from ..graphs.labels import label_nodes, with_class_names
-from ..metrics import kl_divergence
+from ..graphs.labels import label_targets, target_column, with_class_names
+from ..outputs import BINARY, CLASSES, VALUE, Output
+
+
+def describe_moves(output: Output, before: FloatArray, after: FloatArray) -> dict[str, NDArray[Any]]:
+    """Columns that say what became of each prediction: its class; of labels and values, of the column that moved most.
+
+    classes, binary   class_before, class_after
+    labels            label, prob_before, prob_after, flipped
+    value             column, value_before, value_after
+    """
+    if output.kind in (CLASSES, BINARY):
+        return {"class_before": output.decide(before), "class_after": output.decide(after)}
+    most = output.by_column(after, before).argmax(axis=1)
+    here = np.arange(len(most))
+    ends = [output.means(logits)[here, most] for logits in (before, after)]
+    if output.kind == VALUE:
+        return {"column": most, "value_before": ends[0], "value_after": ends[1]}
+    flipped = output.flipped(before, after)
+    return {"label": most, "prob_before": ends[0], "prob_after": ends[1], "flipped": flipped}
+
+
+def find_flipped(moved: pd.DataFrame) -> BoolArray:
+    """Which rows of `moved` have another decision than before; of values none."""
+    if "class_before" in moved:
+        return np.asarray((moved.class_before != moved.class_after).to_numpy())
+    return np.asarray(moved.flipped.to_numpy()) if "flipped" in moved else np.zeros(len(moved), dtype=np.bool_)
 
 
 def find_moved(
@@ -22,16 +48,16 @@ def find_moved(
     Largest KL first. Where classes have names, `class_before_name` and `class_after_name` stand beside them. Nodes that
     exist in one snapshot alone have no change of prediction and are left out.
     """
-    rows = np.flatnonzero((num_paths > 0) & change.before.present & change.after.present)
+    rows = np.flatnonzero((num_paths > 0) & change.in_both)
+    targets = change.root_ids[rows]
     before, after = change.before_pass.logits[rows], change.after_pass.logits[rows]
     frame = pd.DataFrame(
         {
             "row": rows,
-            "target": change.before.node_ids[rows],
-            "name": label_nodes(change.before.node_ids[rows], node_names),
-            "class_before": before.argmax(axis=1),
-            "class_after": after.argmax(axis=1),
-            "kl": kl_divergence(after, before),
+            "target": target_column(targets),
+            "name": label_targets(targets, node_names if change.before.places is None or change.of_links else {}),
+            **describe_moves(change.output, before, after),
+            "kl": change.output.divergence(after, before),
             "num_paths": num_paths[rows],
         }
     )

@@ -24,6 +24,7 @@ layer, there is a tree node for each sequence of nodes and rules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
 from ..change.sets import Steps
 from ..graphs.rows import find_in_rows, multiply_each
+from ..network.coefficients import Rule
 from ..network.layers import ForwardPass
 
 SHARED, BASE, GROWN = 0, 1, 2
@@ -157,7 +159,8 @@ def _grow_trie(change: Change, positions: list[Suffixes], add: bool) -> dict[int
             node_below = positions[position].node[suffix]
         entry = find_entries(layer, here.node[nodes.suffix[parent]], node_below)
         exists = entry >= 0
-        trie[t - 1] = _branch(layer, nodes, parent[exists], suffix[exists], entry[exists], add)
+        rules = change.network.layers[t].rules
+        trie[t - 1] = _branch(layer, nodes, parent[exists], suffix[exists], entry[exists], add, rules)
     return trie
 
 
@@ -172,19 +175,21 @@ def _children(suffix: IntArray, parent_of: IntArray) -> tuple[IntArray, IntArray
 
 
 def _branch(
-    layer: LayerChange, nodes: TreeNodes, parent: IntArray, suffix: IntArray, entry: IntArray, add: bool
-) -> TreeNodes:
+    layer: LayerChange, nodes: TreeNodes, parent: IntArray, suffix: IntArray, entry: IntArray, add: bool,
+    rules: Sequence[Rule],
+) -> TreeNodes:  # fmt: skip
     """The tree nodes below: for each rule, shared with the parent, of the base's tree alone, or grown."""
     a_base, a_other = (layer.before, layer.after) if add else (layer.after, layer.before)
     parts = []
-    for rule in range(layer.kept.shape[1]):
+    for rule, meaning in enumerate(rules):
         kept, base, other = layer.kept[entry, rule] != 0, a_base[entry, rule], a_other[entry, rule]
         mode_above = nodes.mode[parent]
         shared = (mode_above == SHARED) & kept
         in_base = (base != 0) & ((mode_above == BASE) | ((mode_above == SHARED) & ~kept))
         grown = (other != 0) & ((mode_above == GROWN) | ((mode_above == SHARED) & ~kept))
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(shared, nodes.rho[parent] * other / base, 1.0)
+            carried = 1.0 if meaning.restarts else nodes.rho[parent]
+            ratio = np.where(shared, carried * other / base, 1.0)
         for mode, chosen in ((SHARED, shared), (BASE, in_base), (GROWN, grown)):
             i = np.flatnonzero(chosen)
             rho = ratio[i] if mode == SHARED else np.ones(len(i))
@@ -206,8 +211,8 @@ def _evaluate(
         values = np.where((nodes.mode == GROWN)[:, None], 0.0, base.z[t][here.node[nodes.suffix]])
         if layer.bias is not None:
             values += _bias_factors(here, nodes, add)[:, None] * layer.bias
-        factor_base, factor_other = _message_factors(entries, nodes, below, add)
         rules = layer.rules
+        factor_base, factor_other = _message_factors(entries, nodes, below, add, rules)
         if t == change.lowest_hop:
             leaves = positions[-1]
             unaltered = ~leaves.altered[below.suffix]
@@ -253,12 +258,13 @@ def _bias_factors(here: Suffixes, nodes: TreeNodes, add: bool) -> FloatArray:
 
 
 def _message_factors(
-    entries: LayerChange, nodes: TreeNodes, below: TreeNodes, add: bool
+    entries: LayerChange, nodes: TreeNodes, below: TreeNodes, add: bool, rules: Sequence[Rule]
 ) -> tuple[FloatArray, FloatArray]:
     """Factors of the message of the base (taken away) and of the other snapshot (put in) on each entry of the trie."""
     a_base, a_other = (entries.before, entries.after) if add else (entries.after, entries.before)
     a_base, a_other = a_base[below.entry, below.rule], a_other[below.entry, below.rule]
-    rho = np.where(nodes.mode[below.parent] == SHARED, nodes.rho[below.parent], 1.0)
+    restarts = np.array([rule.restarts for rule in rules])[below.rule]
+    rho = np.where((nodes.mode[below.parent] == SHARED) & ~restarts, nodes.rho[below.parent], 1.0)
     factor_base = np.where(below.mode == GROWN, 0.0, -a_base)
     factor_other = np.where(below.mode == BASE, 0.0, rho * a_other)
     return factor_base, factor_other

@@ -100,7 +100,7 @@ def plan_walks(change: Change, rows: IntArray, sizes: FloatArray, room: float, b
 
 def cut_pieces(change: Change, targets: IntArray, limit: float | None = None) -> list[tuple[IntArray, float]]:
     """Of each target: bounds of the pieces among its first steps, [num_pieces + 1], and the bytes of the largest."""
-    if len(targets) == 0 or change.network.num_hops < 2:
+    if len(targets) == 0 or change.network.num_positions < 3:
         return [(np.array([0]), np.inf) for _ in targets]
     steps = first_steps(change, targets)
     sizes = estimate_step_bytes(change, steps)
@@ -113,13 +113,13 @@ def cut_pieces(change: Change, targets: IntArray, limit: float | None = None) ->
 
 
 def refuse_large(change: Change, walks: Walks, num_paths: NDArray[Any]) -> list[str]:
-    """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all nodes."""
+    """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all."""
     told = []
     for row, size, fits in zip(walks.rows.tolist(), walks.sizes.tolist(), walks.fits.tolist(), strict=True):
         sentence = (
-            f"Node {change.before.node_ids[row]} has {num_paths[row]:,} altered paths, about {size / 1e9:.1f} GB to "
-            f"walk, more than the budget of {walks.room / 1e9:.1f} GB; "
-            f'pass `memory="{np.ceil(size / 1e9):.0f}GB"` to Explainer, or explain a node with fewer paths.'
+            f"{change.unit.capitalize()} {change.target(row)} has {num_paths[row]:,} altered paths, about "
+            f"{size / 1e9:.1f} GB to walk, more than the budget of {walks.room / 1e9:.1f} GB; "
+            f'pass `memory="{np.ceil(size / 1e9):.0f}GB"` to Explainer, or explain a {change.unit} with fewer paths.'
         )
         told.append("" if fits else sentence)
     return told

@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import IntArray
+
 BIAS = "bias"
+TO = " – "  # between the names of a pair
 
 
 def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.object_]:
@@ -19,18 +22,29 @@ def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.obj
     return np.array(texts, dtype=object)[place.reshape(nodes.shape)]
 
 
+def label_targets(targets: IntArray, names: Mapping[int, str]) -> NDArray[np.object_]:
+    """The names of nodes or graphs [n], or of pairs of nodes [n, 2], both ends in one text."""
+    labels = label_nodes(targets, names)
+    return labels if labels.ndim == 1 else labels[:, 0] + TO + labels[:, 1]
+
+
+def target_column(targets: IntArray) -> Any:
+    """Numbers of targets as a column of a table, pairs as tuples."""
+    return targets if targets.ndim == 1 else pd.Series(list(map(tuple, targets.tolist())), dtype=object)
+
+
 def label_class(label: int, names: Sequence[str]) -> str:
     """The user's name of a class, else its number as text."""
     return names[label] if label < len(names) else str(label)
 
 
 def with_class_names(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The same table with the names of `class_before` and `class_after` beside them, where classes have names."""
+    """The same table with the names of classes, labels or columns beside their numbers, where they have names."""
     if not names:
         return frame
     frame = frame.copy(deep=False)
     known = dict(enumerate(names))
-    for column in ("class_before", "class_after"):
+    for column in [name for name in ("class_before", "class_after", "label", "column") if name in frame]:
         insert_beside(frame, column, frame[column].map(known))
     return frame
 

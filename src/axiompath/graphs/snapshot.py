@@ -18,6 +18,7 @@ from scipy import sparse
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from .adjacency import Incoming, sort_by_receiver
+from .places import Places
 
 if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
     import torch
@@ -38,11 +39,28 @@ class Snapshot:
     # [2, num_nodes]: number and weight of the edges into each node that were left out, where this is a part of a graph
     unseen: FloatArray | None = None
     numbered: bool = False  # whether node_ids are the user's `n_id`; else they are rows
+    graphs: IntArray | None = None  # [num_nodes]: number of the graph of each node, where this is a batch of several
+    listed: IntArray | None = None  # [num_graphs]: numbers of the graphs of a batch, in the order of the batch
+    places: Places | None = None  # what is predicted, where it is not the nodes
 
     @property
     def num_nodes(self) -> int:
         """Rows of x, present or not."""
         return len(self.present)
+
+    @property
+    def listed_graphs(self) -> IntArray:
+        """Numbers of the graphs in the order in which a model answers for them; 0 where this is one graph."""
+        return np.zeros(1, dtype=np.int64) if self.listed is None else self.listed
+
+    @property
+    def predicted(self) -> Snapshot:
+        """The places as a graph without edges, which the layers after a readout run on; without places, itself."""
+        if self.places is None:
+            return self
+        nothing = np.zeros((2, 0), dtype=np.int64)
+        here = self.places.present
+        return Snapshot(np.zeros((len(here), 0)), nothing, None, np.arange(len(here)), here)
 
     @property
     def weighted(self) -> bool:
@@ -99,7 +117,9 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapsh
     edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
     present = np.ones(num_nodes, dtype=np.bool_)
-    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=data.get("n_id") is not None)
+    graphs, listed = _read_graphs(data, num_nodes, name)
+    numbered = data.get("n_id") is not None
+    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs, listed=listed)
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
@@ -142,6 +162,13 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
         MatchedByRow,
         stacklevel=7,  # whoever made the Explainer
     )
+
+
+def find_numbers(ids: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
+    """Row of each wanted number among different ids in any order, and whether it is there at all."""
+    order = np.argsort(ids, kind="stable")
+    rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
+    return rows, np.asarray(ids[rows] == wanted)
 
 
 def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
@@ -214,7 +241,35 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
         x[position] = snapshot.x
     present = np.zeros(total, dtype=np.bool_)
     present[position] = True
-    return replace(snapshot, x=x, edge_index=position[snapshot.edge_index], node_ids=node_ids, present=present)
+    graphs = None
+    if snapshot.graphs is not None:
+        graphs = np.full(total, -1)
+        graphs[position] = snapshot.graphs
+    edges = position[snapshot.edge_index]
+    return replace(snapshot, x=x, edge_index=edges, node_ids=node_ids, present=present, graphs=graphs)
+
+
+def _read_graphs(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None, IntArray | None]:
+    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and each once."""
+    if data.get("batch") is None:
+        return None, None
+    batch = np.asarray(_to_numpy(data.batch))
+    if batch.shape != (num_nodes,) or not np.issubdtype(batch.dtype, np.integer) or batch.min(initial=0) < 0:
+        raise InputError(
+            f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
+            f"(got {batch.dtype} of shape {batch.shape})."
+        )
+    places = np.unique(batch).astype(np.int64)
+    if data.get("graph_id") is None:
+        return batch.astype(np.int64), places
+    ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
+    whole = np.issubdtype(ids.dtype, np.integer) and len(ids) > batch.max(initial=-1) and ids.min(initial=0) >= 0
+    if not whole or len(np.unique(ids)) != len(ids):
+        raise InputError(
+            f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
+            f"(got {len(ids)} of {ids.dtype})."
+        )
+    return np.asarray(ids[batch], dtype=np.int64), np.asarray(ids[places], dtype=np.int64)
 
 
 def _side_by_side(parts: Sequence[Features]) -> Features:

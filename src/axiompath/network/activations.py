@@ -10,9 +10,11 @@ is, plus a `constant`; whoever uses it adds the constant back as a bias.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial, wraps
+from math import comb
 from typing import Any, ParamSpec
 
 import numpy as np
@@ -78,6 +80,53 @@ def _made_again(make: Callable[_Given, Activation]) -> Callable[_Given, Activati
         return replace(make(*args, **options), maker=partial(make_and_remember, *args, **options))
 
     return make_and_remember
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Activation):
+    """Ranges of columns of one width, side by side, multiplied with each other; each holds its part of the product.
+
+    Whatever comes after adds the ranges up, so that their sum is the product. In delta a factor's rate is the mean of
+    the product of the others over all ways of changing them before it (Shapley's split; of two, the mean of the other
+    over the snapshots). From 0 that is the k-th part of the product of the others.
+    """
+
+    num_factors: int = 2
+
+    def rate(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """What each column is multiplied by for its share of the change of the product."""
+        low, high = _factors(before, self.num_factors), _factors(after, self.num_factors)
+        k = self.num_factors
+        rates = np.zeros_like(high)
+        for i in range(k):
+            others = [j for j in range(k) if j != i]
+            for size in range(k):
+                weight = 1.0 / (k * comb(k - 1, size))
+                for changed in itertools.combinations(others, size):
+                    parts = [high[:, j] if j in changed else low[:, j] for j in others]
+                    rates[:, i] += weight * np.prod(parts, axis=0)
+        return rates.reshape(after.shape)
+
+
+@_made_again
+def product(num_factors: int) -> Activation:
+    """The product of so many ranges of columns."""
+
+    def others(z: FloatArray) -> FloatArray:
+        parts = _factors(z, num_factors)
+        slopes = [np.prod(np.delete(parts, i, axis=1), axis=1) for i in range(num_factors)]
+        return np.stack(slopes, axis=1).reshape(z.shape)
+
+    def value(z: FloatArray) -> FloatArray:
+        whole = np.prod(_factors(z, num_factors), axis=1) / num_factors
+        return np.tile(whole, (1, num_factors))
+
+    return Product("product", value=value, derivative=others, num_factors=num_factors)
+
+
+def _factors(z: FloatArray, num_factors: int) -> FloatArray:
+    """[rows, num_factors, width of one]."""
+    return z.reshape(len(z), num_factors, z.shape[1] // num_factors)
 
 
 @_made_again

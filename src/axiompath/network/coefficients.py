@@ -39,6 +39,21 @@ class Rule(ABC):
         return False
 
     @property
+    def rises(self) -> bool:
+        """Whether what receives are no nodes but what is predicted: whole graphs, or pairs of nodes."""
+        return False
+
+    @property
+    def of_links(self) -> bool:
+        """Whether it rises to pairs of nodes."""
+        return False
+
+    @property
+    def restarts(self) -> bool:
+        """Whether what undoing a path carries down begins anew below: all factors of a product do but one."""
+        return False
+
+    @property
     def reads_inputs(self) -> bool:
         """Whether the coefficients depend on features."""
         return False
@@ -84,6 +99,59 @@ class Identity(Rule):
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """1 on the diagonal of the nodes that are present."""
         return diagonal(snapshot, np.ones(snapshot.num_nodes))
+
+
+@dataclass(frozen=True)
+class Factor(Rule):
+    """The coefficients of another rule, on the way to a further factor of a product."""
+
+    rule: Rule
+    number: int  # of the factor; two factors may take from the same node
+    restarts: ClassVar[bool] = True
+
+    @property
+    def local(self) -> bool:
+        """As the rule."""
+        return self.rule.local
+
+    @property
+    def rises(self) -> bool:
+        """As the rule."""
+        return self.rule.rises
+
+    @property
+    def of_links(self) -> bool:
+        """As the rule."""
+        return self.rule.of_links
+
+    @property
+    def reads_edges(self) -> bool:
+        """As the rule."""
+        return self.rule.reads_edges
+
+    @property
+    def weighted(self) -> bool:
+        """As the rule."""
+        return self.rule.weighted
+
+    @property
+    def flow(self) -> str:
+        """As the rule."""
+        return self.rule.flow
+
+    @property
+    def reach(self) -> int | None:
+        """As the rule."""
+        return self.rule.reach
+
+    @property
+    def heeds_unseen(self) -> bool:
+        """As the rule."""
+        return self.rule.heeds_unseen
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The rule's own."""
+        return self.rule.matrix(snapshot, inputs)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Snapshot
 from ..graphs.stored import StoredGraph
 from ..origin import digest_of
-from .activations import Activation
+from ..outputs import CLASSES
+from .activations import Activation, Product
 from .layers import Network
 
 # Where an activation is looked at: its formula is code, its values are what decides.
@@ -27,7 +28,9 @@ def digest_network(network: Network) -> str:
         )
         for layer in network.layers
     ]
-    return digest_of("model", network.num_features, layers)
+    # Records of models of classes, which there were first, keep their digests.
+    meaning = () if network.output == CLASSES else (network.output, network.scales)
+    return digest_of("model", network.num_features, layers, *meaning)
 
 
 def digest_graph(graph: Snapshot | StoredGraph) -> str:
@@ -43,7 +46,8 @@ def digest_graph(graph: Snapshot | StoredGraph) -> str:
     if not np.array_equal(order, np.arange(len(ids))):
         x = x[order]
     keys = rank[graph.edge_index[0]] * len(order) + rank[graph.edge_index[1]]
-    return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight))
+    members = () if graph.graphs is None else (graph.graphs[order],)
+    return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight), *members)
 
 
 def _sorted_edges(keys: IntArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray | None]:
@@ -60,4 +64,6 @@ def _sorted_edges(keys: IntArray, weights: FloatArray | None) -> tuple[IntArray,
 
 
 def _probe(activation: Activation | None) -> Any:
+    if isinstance(activation, Product):
+        return "product", activation.num_factors
     return None if activation is None else (activation.constant, np.asarray(activation.value(PROBES[:, None])))

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
+from ..outputs import CLASSES
 from .activations import Activation
 from .coefficients import Rule
 
@@ -71,6 +72,11 @@ class Layer:
         """Whether a path stays at its node in this layer."""
         return all(rule.local for rule in self.rules)
 
+    @property
+    def rises(self) -> bool:
+        """Whether it leads from nodes to what is predicted: whole graphs, or pairs of nodes."""
+        return any(rule.rises for rule in self.rules)
+
     def activate(self, z: FloatArray) -> FloatArray:
         """h = phi(z), [num_nodes, width]."""
         if all(block.activation is None for block in self.blocks):
@@ -107,6 +113,9 @@ class Network:
 
     layers: tuple[Layer, ...]
     num_features: int
+    output: str = CLASSES  # what the columns of the last layer mean
+    scales: FloatArray | None = None  # [num_classes]: units of values, where the user says them
+    end: str = ""  # the softmax or sigmoid at the model's end that is left off, by its name in torch
 
     @property
     def num_classes(self) -> int:
@@ -115,8 +124,18 @@ class Network:
 
     @property
     def num_hops(self) -> int:
-        """Number of layers that pass messages."""
-        return sum(not layer.local for layer in self.layers)
+        """Number of layers that pass messages from node to node."""
+        return sum(not layer.local and not layer.rises for layer in self.layers)
+
+    @property
+    def rise(self) -> int | None:
+        """Index of the layer that leads from nodes to graphs or pairs; None where nodes are predicted."""
+        return next((t for t, layer in enumerate(self.layers) if layer.rises), None)
+
+    @property
+    def num_positions(self) -> int:
+        """Places on a path from its leaf to its root, both included: nodes, and the graph or pair that it ends at."""
+        return self.num_hops + 1 + (self.rise is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +152,22 @@ class ForwardPass:
         return self.z[-1]
 
 
-def run_network(network: Network, snapshot: Snapshot) -> ForwardPass:
-    """The forward pass, in float64."""
+def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None = None) -> ForwardPass:
+    """The forward pass, in float64; with `below`, a pass on the same nodes, only what lies above them is computed."""
     fixed: dict[Rule, sparse.csr_array] = {}
-    coefficients, inputs, preactivations = [], [], []
+    start = 0 if below is None or network.rise is None else network.rise
     h: Features = snapshot.x
-    for layer in network.layers:
+    coefficients: list[tuple[sparse.csr_array, ...]] = []
+    inputs: list[Features] = []
+    preactivations: list[FloatArray] = []
+    if below is not None:
+        h = below.inputs[start]
+        coefficients, inputs, preactivations = (
+            list(below.coefficients[:start]),
+            list(below.inputs[:start]),
+            list(below.z[:start]),
+        )
+    for layer in network.layers[start:]:
         matrices = {}
         for rule in layer.rules:
             if rule.reads_inputs:
@@ -148,6 +177,8 @@ def run_network(network: Network, snapshot: Snapshot) -> ForwardPass:
                     fixed[rule] = rule.matrix(snapshot, h)
                 matrices[rule] = fixed[rule]
             matrices[rule].sort_indices()
+        if layer.rises:
+            snapshot, fixed = snapshot.predicted, {}
         z = np.zeros((snapshot.num_nodes, layer.width))
         for channel in layer.channels:
             z[:, channel.outputs] += matrices[channel.coefficients] @ project(h, channel)

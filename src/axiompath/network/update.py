@@ -45,7 +45,7 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
     h: Features = after.x
     differs = differing_features(before, after)
     for t, layer in enumerate(network.layers):
-        stale = np.zeros(after.num_nodes, dtype=np.bool_)
+        stale = np.zeros(len(start.z[t]), dtype=np.bool_)
         matrices: dict[Rule, sparse.csr_array] = {}
         for rule, old in zip(layer.rules, start.coefficients[t], strict=True):
             if rule not in fixed:
@@ -72,6 +72,9 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
                 h = np.array(h)
                 h[rows] = layer.activate(z[rows])
         differs = stale
+        if layer.rises:
+            before, after, fixed = before.predicted, after.predicted, {}
+            along.cache_clear()
     return ForwardPass(tuple(coefficients), tuple(inputs), tuple(preactivations))
 
 
@@ -87,7 +90,7 @@ def _renew(
     if rule.reach is None:
         matrix = rule.matrix(after, h)
         matrix.sort_indices()
-        stale = np.zeros(len(differs), dtype=np.bool_)
+        stale = np.zeros(matrix.shape[0], dtype=np.bool_)
         rows_before = rows_of_matrix(old)
         run_in_pieces(compare_edges, len(stale), rows_before.work, rows_before, rows_of_matrix(matrix), stale)
         return matrix, stale

@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
-from ..graphs.labels import class_columns, label_nodes
+from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
+from ..graphs.places import Target
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -62,8 +63,8 @@ SUM_WORK = 2  # operations to add one contribution to a sum, roughly
 class Attribution:
     """Why the logits of one target changed: all altered paths and their shares."""
 
-    target: int
-    paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
+    target: Target
+    paths: IntArray  # [num_paths, num_hops + 1], leaf first, -1 before a bias source
     contributions: FloatArray  # [num_paths, num_classes]
     kinds: NDArray[np.int8]  # [num_paths]: index into axiompath.KINDS
     causes: dict[str, FloatArray]  # kind -> [num_classes]: the whole change by cause; the parts sum to delta_logits
@@ -87,9 +88,10 @@ class Attribution:
 
         Where nodes or classes have names, these stand beside the numbers.
         """
-        frame = pd.DataFrame({"target": np.full(len(self.paths), self.target)})
+        targets = np.array([self.target]).repeat(len(self.paths), axis=0)
+        frame = pd.DataFrame({"target": target_column(targets)})
         if self.node_names:
-            frame["name"] = label_nodes(frame.target.to_numpy(), self.node_names)
+            frame["name"] = label_targets(targets, self.node_names)
         for i, nodes in enumerate(self.paths.T):
             frame[f"hop_{i}"] = nodes
             if self.node_names:
@@ -121,14 +123,11 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
 
 def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[Attribution]:
     """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
-    ids = change.before.node_ids
-    renamed = not np.array_equal(ids, np.arange(len(ids)))
     for i, target in enumerate(found.targets):
         rows = slice(found.indptr[i], found.indptr[i + 1])
-        paths = found.paths[rows]
         yield Attribution(
-            int(ids[target]),
-            np.where(paths >= 0, ids[paths], -1) if renamed else paths.copy(),
+            change.target(target),
+            change.numbers(found.paths[rows]),
             shares.contributions[rows].copy(),
             shares.kinds[rows].copy(),
             dict(zip(KINDS, shares.causes[i].copy(), strict=True)),
@@ -156,18 +155,18 @@ def _sum_bytes(
     change: Change, num_paths: NDArray[Any], count: Callable[[int], tuple[FloatArray, FloatArray]], top: int
 ) -> FloatArray:
     """`count` says how many partial paths there are at the output of a layer, and their numbers of states."""
-    num_classes, num_hops, lowest = change.network.num_classes, change.network.num_hops, change.lowest_hop
+    num_classes, length, lowest = change.network.num_classes, change.network.num_positions, change.lowest_hop
     layers = change.network.layers
     # Contributions, paths and kinds, twice because each target gets its own; states and entries; what choosing weighs
     # a path with.
-    total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * (num_hops + 1) + 1) + 1 + 8 + 40)
+    total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * length + 1) + 1 + 8 + 40)
     # Sums by cause, of those suffixes that have a path of several.
     mixes = can_mix(change)
     product_above, peak = np.zeros(len(total)), np.zeros(len(total))
     for t in range(top, lowest - 1, -1):
         suffixes, states = count(t)
         # A Level, its states, its trail, first rows, numbers and rows of children, and the sources at a bias.
-        total += suffixes * (23 + 4 * (num_hops + 1) + 56 + 16 * num_classes)
+        total += suffixes * (23 + 4 * length + 56 + 16 * num_classes)
         if mixes and (t == lowest or layers[t].bias is not None):
             total += suffixes * (16 + 8 * len(KINDS) * num_classes)
         columns = sum(channel.inputs.stop - channel.inputs.start for channel in layers[t].channels)

@@ -42,7 +42,7 @@ class PathSet:
 
     targets: IntArray  # [num_targets]
     indptr: IntArray  # [num_targets + 1]: rows of each target
-    paths: IntArray  # [num_paths, num_hops + 1], leaf first, root last, -1 before a bias source
+    paths: IntArray  # [num_paths, num_positions], leaf first, root last, -1 before a bias source
     held: NDArray[np.uint8]  # [num_paths]: the states it ends in, and which snapshots have it
     entry: IntArray  # [num_paths]: the entry of the lowest hop that leads to the leaf; -1 for a bias source
     levels: dict[int, Level]  # layer -> the suffixes at that layer's output
@@ -74,10 +74,10 @@ def count_ways(change: Change, lowest: int, stop: int, *, weigh_states: bool = F
 
 
 def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
-    below: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[lowest - 1].held)), dtype=dtype)
+    below: NDArray[Any] = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
     below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
     for t in range(lowest, stop):
-        above: NDArray[Any] = np.zeros((change.num_nodes, len(steps.sets[t].held)), dtype=dtype)
+        above: NDArray[Any] = np.zeros((len(change.differs[t + 1]), len(steps.sets[t].held)), dtype=dtype)
         _run_counting(walk_loops.count_layer, change.layers[t].indptr, ways_over(change, steps, t), below, above)
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
         if lowest == change.lowest_hop and not weigh_states:
@@ -93,7 +93,7 @@ def _count(change: Change, steps: Steps, lowest: int, dtype: type, weigh_states:
     if lowest > top:
         return np.where(change.differs[-1], 1.0, 0.0)
     below = _ways(change, steps, lowest, top, dtype, weigh_states)
-    counts: NDArray[Any] = np.zeros(change.num_nodes, dtype=dtype)
+    counts: NDArray[Any] = np.zeros(len(change.differs[-1]), dtype=dtype)
     _run_counting(walk_loops.count_roots, change.descents[top].indptr, ways_over(change, steps, top), below, counts)
     return counts
 
@@ -173,7 +173,7 @@ def first_steps(change: Change, targets: IntArray) -> Level:
     level = _start(change, targets)
     for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
         ways = ways_over(change, change.steps, t)
-        level = _descend(ways, level, _count_children(ways, level), change.network.num_hops - 1)
+        level = _descend(ways, level, _count_children(ways, level), change.network.num_positions - 2)
     return level
 
 
@@ -196,11 +196,11 @@ def _start(change: Change, targets: IntArray) -> Level:
     """The roots that can differ, each a partial path of its own, in delta."""
     batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
     node = targets[batch].astype(np.int32)
-    trail = np.full((len(batch), change.network.num_hops + 1), -1, dtype=np.int32)
+    trail = np.full((len(batch), change.network.num_positions), -1, dtype=np.int32)
     trail[:, -1] = node
     parent, entry = np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int64)
     sets = np.ones(len(batch), dtype=np.uint16)
-    return Level(node, batch, parent, entry, sets, trail, change.network.num_hops)
+    return Level(node, batch, parent, entry, sets, trail, change.network.num_positions - 1)
 
 
 def ways_over(change: Change, steps: Steps, t: int) -> Ways:

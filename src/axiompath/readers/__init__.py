@@ -2,6 +2,7 @@
 
 tape.py               every torch call on the features as a step: Recorder, Recording
 arguments.py          how the model is called on a graph: arguments of forward by the names of its fields
+provision.py          the graphs with what they lack for that: pairs, the numbers of their graphs
 trial.py              runs a copy of the model once on real data, recorded
 forms.py              an affine expression in values already computed: Form
 bases.py              the values that the Network will hold, as they are found
@@ -19,19 +20,23 @@ reader.py             the whole way in, and the check that the Network computes 
 verdict.py            the same for one graph, as a table that never raises: ModelCheck
 """
 
-from .arguments import ModelCall
+from .arguments import AS_IT_IS, ModelCall, Usage
 from .calls import Call, register_reader
+from .provision import prepare_inputs
 from .reader import ReadModel, read_network, read_samples
 from .tape import UnreadableModel
 from .verdict import ModelCheck, check
 
 __all__ = [
+    "AS_IT_IS",
     "Call",
     "ModelCall",
     "ModelCheck",
     "ReadModel",
     "UnreadableModel",
+    "Usage",
     "check",
+    "prepare_inputs",
     "read_network",
     "read_samples",
     "register_reader",

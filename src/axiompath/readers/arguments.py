@@ -16,10 +16,11 @@ import torch
 from scipy import sparse
 from torch import nn
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import Sequential
+from torch_geometric.nn import GAE, Sequential
 
 from ..errors import InputError
 from ..graphs.snapshot import EDGE, GRAPH, NODE, level_of, to_torch_csr
+from ..outputs import AUTO
 from .tape import EDGE_INDEX, EDGE_WEIGHT, Ref, UnreadableModel, X, quoted
 
 ModelCall: TypeAlias = Callable[[Any, Any], Any]
@@ -29,7 +30,22 @@ NAMED = (inspect.Parameter.POSITIONAL_ONLY, PLAIN, inspect.Parameter.KEYWORD_ONL
 REQUIRED = inspect.Parameter.empty
 DATA_TYPES = (Data, Batch, "Data", "Batch", "torch_geometric.data.Data")
 BY_POSITION = ("x", "edge_index")  # what the first two arguments are, whatever their names
+LINKS_FIELD = "edge_label_index"
+ABOUT_OUTPUT = ("batch", "ptr", LINKS_FIELD)  # what is predicted: never a constant of the model
 INPUTS = {"x": X, "edge_index": EDGE_INDEX, "edge_weight": EDGE_WEIGHT}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How the user says the model is used; what is not said is found out."""
+
+    call: ModelCall | None = None  # of the model and a Data object, in place of forward's arguments by name
+    links: Any = None  # pairs of node numbers to predict for
+    output: str = AUTO  # what the model's columns mean
+    scales: Any = None  # of values: what a unit of each column is worth
+
+
+AS_IT_IS = Usage()
 
 
 @dataclass(frozen=True)
@@ -41,13 +57,17 @@ class Arguments:
     defaults: tuple[str, ...]  # optional arguments that are no field of the graph
     whole: bool  # whether the first argument is the Data object itself
     call: ModelCall | None  # the user's own way
+    decoded: bool = False  # whether encode is called with these, and decode with what it gives and the pairs
 
-    def run(self, model: nn.Module, data: Data) -> Any:
+    def run(self, model: Any, data: Data) -> Any:
         """The model's answer."""
         if self.call is not None:
             return self.call(model, data)
         first = (data,) if self.whole else ()
-        return model(*first, *(data[name] for name in self.positional), **{name: data[name] for name in self.keywords})
+        keywords = {name: data[name] for name in self.keywords}
+        run = model.encode if self.decoded else model
+        answer = run(*first, *(data[name] for name in self.positional), **keywords)
+        return model.decode(answer, data[LINKS_FIELD]) if self.decoded else answer
 
     @property
     def given(self) -> frozenset[str]:
@@ -59,7 +79,8 @@ class Arguments:
         if self.call is not None:
             return "call(model, data)"
         named = [f"{name}={name}" for name in self.keywords]
-        return f"model({', '.join([*(['data'] if self.whole else []), *self.positional, *named])})"
+        given = ", ".join([*(["data"] if self.whole else []), *self.positional, *named])
+        return f"model.decode(model.encode({given}), {LINKS_FIELD})" if self.decoded else f"model({given})"
 
 
 def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | None = None) -> Arguments:
@@ -71,9 +92,10 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
                 f"(got {type(call).__name__}), such as lambda model, data: model(data.x, data.edge_index)."
             )
         return Arguments((), (), (), False, call)
-    parameters = _parameters(model)
-    named = [parameter for parameter in parameters if parameter.kind in NAMED]
     fields = set(data.keys())
+    decoded = LINKS_FIELD in fields and has_decoder(model)
+    parameters = parameters_of(model, decoded)
+    named = [parameter for parameter in parameters if parameter.kind in NAMED]
     first = named[:1]
     whole = bool(first) and (
         first[0].name == "data" or first[0].annotation in DATA_TYPES or [p.kind for p in parameters] == [PLAIN]
@@ -100,7 +122,7 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
             defaults.append(parameter.name)
     for field in set(positional) - fields:
         raise _lacking(field, data, name)
-    arguments = Arguments(tuple(positional), tuple(keywords), tuple(defaults), whole, None)
+    arguments = Arguments(tuple(positional), tuple(keywords), tuple(defaults), whole, None, decoded)
     if len(parameters) > len(named) and not whole:
         _check_open_ended(arguments, data, name)
     return arguments
@@ -158,13 +180,28 @@ def constant_fields(before: Data, after: Data) -> frozenset[str]:
         key
         for key in shared
         if all(isinstance(data[key], torch.Tensor) and level_of(data, key) == GRAPH for data in (before, after))
-        and key != "x"
+        and key not in ("x", *ABOUT_OUTPUT)
         and before[key].layout == after[key].layout == torch.strided
         and torch.equal(before[key].cpu(), after[key].cpu())
     )
 
 
-def _parameters(model: nn.Module) -> list[inspect.Parameter]:
+def has_decoder(model: nn.Module) -> bool:
+    """Whether a model of links can be called as decode(encode(...), pairs), its forward not taking the pairs itself."""
+    both = callable(getattr(model, "encode", None)) and callable(getattr(model, "decode", None))
+    return both and LINKS_FIELD not in {parameter.name for parameter in parameters_of(model)}
+
+
+def needs_decoder(model: nn.Module) -> bool:
+    """Whether it cannot be called otherwise: it has no forward of its own, or one that stops at the encoder."""
+    return has_decoder(model) and (isinstance(model, GAE) or type(model).forward is nn.Module.forward)
+
+
+def parameters_of(model: Any, decoded: bool = False) -> list[inspect.Parameter]:
+    """The arguments of a model's forward; or, where it is decoded afterwards, of its encoder."""
+    if decoded:
+        encode = model.encoder.forward if isinstance(model, GAE) else model.encode
+        return list(inspect.signature(encode).parameters.values())
     if isinstance(model, Sequential) and hasattr(model, "signature"):
         # Its forward takes anything; what it wants was said when it was made.
         wanted = model.signature.param_dict.values()

@@ -14,14 +14,16 @@ import torch
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
+from ..errors import InputError
 from ..graphs.snapshot import Fields
 from ..network.layers import Network
+from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE
 from . import attention_layers, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
-from .functions import AFFINE, COPIES, Place, Value, form_of
+from .functions import AFFINE, COPIES, ENDS, MEMBERS, SIZES, Marker, Place, Value, form_of
 from .layout import lay_out
 from .refusals import REASONS
 from .tape import EDGE_FIELDS, EDGE_INDEX, RecordedStep, Recording, Ref, UnreadableModel, X, quoted, refs_in
@@ -45,6 +47,10 @@ EDGE_FEATURES = (
 )
 UNKNOWN = "was called with {}, which its reader does not know; leave it out."
 SEPARATE = ("sigmoid", "logsigmoid", "log_sigmoid")  # at the end of a model: one answer a column, not one of several
+
+PAIRS = Marker(ENDS)
+MARKED = {"batch": Marker(MEMBERS), "edge_label_index": PAIRS}  # fields that say what is predicted, and of what
+KEPT = COPIES | {"expand", "expand_as", "unsqueeze"}
 
 # What AFFINE does is folded into neighbours, with these exceptions.
 HOW_READ = {
@@ -75,8 +81,10 @@ class Assembler:
         self.final: dict[Ref, Ref] = {}  # a dropped softmax -> the logits it was given
         self.uses = Counter(ref for step in recording.steps for ref in refs_in((step.args, step.kwargs)))
         self.same: dict[Ref, Ref] = {}  # a value outside of the features -> the one that it is a copy of
+        self.marks = {ref: MARKED[name] for ref, name in recording.fields.items() if name in MARKED}
         self.weights: set[str] = set()  # fields that serve as weights of edges
         self.notes = notes
+        self.last: RecordedStep | None = None  # a sigmoid at the end of the model, which is left off
         self.inner = inner  # the values of an inner network's recording are of no meaning
 
     def read_all(self) -> Ref:
@@ -98,7 +106,9 @@ class Assembler:
             raise
         except Exception as error:
             # A call that our tables do not foresee must not look like a fault of the user's.
-            reason = str(error) if isinstance(error, Unsupported) else f"cannot be read as it was called ({error})."
+            reason = str(error)
+            if not isinstance(error, (Unsupported, InputError)):
+                reason = f"cannot be read as it was called ({error})."
             given = {self.recording.fields.get(ref, "x") for ref in refs_in((step.args, step.kwargs))}
             shown = {name for name in given - {"x", *EDGE_FIELDS} if f"`{name}`" not in reason}
             reason += f" (The step is given {quoted(shown)} of the data.)" if shown else ""
@@ -118,9 +128,13 @@ class Assembler:
                     "`x` of the data, and pass `x` to the convolution."
                 )
             self.note_copy(step, function)  # refused where features meet them
+            self.note_mark(step, function)
             return
         if step.module is not None:
             self.keep(step.outputs[0], self.read_module(step, step.module))
+            return
+        if function in COPIES and step.args and step.args[0] in self.final:
+            self.final[step.outputs[0]] = self.final[step.args[0]]  # another shape of what was dropped
             return
         args, kwargs = self.resolve(step.args), self.resolve(step.kwargs)
         if not args and "input" in kwargs:
@@ -128,6 +142,8 @@ class Assembler:
         if "dropout" in function:
             check_dropout(*args, **kwargs)
             self.write(step, AFFINE["clone"](self.place(step), args[0]), "nothing at evaluation")
+        elif step is self.last:
+            self.drop(step)
         elif function in ACTIVATIONS:
             activation = ACTIVATIONS[function](*args, **kwargs)
             recorded = None if self.inner else step.outputs[0].index
@@ -136,10 +152,7 @@ class Assembler:
             if self.inner:
                 raise Unsupported("a softmax inside a convolution is no affine map and no activation; leave it out.")
             check_final(*args, **kwargs)
-            given = step.args[0] if step.args else step.kwargs["input"]
-            form_of(self.resolve(given))
-            self.final[step.outputs[0]] = given
-            self.notes.append(Note(step.where, operation, "dropped: explanations speak of logits"))
+            self.drop(step)
         elif function in AFFINE:
             how = HOW_READ.get(function, "affine, folded into what comes before or after")
             self.write(step, AFFINE[function](self.place(step), *args, **kwargs), how)
@@ -149,6 +162,13 @@ class Assembler:
                 f"type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
                 "concatenations and linear maps. Move it out of the model, or into a module with a registered reader."
             )
+
+    def drop(self, step: RecordedStep) -> None:
+        """A softmax or sigmoid at the end: the logits that it was given are the output."""
+        given = step.args[0] if step.args else step.kwargs["input"]
+        form_of(self.resolve(given))
+        self.final[step.outputs[0]] = given
+        self.notes.append(Note(step.where, step.operation, "dropped: explanations speak of logits"))
 
     def write(self, step: RecordedStep, result: Value | tuple[Form, ...], how: str) -> None:
         """Note down what a step gave."""
@@ -181,6 +201,8 @@ class Assembler:
             return argument
         if argument in self.final:
             raise Unsupported("works on probabilities; only a softmax at the very end of a model can be read.")
+        if argument in self.marks:
+            return self.marks[argument]
         if argument not in self.values:
             names = self.recording.outside.get(argument, frozenset()) - EDGE_FIELDS
             if names:
@@ -296,6 +318,23 @@ class Assembler:
         if old.numel() == new.numel() and old.is_floating_point() <= new.is_floating_point() and not turned:
             self.same[step.outputs[0]] = self.original(source)
 
+    def note_mark(self, step: RecordedStep, function: str) -> None:
+        """Remember what a value outside of the features means for graphs and pairs, if anything."""
+        places = [i for i, part in enumerate(step.args) if isinstance(part, Ref) and part in self.marks]
+        if not places:
+            return
+        mark = self.marks[step.args[places[0]]]
+        if mark == PAIRS and places == [0]:
+            if function in ("__getitem__", "select", "unbind"):
+                ends = range(2) if function == "unbind" else [_end_of(*step.args[1:])]
+                self.marks.update(zip(step.outputs, (Marker(ENDS, end) for end in ends), strict=True))
+            elif function in KEPT:
+                self.marks[step.outputs[0]] = mark
+        elif mark.kind == MEMBERS and function in ("scatter_add", "index_add", "bincount"):
+            self.marks[step.outputs[0]] = Marker(SIZES)
+        elif places == [0] and (function in KEPT or (mark.kind == SIZES and function in ("clamp", "clamp_min"))):
+            self.marks[step.outputs[0]] = mark
+
     def read_inner(self, where: str, inner: Any, form: Form, name: str) -> Form:
         """A network inside a module that is read as a whole."""
         recording = record_inner(inner, form.width, self.recording.dtype, f"{where}.{name}" if where else name)
@@ -303,9 +342,10 @@ class Assembler:
         return form_of(inside.values[inside.read_all()])
 
 
-def assemble_network(recording: Recording, num_features: int, notes: list[Note] | None = None) -> Reading:
+def assemble_network(
+    recording: Recording, num_features: int, output: str = AUTO, notes: list[Note] | None = None
+) -> Reading:
     """Read every step, then lay the bases out in layers; `notes` are written as the reading goes on."""
-    _check_output(recording)
     used = refs_in([(step.args, step.kwargs) for step in recording.steps])
     further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
     ends = np.cumsum([num_features, *(recording.values[ref.index].shape[1] for ref in further)])
@@ -316,6 +356,8 @@ def assemble_network(recording: Recording, num_features: int, notes: list[Note] 
         inputs = {ref: bases.features.select(np.arange(start, end)) for ref, start, end in columns}
     notes = [] if notes is None else notes
     assembler = Assembler(recording, bases, inputs, notes)
+    last = _last_step(recording)
+    assembler.last = last if last is not None and last.operation.rstrip("_") in SEPARATE else None
     logits = assembler.read_all()
     if logits not in assembler.values:
         raise UnreadableModel(
@@ -324,34 +366,72 @@ def assemble_network(recording: Recording, num_features: int, notes: list[Note] 
     result = assembler.values[logits]
     if not isinstance(result, Form):
         raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
+    meaning = find_output(recording, output)
     # One more base even where the last step was an activation: the last layer is the identity.
     bases.add(result, None, logits.index)
-    network = Network(lay_out(bases.all), int(ends[-1]))
+    end = "" if last is None else last.operation.rstrip("_")
+    network = Network(lay_out(bases.all), int(ends[-1]), meaning, end=end if end in (*FINAL, *SEPARATE) else "")
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
     fields = Fields(("x", *(recording.fields[ref] for ref in further)), *assembler.weights)
     return Reading(network, logits, fields)
 
 
-def _check_output(recording: Recording) -> None:
-    """Explanations speak of one class out of several."""
-    shape = tuple(recording.values[recording.output.index].shape)
-    if shape in ((recording.num_nodes,), (recording.num_nodes, 1)):
-        raise UnreadableModel(
-            f"Expected logits of two classes or more, [num_nodes, num_classes] (got one column, of shape {shape}); a "
-            "regression, or a yes or no in one column, cannot be explained yet. Where it is a logit, return "
-            "torch.cat([torch.zeros_like(out), out], dim=1), which means the same."
-        )
+def _last_step(recording: Recording) -> RecordedStep | None:
+    """The step that made the output, leaving out those that change nothing about its numbers."""
     made = {output: step for step in recording.steps for output in step.outputs}
     step = made.get(recording.output)
     while step is not None and step.operation.rstrip("_") in (*COPIES, "dropout"):
         step = made.get(step.args[0]) if step.args and isinstance(step.args[0], Ref) else None
-    if step is not None and step.operation.rstrip("_") in SEPARATE:
+    return step
+
+
+def find_output(recording: Recording, asked: str) -> str:
+    """What the columns of the model's output mean, by its last operation; or as the user says, if that can be.
+
+    Several raw columns are classes; one raw column may be a logit or a value, and is never guessed.
+    """
+    if asked not in (AUTO, *OUTPUTS):
+        known = ", ".join(repr(kind) for kind in (AUTO, *OUTPUTS))
+        raise InputError(f"Expected `output` among {known} (got {asked!r}).")
+    shape = tuple(recording.values[recording.output.index].shape)
+    columns = shape[-1] if len(shape) > 1 else 1
+    step = _last_step(recording)
+    last = "" if step is None else step.operation.rstrip("_")
+    possible = {BINARY: BINARY, LABELS: LABELS} if last in SEPARATE else dict.fromkeys(OUTPUTS)
+    if last in FINAL:
+        found, possible = CLASSES, dict.fromkeys((CLASSES,))
+    elif last in SEPARATE:
+        found = BINARY if columns == 1 else LABELS
+    elif columns > 1:
+        found = CLASSES
+    elif asked == AUTO:
         raise UnreadableModel(
-            f"{step.name}: the model ends in a sigmoid, one answer of its own a column, and explanations speak of one "
-            "class out of several (a softmax over the columns); such a model cannot be explained yet. Where columns do "
-            "stand for classes that exclude each other, return the values before the sigmoid."
+            f"Expected to know what the one column of the model's output means (got shape {shape}, with no sigmoid at "
+            f'its end); pass output="{BINARY}" where it is a logit, of a yes or no, or output="{VALUE}" where it is a '
+            "value that is predicted as it is."
         )
+    else:
+        found = asked
+    if asked in (AUTO, found):
+        return found
+    if asked not in possible or (asked == BINARY) != (columns == 1) or (asked == CLASSES and columns == 1):
+        ends = f"ends in `{last}`" if last in (*FINAL, *SEPARATE) else "ends in no softmax or sigmoid"
+        raise InputError(
+            f'Expected `output` to fit the model (got "{asked}" for one that {ends} and has {columns} '
+            f'column{"s" * (columns != 1)}, which are "{found}"); leave it out, or say another.'
+        )
+    return asked
+
+
+def _end_of(*index: Any) -> int:
+    """Which end of the pairs edge_label_index[index] holds; `select` is given the dimension first."""
+    where = index[-1] if len(index) == 2 else index[0]
+    if isinstance(where, tuple) and len(where) == 2 and where[1] in (slice(None), Ellipsis):
+        where = where[0]
+    if isinstance(where, int) and -2 <= where < 2 and (len(index) == 1 or index[0] == 0):
+        return where % 2
+    raise Unsupported("takes something else than one end of each pair; only edge_label_index[0] and [1] can be read.")
 
 
 def supported_modules() -> str:

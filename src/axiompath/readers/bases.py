@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..network.activations import Activation
-from ..network.coefficients import Rule
-from .forms import Form, Term, aggregated, base_form
+import numpy as np
+
+from ..errors import InputError
+from ..network.activations import Activation, Product, product
+from ..network.coefficients import Factor, Rule
+from .forms import Form, Term, aggregated, base_form, concatenate
 
 INPUT = 0
+RISEN = 10**6  # hops below what is made of whole graphs or pairs: more than any node has, so that all rise at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,7 @@ class Bases:
     def __init__(self, num_features: int) -> None:
         self.all = [Base(None, None, num_features, 0, None)]
         self.held: dict[int, tuple[Form, Form]] = {}  # id of a form -> the form itself, and the base it became
+        self.products: dict[int, tuple[Form, tuple[Form, ...]]] = {}  # id of a form -> the form itself, its factors
 
     @property
     def features(self) -> Form:
@@ -41,7 +47,7 @@ class Bases:
 
     def add(self, form: Form, activation: Activation | None, recorded: int | None = None) -> Form:
         """Make the (activated) form a base; an activation's constant is added back."""
-        form = self._settle(form)
+        form = self._settle(self.of_one_kind(form))
         self.all.append(Base(form, activation, form.width, self.num_hops(form), recorded))
         base = base_form(len(self.all) - 1, form.width, form.name)
         return base + activation.constant if activation is not None and activation.constant else base
@@ -60,11 +66,37 @@ class Bases:
 
     def aggregate(self, form: Form, rule: Rule, reads: Form | None = None) -> Form:
         """sum over U of rule[V, U] * form[U]; a rule that reads its inputs is shown `reads`, or the form itself."""
+        if not rule.local and self.is_risen(form):
+            raise InputError("passes messages after whole graphs or pairs were read out, which cannot be read.")
         if not rule.reads_inputs:
             return aggregated(form if form.is_pure else self.hold(form), rule)
         shown = self.hold(form if reads is None else reads)
         values = shown if reads is None else form if form.is_pure else self.hold(form)
         return aggregated(values, rule, shown.terms[0].base)
+
+    def multiply(self, factors: Sequence[Form]) -> Form:
+        """The product of forms, column by column; a factor that is a product itself is opened."""
+        opened = [part for form in factors for part in self.products.get(id(form), (form, (form,)))[1]]
+        # What undoing a path carries down goes on in the first factor: one that a positive number passes through.
+        opened.sort(key=self._bends)
+        parts = [self._as_factor(form, i) if i else form for i, form in enumerate(opened)]
+        base = self.add(concatenate(parts), product(len(parts)))
+        result = base @ np.vstack([np.eye(opened[0].width)] * len(parts))
+        self.products[id(result)] = (result, tuple(opened))
+        return result
+
+    def of_one_kind(self, form: Form) -> Form:
+        """The form, if it is of nodes alone, or of graphs or pairs alone."""
+        if len({self._hops_of(term) >= RISEN for term in form.terms}) > 1:
+            raise InputError(
+                "mixes values of nodes with values of whole graphs or pairs, so that every node would have a path to "
+                "every other; keep what is pooled apart from the nodes."
+            )
+        return form
+
+    def is_risen(self, form: Form) -> bool:
+        """Whether the form is of graphs or pairs rather than of nodes."""
+        return self.num_hops(form) >= RISEN
 
     def num_hops(self, form: Form) -> int:
         """Aggregations on the longest way from the node features to the form."""
@@ -76,7 +108,25 @@ class Bases:
 
     def _hops_of(self, term: Term) -> int:
         below = max(self.all[base].num_hops for base in (term.base, term.reads) if base is not None)
-        return below + (not term.coefficients.local)
+        return RISEN if term.coefficients.rises else below + (not term.coefficients.local)
+
+    def _as_factor(self, form: Form, number: int) -> Form:
+        # A bias beside it would be carried down with the first factor; what rules read is found by the base's number.
+        if form.bias is not None or any(term.reads is not None for term in form.terms):
+            form = self.hold(form)
+        return replace(form, terms=tuple(replace(t, coefficients=Factor(t.coefficients, number)) for t in form.terms))
+
+    def _bends(self, form: Form) -> bool:
+        """Whether a positive number does not pass through all that the form is made of."""
+        found, open_bases = set[int](), bases_of(form)
+        while open_bases:
+            i = open_bases.pop()
+            found.add(i)
+            base = self.all[i]
+            if base.form is not None:
+                open_bases |= bases_of(base.form) - found
+        activations = [self.all[i].activation for i in found]
+        return any(a is not None and (isinstance(a, Product) or not a.piecewise_linear) for a in activations)
 
     def _settle(self, form: Form) -> Form:
         """Give aggregations that happen in an earlier hop than the form itself a base there.

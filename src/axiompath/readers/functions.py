@@ -8,13 +8,14 @@ mean what they mean in torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from ..arrays import FloatArray
+from ..network.readouts import End, Pooled
 from .bases import Bases
 from .calls import array, vector
 from .elementwise import Unsupported
@@ -40,6 +41,16 @@ class Place:
 
 
 Value: TypeAlias = Form | Stack
+
+MEMBERS, SIZES, ENDS = "members", "sizes", "ends"
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A value that features do not go into, by what it means: which graph a node belongs to, sizes, ends of pairs."""
+
+    kind: str
+    number: int = -1  # of the end; -1 for both
 
 
 def form_of(value: Any) -> Form:
@@ -81,7 +92,7 @@ def add(place: Place, x: Any, y: Any, *, alpha: float = 1.0) -> Value:
     form = form_of(x)
     other = form_of(y) * alpha if isinstance(y, (Form, Stack)) else alpha * constant_of(y)
     form = _broadcast(form, other)
-    return form + (_broadcast(other, form) if isinstance(other, Form) else other)
+    return place.bases.of_one_kind(form + (_broadcast(other, form) if isinstance(other, Form) else other))
 
 
 def sub(place: Place, x: Any, y: Any, *, alpha: float = 1.0) -> Value:
@@ -90,14 +101,12 @@ def sub(place: Place, x: Any, y: Any, *, alpha: float = 1.0) -> Value:
 
 
 def mul(place: Place, x: Any, y: Any) -> Value:
-    """x times a constant."""
+    """x times a constant, or times another value of the same node."""
     if not isinstance(x, (Form, Stack)):
         x, y = y, x
     if isinstance(y, (Form, Stack)):
-        raise Unsupported(
-            "multiplies two values that both depend on the features; the share of a path in a product of two is not "
-            "defined. Replace the product by a sum, a Linear layer or attention."
-        )
+        x, y = form_of(x), form_of(y)
+        return place.bases.multiply([_broadcast(x, y), _broadcast(y, x)])
     if isinstance(x, Stack):
         return _scale_stack(x, y)
     constant = constant_of(y)
@@ -105,8 +114,10 @@ def mul(place: Place, x: Any, y: Any) -> Value:
 
 
 def div(place: Place, x: Any, y: Any, *, rounding_mode: str | None = None) -> Value:
-    """x over a constant."""
-    if isinstance(y, (Form, Stack)) or rounding_mode is not None:
+    """x over a constant; a sum over graphs over their sizes is a mean."""
+    if isinstance(y, Marker) and y.kind == SIZES:
+        return _mean_of(form_of(x))
+    if isinstance(y, (Form, Stack, Marker)) or rounding_mode is not None:
         raise Unsupported("divides by features, or rounds; only features over a constant can be read.")
     return mul(place, x, 1.0 / (y.detach().double() if isinstance(y, torch.Tensor) else y))
 
@@ -137,7 +148,7 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
             parts.append(Form((), np.broadcast_to(constant_of(part), (width,)).copy(), width, "x"))
         else:
             parts.append(form_of(part))
-    return concatenate(parts or [Form((), None, 0, "x")])
+    return place.bases.of_one_kind(concatenate(parts or [Form((), None, 0, "x")]))
 
 
 def stack(place: Place, tensors: Sequence[Any], dim: int = 0) -> Stack:
@@ -150,19 +161,18 @@ def total(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype
     dims = (dim,) if isinstance(dim, int) else tuple(dim or ())
     if isinstance(x, Stack) and len(dims) == 1 and dims[0] % 3 == x.dim and not keepdim:
         return sum(x.forms[1:], x.forms[0])
-    if isinstance(x, Form) and dims in ((1,), (-1,)) and keepdim:
-        return x @ np.ones((x.width, 1))
     if isinstance(x, Form) and dims in ((1,), (-1,)):
-        raise Unsupported("drops a dimension; pass keepdim=True, or leave the sum over features to a Linear layer.")
-    raise Unsupported(
-        "adds up over nodes, so every node would have a path to every other and a model of whole graphs is not a "
-        "model of nodes; leave pooling out, and explain the predictions of nodes."
-    )
+        return x @ np.ones((x.width, 1))  # one column, whether the dimension is kept or not
+    if isinstance(x, Form) and dims in ((0,), (-2,)):
+        return place.bases.aggregate(x, Pooled())
+    raise Unsupported("adds up over everything; only sums over features, or over the nodes of a graph, can be read.")
 
 
 def mean(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Form:
     """The mean of stacked layers, or of a node's own features."""
     form = total(place, x, dim, keepdim)
+    if isinstance(x, Form) and dim in (0, -2, (0,), (-2,), [0], [-2]):
+        return _mean_of(form)
     return form * (1.0 / (len(x.forms) if isinstance(x, Stack) else x.width))
 
 
@@ -183,8 +193,10 @@ def split(place: Place, x: Any, split_size: Any, dim: int = 0) -> tuple[Form, ..
 
 
 def get_item(place: Place, x: Any, index: Any) -> Form:
-    """x[:, columns]."""
+    """x[:, columns], or x at one end of the pairs."""
     form = form_of(x)
+    if isinstance(index, Marker) and index.kind == ENDS:
+        return place.bases.aggregate(form, End(index.number))
     whole = (slice(None), Ellipsis)
     if isinstance(index, tuple) and len(index) == 2 and any(index[0] is w or index[0] == w for w in whole):
         columns = np.arange(form.width)[np.asarray(index[1]) if not isinstance(index[1], slice) else index[1]]
@@ -193,10 +205,34 @@ def get_item(place: Place, x: Any, index: Any) -> Form:
     raise Unsupported("picks nodes, or drops a dimension; only a choice of columns, x[:, a:b], can be read.")
 
 
+def index_select(place: Place, input: Any, dim: int, index: Any) -> Form:
+    """x at one end of the pairs, or some columns."""
+    return get_item(place, input, index if dim == 0 else (slice(None), index))
+
+
+def scatter_add(place: Place, zeros: Any, dim: int, index: Any, src: Any) -> Form:
+    """The sum over the nodes of each graph."""
+    if isinstance(index, Marker) and index.kind == MEMBERS and dim in (0, -2):
+        return place.bases.aggregate(form_of(src), Pooled())
+    raise Unsupported(
+        "adds up nodes outside of a convolution; only a sum or mean over each graph, by `batch`, can be read; else put "
+        "it into a MessagePassing module and register a reader."
+    )
+
+
+def _mean_of(form: Form) -> Form:
+    """Sums over graphs, over the graphs' sizes."""
+    if form.bias is not None or not all(term.coefficients == Pooled() for term in form.terms):
+        raise Unsupported("divides something else than a sum over graphs by the sizes of the graphs.")
+    return replace(form, terms=tuple(replace(term, coefficients=Pooled(mean=True)) for term in form.terms))
+
+
 def reshape(place: Place, x: Any, *_: Any, **__: Any) -> Form:
-    """Shapes that leave everything as it was."""
+    """Shapes that leave everything as it was; one column may lose its dimension, or have one more."""
     form = form_of(x)
-    if place.shape == (place.num_nodes, form.width):
+    if place.shape[-1:] == (form.width,) and len(place.shape) == 2:
+        return form
+    if form.width == 1 and len(place.shape) == 1:
         return form
     raise Unsupported(f"gives features another shape, {place.shape}; only [num_nodes, width] can be read.")
 
@@ -271,7 +307,7 @@ _kinds = ("to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu")
 _same = ("contiguous", "clone", "detach", "data", "requires_grad", "retain_grad", *_kinds)
 _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
 _extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
-_scatters = ("scatter", "scatter_add", "scatter_reduce", "index_add", "index_reduce", "segment_reduce")
+_scatters = ("scatter", "scatter_reduce", "index_reduce", "segment_reduce")
 
 # Functions that leave every number as it was, but for shape or precision.
 COPIES = frozenset((*_same, *_shapes, "long"))
@@ -305,6 +341,9 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "chunk": chunk,
     "split": split,
     "__getitem__": get_item,
+    "index_select": index_select,
+    "scatter_add": scatter_add,
+    "index_add": scatter_add,
     "batch_norm": batch_norm,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,

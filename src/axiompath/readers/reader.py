@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,9 +16,11 @@ from ..errors import InputError
 from ..graphs.pair import match_snapshots
 from ..graphs.sample import WHOLE_EDGES, sample_pair
 from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, read_snapshot, rows_of
+from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
-from .arguments import ModelCall, compare_arguments, constant_fields, find_arguments
+from ..outputs import VALUE
+from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
 from .tape import Recording, UnreadableModel, quoted
 from .trial import copy_model, record_model
@@ -47,12 +50,14 @@ def read_network(
     after: Snapshot,
     before_data: Data,
     after_data: Data,
-    call: ModelCall | None = None,
+    usage: Usage = AS_IT_IS,
+    pairs: IntArray | None = None,
 ) -> ReadModel:
     """Read the model, run the Network on both snapshots, and refuse if it does not compute what the model computes.
 
-    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run as `call`
-    says, else by the names of forward's arguments. Where they are large, it is run on samples of them instead.
+    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run as `usage`
+    says, else by the names of forward's arguments. Where they are large, it is run on samples of them instead. `pairs`
+    are those that a model of links is asked for.
     """
 
     def align(fields: Fields) -> tuple[Snapshot, Snapshot]:
@@ -60,15 +65,16 @@ def read_network(
             return before, after
         return align_snapshots(read_snapshot(before_data, "before", fields), read_snapshot(after_data, "after", fields))
 
-    if max(before.edge_index.shape[1], after.edge_index.shape[1]) > WHOLE_EDGES:
+    num_edges = max(before.edge_index.shape[1], after.edge_index.shape[1])
+    if pairs is None and before.graphs is None and num_edges > WHOLE_EDGES:
         samples = sample_pair(match_snapshots(before, after, (before_data, after_data)))
-        network, fields = read_samples(model, *samples, call)
-        sides = align(fields)
+        network, fields = read_samples(model, *samples, usage)
+        sides = find_places(network, align(fields), None)
         return ReadModel(network, fields, *sides, *run_pair(network, *sides))
-    return _read_and_check(model, (before_data, after_data), align, run_pair, call)
+    return _read_and_check(model, (before_data, after_data), align, run_pair, usage, pairs)
 
 
-def read_samples(model: nn.Module, before: Data, after: Data, call: ModelCall | None = None) -> tuple[Network, Fields]:
+def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_IT_IS) -> tuple[Network, Fields]:
     """Read the model on parts of the two graphs, each checked by itself."""
 
     def read(fields: Fields) -> tuple[Snapshot, Snapshot]:
@@ -77,7 +83,7 @@ def read_samples(model: nn.Module, before: Data, after: Data, call: ModelCall | 
     def run(network: Network, *sides: Snapshot) -> tuple[ForwardPass, ForwardPass]:
         return run_network(network, sides[0]), run_network(network, sides[1])
 
-    found = _read_and_check(model, (before, after), read, run, call)
+    found = _read_and_check(model, (before, after), read, run, usage)
     return found.network, found.fields
 
 
@@ -86,11 +92,12 @@ def _read_and_check(
     graphs: tuple[Data, Data],
     snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
     run: Callable[[Network, Snapshot, Snapshot], tuple[ForwardPass, ForwardPass]],
-    call: ModelCall | None,
+    usage: Usage,
+    pairs: IntArray | None = None,
 ) -> ReadModel:
     """Record the model on `before`, then compare it with the Network on `before` and on `after`."""
     duplicate = copy_model(model)
-    arguments = [find_arguments(duplicate, data, name, call) for data, name in zip(graphs, SIDES, strict=True)]
+    arguments = [find_arguments(duplicate, data, name, usage.call) for data, name in zip(graphs, SIDES, strict=True)]
     compare_arguments(*arguments)
     constants = constant_fields(*graphs)
 
@@ -101,20 +108,50 @@ def _read_and_check(
         return recording
 
     recording = record(0)
-    reading = assemble_network(recording, graphs[0].x.shape[1])
-    sides = snapshots_of(reading.fields)
+    reading = assemble_network(recording, graphs[0].x.shape[1], usage.output)
+    reading = replace(reading, network=_with_scales(reading.network, usage.scales))
+    sides = find_places(reading.network, snapshots_of(reading.fields), pairs)
     passes = run(reading.network, *sides)
     for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
         if name == "after":
             recording = record(1)
         try:
-            check_values(reading.network, computed, recording, rows_of(snapshot, data), name)
+            check_values(reading.network, computed, recording, rows_of(snapshot, data), name, snapshot)
         except UnreadableModel as refusal:
             differing = _differing_settings(*graphs)
             if not differing:
                 raise
             raise UnreadableModel(f"{refusal} The two graphs differ in {quoted(differing)}, too.") from refusal
     return ReadModel(reading.network, reading.fields, *sides, *passes)
+
+
+def _with_scales(network: Network, scales: Any) -> Network:
+    """The network with the user's units of values, checked."""
+    if scales is None:
+        return network
+    if network.output != VALUE:
+        raise InputError(f'Expected `scales` to go with values (got a model whose output is "{network.output}").')
+    units = np.asarray(scales, dtype=np.float64).reshape(-1)
+    if len(units) != network.num_classes or not (np.isfinite(units) & (units > 0)).all():
+        raise InputError(
+            f"Expected a positive number for each of {network.num_classes} values in `scales` (got {units})."
+        )
+    return replace(network, scales=units)
+
+
+def find_places(
+    network: Network, sides: tuple[Snapshot, Snapshot], pairs: IntArray | None
+) -> tuple[Snapshot, Snapshot]:
+    """Aligned snapshots with what the network predicts, where that is not the nodes."""
+    if network.rise is None:
+        return sides
+    if all(rule.of_links for rule in network.layers[network.rise].rules):
+        if pairs is None:
+            raise UnreadableModel(
+                "The model reads pairs of nodes from `edge_label_index`, which both graphs must have; or give `links`."
+            )
+        return with_links(*sides, pairs)
+    return with_graphs(*sides)
 
 
 def _check_shared(recording: Recording, before: Data, after: Data) -> None:
@@ -133,11 +170,18 @@ def _differing_settings(before: Data, after: Data) -> list[str]:
 
 
 def check_values(
-    network: Network, computed: ForwardPass, recording: Recording, rows: IntArray | slice, name: str
+    network: Network,
+    computed: ForwardPass,
+    recording: Recording,
+    rows: IntArray | slice,
+    name: str,
+    snapshot: Snapshot,
 ) -> None:
     """Compare every value that both the Network and the recording hold; `name` says on which snapshot."""
     tolerance = TOLERANCES.get(recording.dtype, HALF_TOLERANCE)
     for t, layer in enumerate(network.layers):
+        if layer.rises:
+            rows = rows_of_places(snapshot)
         h = layer.activate(computed.z[t])
         for block in layer.blocks:
             if block.recorded is None:
@@ -152,10 +196,12 @@ def check_values(
             ours = h[rows][:, block.outputs]
             if block.activation is not None:
                 ours = ours + block.activation.constant
+            if expected.shape in (ours.shape[:1], ours.shape[1:]) and 1 in ours.shape:
+                expected = expected.reshape(ours.shape)  # one column, or one graph, without its dimension
             if expected.shape != ours.shape:
                 raise UnreadableModel(
                     f"{block.name}: expected output of shape {ours.shape} on `{name}` (got {expected.shape}); "
-                    "the model must return one row of logits for every node."
+                    "the model must return one row of logits for every node, graph or pair."
                 )
             scale = float(np.abs(expected).max(initial=0.0)) or 1.0
             error = float(np.abs(ours - expected).max(initial=0.0)) / scale

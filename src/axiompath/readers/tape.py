@@ -89,6 +89,7 @@ DECISIONS = {
     "item", "tolist", "numpy", "equal", "allclose", "is_nonzero",
     "__bool__", "__int__", "__float__", "__index__", "__contains__",
 }  # fmt: skip
+COUNTS = {"__int__", "__index__", "item"}
 
 
 class Recorder(TorchFunctionMode):
@@ -129,8 +130,10 @@ class Recorder(TorchFunctionMode):
         """Make the call, unwatched inside, and write it down if it touches a watched value."""
         where = self.places[-1] if self.places else ""
         seen_args, seen_kwargs = self.replace_watched(tuple(args)), self.replace_watched(kwargs)
+        if operation in SHAPED_LIKE and refs_in(seen_args[:1]) <= self.outside.keys():
+            seen_args = seen_args[:1]  # the other gives its shape alone
         touched = refs_in((seen_args, seen_kwargs))
-        if touched and operation in DECISIONS:
+        if touched and operation in DECISIONS and not self.counts_graphs(operation, touched):
             raise self.refuse_decision(operation, where, touched)
         self.paused = True
         try:
@@ -159,6 +162,10 @@ class Recorder(TorchFunctionMode):
     def origin(self, refs: set[Ref]) -> frozenset[str]:
         """The fields that values outside of the features are made of."""
         return frozenset[str]().union(*(self.outside[ref] for ref in refs))
+
+    def counts_graphs(self, operation: str, touched: set[Ref]) -> bool:
+        """Whether a look at values asks no more than how many graphs there are."""
+        return operation in COUNTS and touched <= self.outside.keys() and self.origin(touched) <= {"batch", "ptr"}
 
     def refuse_decision(self, operation: str, where: str, touched: set[Ref]) -> UnreadableModel:
         """Why a look at values ends the reading."""

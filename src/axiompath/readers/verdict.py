@@ -14,9 +14,11 @@ from torch_geometric.data import Data
 
 from ..graphs.snapshot import read_snapshot
 from ..network.layers import Network, run_network
-from .arguments import Arguments, ModelCall, constant_fields, find_arguments
+from ..outputs import AUTO
+from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
 from .assembly import Note, assemble_network
-from .reader import check_values
+from .provision import prepare_inputs
+from .reader import check_values, find_places
 from .tape import Recording, UnreadableModel
 from .trial import copy_model, leaves, record_model
 
@@ -103,15 +105,18 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
     unused: tuple[str, ...] = ()
     try:
         duplicate = copy_model(model)
+        inputs = prepare_inputs(duplicate, data, data, Usage(call))
+        data = inputs.before
         arguments = find_arguments(duplicate, data, "data", call)
         recording = record_model(duplicate, data, arguments, constants=constant_fields(data, data))
         unused = _unused(recording, arguments, data)
-        reading = assemble_network(recording, num_features, notes)
+        reading = assemble_network(recording, num_features, AUTO, notes)
         network = reading.network
         snapshot = read_snapshot(data, "data", reading.fields)
+        (snapshot, _) = find_places(network, (snapshot, snapshot), inputs.pairs)
         computed = run_network(network, snapshot)
-        check_values(network, computed, recording, slice(0, snapshot.num_nodes), "data")
-        theirs = recording.values[reading.logits.index].double().numpy()
+        check_values(network, computed, recording, slice(0, snapshot.num_nodes), "data", snapshot)
+        theirs = recording.values[reading.logits.index].double().numpy().reshape(-1, network.num_classes)
         scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
         error = float(np.abs(computed.logits - theirs).max(initial=0.0)) / scale
     except UnreadableModel as refusal:

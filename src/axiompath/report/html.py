@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jinja2
-import numpy as np
 from markupsafe import Markup
 from rich.console import Console
 from rich.progress import track
@@ -24,6 +23,8 @@ from rich.progress import track
 from ..explain.explanation import Explanation
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
+from ..graphs.places import Target
+from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
 from ..writing import write_text
 from .movers import find_movers
@@ -37,7 +38,7 @@ Item = TypeVar("Item")
 
 def build_report(
     explainer: Explainer,
-    targets: Iterable[int] | None = None,
+    targets: Iterable[Target] | None = None,
     budgets: Sequence[int] = BUDGETS,
     *,
     method: str = DEFAULT_METHOD,
@@ -53,6 +54,7 @@ def build_report(
     moved = explainer.moved()
     wanted = list(dict.fromkeys(moved.target.head(NUM_TARGETS).tolist() if targets is None else targets))
     pages, left_out = [], []
+    shown: list[Target] = []
     for target in _watched(wanted, "Explaining", len(wanted), progress):
         try:
             frontier = explainer.frontier(target, _useful(explainer, target, budgets), method, objective)
@@ -60,15 +62,22 @@ def build_report(
             left_out.append(str(error))
             continue
         pages.append(describe_target(frontier))
-    shown = [page["target"] for page in pages]
+        shown.append(target)
     changes = explainer.changes(open_nodes=True)
-    attributed = explainer.case.attribute(explainer.case.rows_of(shown), explainer.memory, whole=False)
-    movers = find_movers(changes, _watched(attributed, "Ranking edges", len(shown), progress))
+    case, rows = explainer.case.find(shown)
+    attributed = case.attribute(rows, explainer.memory, whole=False)
+    ranked = _watched(attributed, "Ranking edges", len(shown), progress)
+    movers = find_movers(changes, ranked, explainer.change.output)
+    names = explainer.class_names
+    if explainer.change.output.kind == BINARY and not names:
+        names = NO_YES
     overview = {
-        "moved": describe_moved(moved, shown),
+        "unit": explainer.case.unit,
+        "values": explainer.change.output.kind == VALUE,
+        "moved": describe_moved(moved, shown, names),
         "changes": count_changes(changes),
         "movers": describe_movers(movers, explainer.node_names),
-        "num_nodes": explainer.num_shared_nodes,
+        "num_units": explainer.num_shared,
         "left_out": left_out,
     }
     return render(title, pages, overview)
@@ -77,7 +86,7 @@ def build_report(
 def save_report(
     path: str | Path,
     explainer: Explainer,
-    targets: Iterable[int] | None = None,
+    targets: Iterable[Target] | None = None,
     budgets: Sequence[int] = BUDGETS,
     **options: Any,
 ) -> Path:
@@ -95,12 +104,17 @@ def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any]
     """HTML text of pages of targets, and of an overview where there is one."""
     index = {
         "title": title,
-        "targets": [{key: page[key] for key in ("target", "name", "class_before", "class_after")} for page in pages],
-        "classes": pages[0]["classes"] if pages else [],
+        "targets": [{"target": page["target"], "name": page["name"], "note": _went(page)} for page in pages],
         "overview": overview,
     }
     blocks = {f"page-{i}": page for i, page in enumerate(pages)}
     return fill_template("template.html", "overview.js", index, blocks)
+
+
+def _went(page: dict[str, Any]) -> str:
+    """The two classes of a target that changed its class, for the list of all."""
+    old, new = (page["classes"][page[end]] for end in ("class_before", "class_after"))
+    return "" if page["class_before"] == page["class_after"] else f"{old} → {new}"
 
 
 def fill_template(template: str, script: str, index: dict[str, Any], blocks: dict[str, dict[str, Any]]) -> str:
@@ -141,10 +155,10 @@ def to_script_json(value: Any) -> Markup:
     return Markup(text)
 
 
-def _useful(explainer: Explainer, target: int, budgets: Sequence[int]) -> list[int]:
+def _useful(explainer: Explainer, target: Target, budgets: Sequence[int]) -> list[int]:
     """Budgets in order, none beyond the number of altered paths."""
-    ids = explainer.change.before.node_ids
-    total = int(sum(explainer.num_paths[np.flatnonzero(ids == target)], 0))
+    case, rows = explainer.case.find([target])
+    total = int(sum(case.num_paths[rows], 0))
     return sorted({min(budget, total) for budget in budgets}) or [total]
 
 

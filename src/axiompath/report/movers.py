@@ -2,7 +2,8 @@
 
 The altered paths of a target that run over a changed edge have a sum s, a share of every logit's change. Without them
 the additive model gives softmax(z_after - s); the probability that the edge moved is half the L1 distance between that
-and softmax(z_after). A path over two changed edges counts for both: these are not shares of a whole.
+and softmax(z_after); where columns are no classes, what `Output.apart` says. A path over two changed edges counts for
+both: these are not shares of a whole.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from itertools import groupby
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.changes import EDGE_CHANGES
+from ..graphs.places import Target
+from ..outputs import CLASSES_OUTPUT, Output
 from ..paths.attribution import Attribution
 
 # A prediction counts as moved by an edge from a tenth of a percent on.
@@ -32,10 +34,10 @@ class Movers:
     changes: tuple[str, ...]  # [num]: edge added, edge removed or edge reweighted
     moved: FloatArray  # [num]: probability moved, summed over targets
     num_targets: IntArray  # [num]: targets of which it moved at least 0.001
-    top_target: IntArray  # [num]: the target it moved the most
+    top_target: tuple[Target | None, ...]  # [num]: the target it moved the most
 
 
-def find_movers(changes: pd.DataFrame, found: Iterable[Attribution]) -> Movers:
+def find_movers(changes: pd.DataFrame, found: Iterable[Attribution], output: Output = CLASSES_OUTPUT) -> Movers:
     """Rank changed edges by what they did to the targets of these Attributions.
 
     Where a target comes several times in a row, these are pieces of its Attribution. `changes` are those of the graph,
@@ -49,23 +51,30 @@ def find_movers(changes: pd.DataFrame, found: Iterable[Attribution]) -> Movers:
     owner = np.concatenate([np.arange(len(edges)), np.flatnonzero(~directed)])
     order = np.argsort(keys, kind="stable")
     moved, count = np.zeros(len(edges)), np.zeros(len(edges), dtype=np.int64)
-    most, top = np.zeros(len(edges)), np.full(len(edges), -1, dtype=np.int64)
+    most = np.zeros(len(edges))
+    top: list[Target | None] = [None] * len(edges)
     for target, pieces in groupby(found, key=lambda piece: piece.target):
         parts = [(*_share_of_edges(piece, keys, owner, order, width), piece.logits_after) for piece in pieces]
         logits = parts[0][2]
         touched, where = np.unique(np.concatenate([touching for touching, _, _ in parts]), return_inverse=True)
         shares = np.zeros((len(touched), len(logits)))
         np.add.at(shares, where, np.concatenate([part for _, part, _ in parts]))
-        without = special.softmax(logits - shares, axis=1)
-        mass = 0.5 * np.abs(without - special.softmax(logits)).sum(axis=1)
+        mass = output.apart(logits, logits - shares)
         moved[touched] += mass
         count[touched] += mass >= LEAST_MOVED
         better = mass > most[touched]
-        most[touched[better]], top[touched[better]] = mass[better], target
+        most[touched[better]] = mass[better]
+        for edge in touched[better].tolist():
+            top[edge] = target
     ranked = np.argsort(-moved, kind="stable")
     ranked = ranked[moved[ranked] > 0]
     return Movers(
-        edges[ranked], directed[ranked], tuple(rows.kind.iloc[ranked]), moved[ranked], count[ranked], top[ranked]
+        edges[ranked],
+        directed[ranked],
+        tuple(rows.kind.iloc[ranked]),
+        moved[ranked],
+        count[ranked],
+        tuple(top[edge] for edge in ranked.tolist()),
     )
 
 

@@ -11,25 +11,23 @@
       ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
       ...(d.nodes_added + d.nodes_removed ? [fact("nodes added / removed", `${count(d.nodes_added)} / ${count(d.nodes_removed)}`)] : []),
       ...(d.features_changed ? [fact("nodes with other features", count(d.features_changed))] : []),
-      fact("predictions reached", count(c.total), `of ${count(o.num_nodes)} nodes`),
-      fact("to another class", count(c.flipped)), fact("explained here", count(index.targets.length)),
+      fact("predictions reached", count(c.total), `of ${count(o.num_units)} ${o.unit}s`),
+      ...(o.values ? [] : [fact(c.columns[0] === "Class before" ? "to another class" : "to another answer", count(c.flipped))]), fact("explained here", count(index.targets.length)),
     ];
     $("facts").replaceChildren(...facts);
     if (o.left_out.length) {
       $("left-out").hidden = false;
       $("left-out").textContent = "Left out: " + o.left_out.join(" ");
     }
-    const className = (k) => index.classes[k] ?? String(k);
     const rows = c.target.map((target, i) => ({
-      target, name: c.name[i], before: className(c.class_before[i]), after: className(c.class_after[i]),
-      flipped: c.class_before[i] !== c.class_after[i], kl: c.kl[i], paths: c.num_paths[i],
+      target, name: c.name[i], before: c.before[i], after: c.after[i], flipped: c.flips[i], kl: c.kl[i], paths: c.num_paths[i],
     }));
     const most = Math.max(...rows.map((row) => row.kl), 1e-300);
     movedTable = makeTable("moved", [
-      { key: "name", label: "Node", value: (r) => r.name, show: (r) => openers.has(r.target)
+      { key: "name", label: o.unit[0].toUpperCase() + o.unit.slice(1), value: (r) => r.name, show: (r) => openers.has(r.target)
         ? el("button", { type: "button", class: "link", onclick: () => go(openers.get(r.target)) }, r.name) : r.name },
-      { key: "before", label: "Class before", value: (r) => r.before, show: (r) => r.before },
-      { key: "after", label: "Class after", value: (r) => r.after,
+      { key: "before", label: c.columns[0], value: (r) => r.before, show: (r) => r.before },
+      { key: "after", label: c.columns[1], value: (r) => r.after,
         show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
       { key: "kl", label: "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
       { key: "bar", label: "", value: (r) => r.kl, show: (r) => el("div", { style:
@@ -39,19 +37,19 @@
       rows, sort: { key: "kl", down: true }, more: "more-moved", text: (r) => `${r.name} ${r.target}`,
       after: (matching) => {
         const listed = c.total > rows.length ? ` The ${count(rows.length)} that moved the most are listed.` : "";
-        $("moved-note").textContent = `${count(matching)} of ${count(c.total)} nodes; KL(after ‖ before) says how far `
-          + `the distribution moved. Nodes with a link are explained in this file.` + listed;
+        $("moved-note").textContent = `${count(matching)} of ${count(c.total)} ${o.unit}s; KL(after ‖ before) says how far `
+          + `the prediction moved. Those with a link are explained in this file.` + listed;
       },
     });
     const ends = (r) => r.edge.join(r.directed ? " → " : " – ");
     makeTable("movers", [
       { key: "edge", label: "Edge", value: ends, show: ends },
       { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
-      { key: "moved", label: "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
-      { key: "targets", label: "Nodes moved", number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
+      { key: "moved", label: o.values ? "Moved, in units" : "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
+      { key: "targets", label: `${o.unit[0].toUpperCase() + o.unit.slice(1)}s moved`, number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
       { key: "top", label: "Most of all", value: (r) => r.top, show: (r) => r.top },
     ], { rows: o.movers, sort: { key: "moved", down: true }, more: "more-movers", text: (r) => r.edge.join(" ") });
-    $("movers-note").textContent = "Over the nodes explained here: how much probability comes back when the paths over "
+    $("movers-note").textContent = `Over the ${o.unit}s explained here: how much ${o.values ? "of them" : "probability"} comes back when the paths over `
       + "the edge are taken away. A path over two changed edges counts for both.";
   };
 
@@ -63,7 +61,7 @@
       fillViews(load(i).views);
       showPage(i);
     },
-    sideNote: ({ class_before: b, class_after: a }) => (a === b ? "" : `${index.classes[b]} → ${index.classes[a]}`),
+    sideNote: ({ note }) => note,
     filter: (query) => movedTable.filter(query),
   });
 })();

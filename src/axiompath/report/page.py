@@ -15,7 +15,11 @@ import pandas as pd
 from ..arrays import FloatArray
 from ..errors import InputError
 from ..explain.explanation import Explanation
-from ..metrics import kl_divergence
+from ..explain.moved import find_flipped
+from ..graphs.labels import label_targets
+from ..graphs.places import Target
+from ..outputs import VALUE
+from .drawn import as_drawn, key_of
 from .movers import Movers
 
 # Rows of the overview's tables; more would make the file heavy and nobody reads them. The page says what it leaves out.
@@ -30,17 +34,19 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
     """One target: its prediction on both graphs, every path that any budget chose, and each budget's choice."""
     if not frontier:
         raise InputError("Expected at least one Explanation of the target (got none).")
-    first = frontier[0]
-    ends = (first.logits_after, first.logits_before)
-    whole = kl_divergence(*(ends if first.objective == "sufficiency" else ends[::-1]))
+    told = frontier[0]
+    first = as_drawn(told)
+    ends = (told.logits_after, told.logits_before)
+    whole = told.output.divergence(*(ends if told.objective == "sufficiency" else ends[::-1]))
     names: dict[int, str] = {}
     rows: dict[tuple[int, ...], int] = {}
     paths: list[dict[str, Any]] = []
     choices = []
     for e in frontier:
-        names |= e.node_names
+        seen = as_drawn(e)
+        names |= seen.node_names
         chosen = []
-        for path, kind, shares in zip(e.paths.tolist(), e.kinds, e.contributions, strict=True):
+        for path, kind, shares in zip(seen.paths.tolist(), seen.kinds, seen.contributions, strict=True):
             key = tuple(path)
             if key not in rows:
                 rows[key] = len(paths)
@@ -58,11 +64,16 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
             }
         )
     return {
-        "target": first.target,
-        "name": first.name_of(first.target),
+        "target": key_of(told.target),
+        "end": first.target,
+        "name": told.name,
+        # A name needs no word before it.
+        "headline": told.headline.removeprefix("Node ") if told.name != str(told.target) else told.headline,
+        "unit": told.unit,
+        "values": told.output.kind == VALUE,
         "method": first.method,
         "objective": first.objective,
-        "classes": [first.class_name(label) for label in range(len(first.logits_before))],
+        "classes": name_columns(first),
         "class_before": first.class_before,
         "class_after": first.class_after,
         **{key: rounded(getattr(first, key)) for key in PREDICTED},
@@ -77,17 +88,44 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
     }
 
 
-def describe_moved(moved: pd.DataFrame, shown: Iterable[int]) -> dict[str, Any]:
+def name_columns(drawn: Explanation) -> list[str]:
+    """What the columns of a target are called in pictures."""
+    name = drawn.column_name if drawn.output.kind == VALUE else drawn.class_name
+    return [name(column) for column in range(len(drawn.logits_before))]
+
+
+def describe_moved(moved: pd.DataFrame, shown: Iterable[Target], class_names: Sequence[str] = ()) -> dict[str, Any]:
     """The table of all nodes whose prediction moved; those that have a section of their own are always in it."""
     kept = moved.head(MAX_ROWS)
     later = moved.iloc[MAX_ROWS:]
     kept = pd.concat([kept, later[later.target.isin(list(shown))]]) if len(later) else kept
     return {
         "total": len(moved),
-        "flipped": int((moved.class_before != moved.class_after).sum()),
+        "flipped": int(find_flipped(moved).sum()),
+        "flips": find_flipped(kept).tolist(),
         "kl": rounded(kept.kl.to_numpy()),
-        **{key: kept[key].tolist() for key in ("target", "name", "class_before", "class_after", "num_paths")},
+        "target": [key_of(target) for target in kept.target.tolist()],
+        **{key: kept[key].tolist() for key in ("name", "num_paths")},
+        **_tell_ends(kept, class_names),
     }
+
+
+def _tell_ends(moved: pd.DataFrame, class_names: Sequence[str]) -> dict[str, Any]:
+    """What each prediction was and is, in words, and what the two columns are called."""
+    if "class_before" in moved:
+        known = dict(enumerate(class_names))
+        before, after = (
+            [known.get(label, str(label)) for label in moved[column].tolist()]
+            for column in ("class_before", "class_after")
+        )
+        return {"columns": ["Class before", "Class after"], "before": before, "after": after}
+    column, kind = ("label", "prob") if "label" in moved else ("column", "value")
+    told = [class_names[k] if k < len(class_names) else f"{column} {k}" for k in moved[column].tolist()]
+    ends = [
+        [f"{name}: {value:.4g}" for name, value in zip(told, moved[f"{kind}_{end}"].tolist(), strict=True)]
+        for end in ("before", "after")
+    ]
+    return {"columns": ["Before", "After"], "before": ends[0], "after": ends[1]}
 
 
 def describe_movers(movers: Movers, node_names: Mapping[int, str]) -> list[dict[str, Any]]:
@@ -99,10 +137,14 @@ def describe_movers(movers: Movers, node_names: Mapping[int, str]) -> list[dict[
             "change": movers.changes[i],
             "moved": number(movers.moved[i]),
             "targets": int(movers.num_targets[i]),
-            "top": node_names.get(int(movers.top_target[i]), str(int(movers.top_target[i]))),
+            "top": _name(movers.top_target[i], node_names),
         }
         for i in range(min(len(movers.edges), MAX_MOVERS))
     ]
+
+
+def _name(target: Target | None, node_names: Mapping[int, str]) -> str:
+    return "" if target is None else str(label_targets(np.array([target]), node_names)[0])
 
 
 def number(value: float) -> float | None:

@@ -16,6 +16,9 @@ from matplotlib.path import Path as Outline
 
 from ..errors import InputError
 from ..explain.explanation import Explanation
+from ..outputs import VALUE
+from .drawn import as_drawn
+from .page import name_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,10 +58,11 @@ class Box:
 
 def plot_explanation(explanation: Explanation, label: int | None = None) -> Figure:
     """Three panels. The share shown is of one class's logit, or of the new class against the old where they differ."""
+    headline, explanation = explanation.headline, as_drawn(explanation)
     weights, shown = share_of(explanation, label)
     figure = Figure(figsize=(11, 7.2), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=[1, 1.5], height_ratios=[1, 1.15])
-    figure.suptitle(_plain(explanation.headline), fontsize=12, fontweight="bold")
+    figure.suptitle(_plain(headline), fontsize=12, fontweight="bold")
     plot_probabilities(figure.add_subplot(grid[0, 0]), explanation)
     plot_waterfall(figure.add_subplot(grid[0, 1]), explanation, weights, shown)
     plot_flow(figure.add_subplot(grid[1, :]), explanation, weights, shown)
@@ -74,9 +78,12 @@ def share_of(explanation: Explanation, label: int | None) -> tuple[np.ndarray[An
     weights = np.zeros(num_classes)
     if label is None and old != new:
         weights[new], weights[old] = 1.0, -1.0
-        return weights, f"{explanation.class_name(new)} against {explanation.class_name(old)}"
-    weights[new if label is None else label] = 1.0
-    return weights, f"class {explanation.class_name(new if label is None else label)}"
+        return weights, f"the logit of {explanation.class_name(new)} against {explanation.class_name(old)}"
+    column = new if label is None else label
+    weights[column] = 1.0
+    if explanation.output.kind == VALUE:
+        return weights, explanation.column_name(column)
+    return weights, f"the logit of class {explanation.class_name(column)}"
 
 
 def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
@@ -86,8 +93,12 @@ def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
     place = np.arange(len(kept))
     axes.bar(place - 0.2, before[kept], 0.4, color=BEFORE, label="before")
     axes.bar(place + 0.2, after[kept], 0.4, color=AFTER, label="after")
-    axes.set_xticks(place, [_short(explanation.class_name(int(k)), 14) for k in kept])
-    axes.set(ylim=(0, 1.05), ylabel="probability", title="Prediction")
+    names = name_columns(explanation)
+    axes.set_xticks(place, [_short(names[k], 14) for k in kept])
+    if explanation.output.kind == VALUE:
+        axes.set(ylabel="value", title="Prediction")
+    else:
+        axes.set(ylim=(0, 1.05), ylabel="probability", title="Prediction")
     axes.legend(frameon=False)
     _tidy(axes)
 
@@ -112,7 +123,7 @@ def plot_waterfall(axes: Axes, explanation: Explanation, weights: np.ndarray[Any
     names = ["before", *(_short(name, 30) for name, _, _ in steps), "after"]
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set(xlabel=f"logit of {_plain(shown)}", title="From before to after")
+    axes.set(xlabel=_plain(shown), title="From before to after")
     axes.margins(x=0.08)
     _tidy(axes)
 
@@ -121,7 +132,7 @@ def plot_flow(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any
     """Hops as columns, chosen paths as ribbons as wide as their shares, all others as one pale ribbon."""
     ribbons = find_ribbons(explanation, weights)
     whole = float((explanation.logits_after - explanation.logits_before) @ weights)
-    axes.set_title(f"How the change of the logit of {_plain(shown)} flows in ({whole:+.3f} in all)")
+    axes.set_title(f"How the change of {_plain(shown)} flows in ({whole:+.3f} in all)")
     axes.axis("off")
     if not ribbons:
         return
@@ -161,6 +172,7 @@ def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> lis
     if _num_others(explanation):
         whole = float((explanation.logits_after - explanation.logits_before) @ weights)
         num_columns = max(explanation.paths.shape[1], 2)
+        assert isinstance(explanation.target, int)  # as drawn
         boxes = (*[REST] * (num_columns - 1), explanation.target)
         ribbons.append(Ribbon("rest", whole - float(shares.sum()), boxes))
     return ribbons

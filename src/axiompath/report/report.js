@@ -54,16 +54,16 @@ const report = (() => {
     return pages.get(i);
   };
   // What may be shown of a target: the classes of these pairs [old, new] against each other, and every class alone.
-  const viewsOf = (classes, pairs) => {
+  const viewsOf = (classes, pairs, values = false) => {
     const unit = (k) => classes.map((_, i) => (i === k ? 1 : 0));
     const first = pairs.flatMap(([old, now]) => [now, old]);
     const order = [...new Set([...first, ...classes.keys()])];
     return [...pairs.filter(([old, now]) => old !== now).map(([old, now]) => ({
       label: `${classes[now]} against ${classes[old]}`, weights: unit(now).map((v, i) => v - unit(old)[i]),
-    })), ...order.map((k) => ({ label: `class ${classes[k]}`, weights: unit(k) }))];
+    })), ...order.map((k) => ({ label: values ? classes[k] : `class ${classes[k]}`, weights: unit(k) }))];
   };
   const prepare = (page) => {
-    page.views = viewsOf(page.classes, [[page.class_before, page.class_after]]);
+    page.views = viewsOf(page.classes, [[page.class_before, page.class_after]], page.values);
     const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
     page.nameOf = name;
     for (const path of page.paths) {
@@ -149,7 +149,7 @@ const report = (() => {
         $("open-" + i).parentElement.hidden = !hit;
         hits += hit;
       });
-      $("found").textContent = query ? `${count(hits)} of ${count(index.targets.length)} explained nodes` : "";
+      $("found").textContent = query ? `${count(hits)} of ${count(index.targets.length)} explained` : "";
       filter(query);
     });
     $("find").addEventListener("keydown", (event) => {
@@ -158,6 +158,13 @@ const report = (() => {
       if (first >= 0) go(first);
     });
     $("to-overview").onclick = () => go(-1);
+  };
+
+  // What lies so many steps before the end of a path; the last step to a graph or a link is no hop.
+  const stationName = (unit, away) => {
+    const hops = unit === "node" ? away : away - 1;
+    if (away === 0) return `the ${unit}`;
+    return hops === 0 ? (unit === "link" ? "its ends" : "its nodes") : hops === 1 ? "1 hop away" : `${hops} hops away`;
   };
 
   // ---- flow picture -------------------------------------------------------------------------------------------
@@ -173,7 +180,7 @@ const report = (() => {
       at: (t) => (path.nodes[t] < 0 ? "bias" : String(path.nodes[t])),
     }));
     if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
-      label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.target) : "rest") });
+      label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.end) : "rest") });
     const total = sum(items.map((item) => item.size));
     const columns = [];
     for (let t = hops; t >= 0; t--) {
@@ -231,7 +238,7 @@ const report = (() => {
     for (let t = 0; t <= hops; t++) {
       const away = hops - t;
       const text = draw("text", { x: x(t) + boxWidth / 2, y: 16, "text-anchor": "middle", class: "column" });
-      text.textContent = away === 0 ? "the node" : away === 1 ? "1 hop away" : `${away} hops away`;
+      text.textContent = stationName(page.unit, away);
       svg.append(text);
     }
     const ribbons = [];
@@ -337,8 +344,9 @@ const report = (() => {
       customdata: kept.map((k) => forPlotly(page.classes[k])), hovertemplate: `%{customdata}<br>${name}: %{y:.4f}<extra></extra>`,
     });
     Plotly.react("probabilities", [bars("before", page.prob_before, "#a9b8c9"), bars("after", page.prob_after, "#17456e")], layout({
-      barmode: "group", bargap: 0.28, xaxis: { tickvals: kept.map((_, i) => i), ticktext: labels, automargin: true, title: { text: order.length > kept.length ? "the ten likeliest classes" : "class" } },
-      yaxis: { range: [0, 1.08], title: { text: "probability" }, gridcolor: "#edf0f3", tickvals: [0, 0.25, 0.5, 0.75, 1] },
+      barmode: "group", bargap: 0.28, xaxis: { tickvals: kept.map((_, i) => i), ticktext: labels, automargin: true, title: { text: page.values ? "value" : order.length > kept.length ? "the ten likeliest classes" : "class" } },
+      yaxis: page.values ? { title: { text: "value" }, gridcolor: "#edf0f3" }
+        : { range: [0, 1.08], title: { text: "probability" }, gridcolor: "#edf0f3", tickvals: [0, 0.25, 0.5, 0.75, 1] },
       legend: { orientation: "h", x: 1, xanchor: "right", y: 1.14 }, margin: { l: 56, r: 12, t: 26, b: 44 },
     }), config);
     $("probabilities").setAttribute("aria-label", "Probabilities. " + kept.map((k) =>
@@ -404,7 +412,7 @@ const report = (() => {
     const item = (what, value, note, key, exact) => el("div", { class: "fact" }, el("dt", {}, what),
       el("dd", { id: "number-" + key, "data-value": exact }, value, ...(note ? [el("span", { class: "note" }, note)] : [])));
     $("numbers").replaceChildren(
-      item("explained", percent(choice.explained), "of the change of the distribution", "explained", choice.explained),
+      item("explained", percent(choice.explained), page.values ? "of the way" : "of the change of the distribution", "explained", choice.explained),
       item("KL left", plain(choice.kl_residual, 4), `of ${plain(page.kl_whole, 4)} nats`, "residual", choice.kl_residual),
       item("bound", plain(choice.kl_bound, 4), "no choice of this size leaves less", "bound", choice.kl_bound),
       item("fidelity −", plain(choice.fidelity_minus), "paths undone in after; 0 is best", "minus", choice.fidelity_minus),
@@ -442,11 +450,7 @@ const report = (() => {
   };
 
   const tell = ({ page, choice }) => {
-    const [a, b] = [page.class_after, page.class_before];
-    const what = a === b
-      ? `stayed in class ${page.classes[a]} (${plain(page.prob_before[a], 2)} before, ${plain(page.prob_after[a], 2)} after)`
-      : `went from class ${page.classes[b]} (${plain(page.prob_before[b], 2)}) to class ${page.classes[a]} (${plain(page.prob_after[a], 2)})`;
-    $("headline").textContent = `${page.name === String(page.target) ? "Node " : ""}${page.name} ${what}`;
+    $("headline").textContent = page.headline;
     $("sentence").textContent = page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
       ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
       : `${count(choice.chosen.length)} of ${count(page.num_paths)} altered paths explain ${percent(choice.explained)} of the change. ${choice.replayed}`;
@@ -535,7 +539,7 @@ const report = (() => {
   };
 
   const fromHash = () => {
-    const wanted = /^#node=(-?\d+)(&|$)/.exec(location.hash);
+    const wanted = /^#node=(-?\d+(?:-\d+)?)(&|$)/.exec(location.hash);
     const i = wanted ? index.targets.findIndex((target) => String(target.target) === wanted[1]) : -1;
     return i >= 0 ? i : kind.overview ? -1 : 0;
   };

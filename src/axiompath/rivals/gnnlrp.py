@@ -33,7 +33,7 @@ class OpenPaths:
     layer: int
     node: IntArray  # [num_suffixes]
     multiplier: FloatArray  # [num_suffixes, width]
-    trail: IntArray  # [num_suffixes, num_hops + 1], -1 below
+    trail: IntArray  # [num_suffixes, num_positions], -1 below
     position: int  # of `node` in the trail
     bias: FloatArray  # [num_suffixes]: relevance of the biases met at `node` so far, which belong to one path
     sets: NDArray[np.uint16]  # [num_suffixes]: number of its set of states, see `Change.after_steps`
@@ -65,15 +65,16 @@ class Best:
 
 
 def best_by_relevance(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
-    """Paths [n, num_hops + 1] of `after` with the largest relevance for the logit `label`, and their relevances."""
+    """Paths [n, num_positions] of `after` with the largest relevance for the logit `label`, and their relevances."""
     network = change.network
-    best = Best(num_paths, network.num_hops + 1)
+    best = Best(num_paths, network.num_positions)
     root = np.zeros((1, network.num_classes))
     root[0, label] = 1.0
-    trail = np.full((1, network.num_hops + 1), -1, dtype=np.int64)
+    trail = np.full((1, network.num_positions), -1, dtype=np.int64)
     trail[0, -1] = target
     first = np.ones(1, dtype=np.uint16)
-    blocks = [OpenPaths(len(change.layers) - 1, np.array([target]), root, trail, network.num_hops, np.zeros(1), first)]
+    top, end = len(change.layers) - 1, network.num_positions - 1
+    blocks = [OpenPaths(top, np.array([target]), root, trail, end, np.zeros(1), first)]
     while blocks:
         block = blocks.pop()
         layer = network.layers[block.layer]
@@ -136,7 +137,7 @@ def _open(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> list[O
 def _leaf_messages(change: Change) -> Messages:
     t = change.lowest_hop
     layer, entries = change.network.layers[t], change.layers[t]
-    bounds = np.zeros((change.num_nodes, layer.width))
+    bounds = np.zeros((len(change.differs[t + 1]), layer.width))
     messages = Messages(entries.after, layer.lay_out(inputs=False), change.messages[1], bounds)
     bound_leaves(entries.indptr, entries.indices, messages)
     return messages

@@ -22,14 +22,14 @@ from .rank_loops import Ranked, best_continuations, edge_gradients
 
 
 def best_by_gradient(change: Change, target: int, num_paths: int, label: int) -> tuple[IntArray, FloatArray]:
-    """Paths [n, num_hops + 1] of `after` with the largest sums of absolute edge gradients, and these sums."""
+    """Paths [n, num_positions] of `after` with the largest sums of absolute edge gradients, and these sums."""
     return best_by_edges(change, target, num_paths, *edge_scores(change, target, label))
 
 
 def best_by_edges(
     change: Change, target: int, num_paths: int, keys: IntArray, scores: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Paths [n, num_hops + 1] of `after` with the largest sums of the scores of their edges, and these sums.
+    """Paths [n, num_positions] of `after` with the largest sums of the scores of their edges, and these sums.
 
     `keys` are V * num_nodes + U of the edges, ascending; an edge that is not among them scores 0.
     """
@@ -44,19 +44,19 @@ def best_by_edges(
     for t in layers:
         layer, below, here = change.layers[t], ranked[t - 1], _ranked(*reached[t], num_paths)
         entry_scores = np.zeros(len(layer.indices))
-        if len(keys) and not layer.local:
+        if len(keys) and not layer.local and not change.network.layers[t].rises:
             entry, wanted = _edges_into(change, t, here.node)
             found_at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             entry_scores[entry] = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
-        where = np.full((change.num_nodes, len(steps.sets[t - 1].held)), -1)
+        where = np.full((len(change.differs[t]), len(steps.sets[t - 1].held)), -1)
         where[below.node, below.sets] = np.arange(len(below.node))
         best_continuations(ways_over(change, steps, t), entry_scores, where, below, here)
         ranked[t] = here
     best = here.scores[0]
     held = np.flatnonzero(np.isfinite(best))
-    paths = np.empty((len(held), change.network.num_hops + 1), dtype=np.int64)
+    paths = np.empty((len(held), change.network.num_positions), dtype=np.int64)
     paths[:, -1] = target
-    row, place, position = np.zeros(len(held), dtype=np.int64), held, change.network.num_hops
+    row, place, position = np.zeros(len(held), dtype=np.int64), held, change.network.num_positions - 1
     for t in reversed(layers):
         row, place = ranked[t].child[row, place], ranked[t].rank[row, place]
         if not change.layers[t].local:
@@ -99,7 +99,7 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
     for t in range(len(network.layers) - 1, change.lowest_hop - 1, -1):
         layer, entries = network.layers[t], change.layers[t]
         gradient = gradient * layer.derivatives(forward.z[t][active])
-        if not entries.local:
+        if not entries.local and not layer.rises:
             entry, edges = _edges_into(change, t, active)
             receivers = np.repeat(np.arange(len(active)), entries.indptr[active + 1] - entries.indptr[active])
             senders = entries.indices[entry]

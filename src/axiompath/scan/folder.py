@@ -18,15 +18,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import InputError, MissingFile, Notice
+from ..explain.moved import find_flipped
 from ..parquet import is_whole, recorded_digest, write_parquet
 from ..trust import Damaged, blamed, read_json
 from ..writing import LOCK, clear_drafts, locked, write_text
-from .parts import notes_of, written_for
+from .parts import PARTNER, notes_of, written_for
 from .plan import Plan
 
 SCAN_FORMAT = "axiompath.scan"
@@ -105,7 +107,8 @@ def missing_parts(folder: Path, plan: Plan) -> list[int]:
     found = []
     for part in range(plan.num_parts):
         targets = plan.part(part)
-        if not is_whole(part_file(folder, part), notes_of(plan.digest, targets.stop - targets.start, plan.origin)):
+        notes = notes_of(plan.digest, targets.stop - targets.start, plan.origin, plan.task)
+        if not is_whole(part_file(folder, part), notes):
             found.append(part)
     return found
 
@@ -132,16 +135,16 @@ def part_file(folder: Path, part: int) -> Path:
 
 def describe(plan: Plan) -> dict[str, Any]:
     """What a plan says of itself: nothing that depends on when, where or how it is carried out."""
-    flipped = int((plan.moved.class_before != plan.moved.class_after).sum())
     return {
         "format": SCAN_FORMAT,
         "version": SCAN_VERSION,
         "scan": plan.digest,
         "origin": plan.origin.to_dict(),
+        "task": plan.task,
         "question": {**asdict(plan.question), "budget": int(plan.question.budget)},
         "thresholds": asdict(plan.thresholds),
         "num_moved": len(plan.moved),
-        "num_flipped": flipped,
+        "num_flipped": int(find_flipped(plan.moved).sum()),
         "num_targets": len(plan.targets),
         "num_too_large": len(plan.too_large),
     }
@@ -194,6 +197,10 @@ def _is_ours(part: Path, plan: Plan, began: bool) -> bool:
 
 
 def _to_table(frame: pd.DataFrame) -> pa.Table:
+    if "target" in frame and frame.target.dtype == object:  # pairs lie in two columns
+        ends = np.array(frame.target.tolist(), dtype=np.int64).reshape(-1, 2)
+        frame = frame.assign(target=ends[:, 0])
+        frame.insert(1, PARTNER, ends[:, 1])
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     for i, name in enumerate(table.column_names):
         if name.endswith("name"):  # text, also where there are no rows to see it by, and in every release of pandas

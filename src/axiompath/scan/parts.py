@@ -18,8 +18,9 @@ import pyarrow as pa
 from .. import parquet
 from ..change.states import KINDS
 from ..errors import InputError
-from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation
+from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation, read_target
 from ..graphs.labels import label_class
+from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
 from ..origin import Origin
 from ..pages import longest_text, open_parquet, spell_out
 from ..trust import MAX_BYTES, Damaged, blamed, bound_growth, check_size
@@ -61,8 +62,8 @@ COLUMNS: dict[str, pa.DataType] = {
     "class_names": TEXTS,
     "hops": pa.list_(pa.struct([("flow", pa.string()), ("weighted", pa.bool_())])),
 }
+PARTNER = "partner"  # the second end, where targets are links
 LATER = {"hops"}  # columns that scans of 0.1 do not have
-SCHEMA = pa.schema(list(COLUMNS.items()))
 BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
 
 
@@ -70,14 +71,21 @@ BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Exp
 class Failure:
     """A target that could not be explained."""
 
-    target: int
+    target: Target
     name: str
     problem: str
 
 
-def notes_of(digest: str, num_targets: int, origin: Origin) -> dict[str, Any]:
+def notes_of(digest: str, num_targets: int, origin: Origin, task: Mapping[str, Any]) -> dict[str, Any]:
     """What a part says of itself: the scan that it belongs to, how many targets it has, and what it is of."""
-    return {"scan": digest, "targets": num_targets, "origin": origin.to_dict()}
+    return {"scan": digest, "targets": num_targets, "origin": origin.to_dict(), "task": dict(task)}
+
+
+def columns_of(task: Mapping[str, Any]) -> dict[str, pa.DataType]:
+    """The columns of a part, by what its targets are."""
+    if task.get("unit") != UNIT_OF[LINKS]:
+        return COLUMNS
+    return {"target": pa.int64(), PARTNER: pa.int64(), **{k: v for k, v in COLUMNS.items() if k != "target"}}
 
 
 def written_for(path: Path) -> str | None:
@@ -90,12 +98,13 @@ def written_for(path: Path) -> str | None:
 
 def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mapping[str, Any]) -> None:
     """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
-    schema = parquet.with_notes(SCHEMA, notes)
+    kinds = columns_of(notes["task"])
+    schema = parquet.with_notes(pa.schema(list(kinds.items())), notes)
     rows = iter(found)
 
     def tables() -> Iterator[pa.Table]:
         while group := [_to_row(item) for item in islice(rows, GROUP)]:
-            columns = [pa.array([row.get(name) for row in group], type=kind) for name, kind in COLUMNS.items()]
+            columns = [pa.array([row.get(name) for row in group], type=kind) for name, kind in kinds.items()]
             yield pa.Table.from_arrays(columns, schema=schema)
 
     parquet.write_part(path, tables(), schema)
@@ -120,7 +129,7 @@ def read_columns(path: Path, num_rows: int, names: list[str] | None = None) -> p
         for name in missing:
             table = table.append_column(name, pa.array([row[name] for row in rows], COLUMNS[name]))
         if names is not None:
-            table = table.select(names).cast(pa.schema([(name, COLUMNS[name]) for name in names]))
+            table = table.select(names).cast(pa.schema([(name, COLUMNS.get(name, pa.int64())) for name in names]))
     if len(table) != num_rows:
         raise InputError(f"Expected {num_rows:,} rows in {path} (got {len(table):,}); run the scan again.")
     return table
@@ -141,14 +150,20 @@ def read_part(path: Path, num_targets: int) -> Iterator[Explanation | Failure]:
         raise InputError(f"Expected {num_targets:,} targets in {path} (got {found:,}); run the scan again.")
 
 
-def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], int, dict[str, Any] | None]]:
-    """Each row, the version of its Explanation, and what it is of."""
+def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], int, dict[str, Any]]]:
+    """Each row, the version of its Explanation, and what is said of all of them."""
     with open_parquet(path, MAX_BYTES) as file:
         held = {field.name for field in file.schema_arrow}
+        notes, limit = parquet.read_notes(file.schema_arrow), bound_growth(path, MAX_BYTES)
+        task = notes.get("task", {})
         version = EXPLANATION_VERSION if "hops" in held else 1
-        if held - set(BESIDE) != set(COLUMNS) - set(BESIDE) - (LATER if version == 1 else set()):
+        if held - set(BESIDE) != set(columns_of(task)) - set(BESIDE) - (LATER if version == 1 else set()):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
-        origin, limit = parquet.read_notes(file.schema_arrow).get("origin"), bound_growth(path, MAX_BYTES)
+        later = (
+            {}
+            if version == 1
+            else {"origin": notes.get("origin"), "unit": task.get("unit", NODE_UNIT), "output": task.get("output")}
+        )
         for batch in file.iter_batches(batch_size=256):
             batch.validate(full=True)
             longest = max(longest_text(column) for column in batch.columns)
@@ -156,7 +171,7 @@ def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], int, dict[str, Any]
                 one = batch.slice(row, 1)
                 # A number becomes a Python object; a place in a dictionary, 4 bytes, a text as long as any.
                 check_size(path, one.nbytes * (PYTHON_GROWTH + longest / 4), limit)
-                yield one.to_pylist(maps_as_pydicts="strict")[0], version, origin
+                yield one.to_pylist(maps_as_pydicts="strict")[0], version, later
 
 
 def _damaged(path: Path) -> AbstractContextManager[None]:
@@ -165,14 +180,19 @@ def _damaged(path: Path) -> AbstractContextManager[None]:
 
 def _to_row(item: Explanation | Failure) -> dict[str, Any]:
     if isinstance(item, Failure):
-        return {"target": item.target, "name": item.name, "problem": item.problem}
-    row = {}
+        return {**split_target(item.target), "name": item.name, "problem": item.problem}
+    row: dict[str, Any] = {}
     for field in fields(item):
         value = getattr(item, field.name)
         if field.name in COLUMNS:
             row[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
     row["hops"] = [asdict(hop) for hop in item.hops]
-    return {**row, **_beside(row)}
+    return {**row, **_beside(row), **split_target(item.target), "name": item.name}
+
+
+def split_target(target: Target) -> dict[str, int]:
+    """A target as columns."""
+    return {"target": target[0], PARTNER: target[1]} if isinstance(target, tuple) else {"target": target}
 
 
 def _beside(row: Mapping[str, Any]) -> dict[str, str | None]:
@@ -183,12 +203,14 @@ def _beside(row: Mapping[str, Any]) -> dict[str, str | None]:
     return {"name": name, "class_before_name": old, "class_after_name": new}
 
 
-def _from_row(row: dict[str, Any], version: int, origin: dict[str, Any] | None) -> Explanation | Failure:
+def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Explanation | Failure:
     problem, name = row.pop("problem"), row.get("name")
+    if PARTNER in row:
+        row["target"] = [row["target"], row.pop(PARTNER)]
     if problem is not None:
-        if type(row["target"]) is not int or type(problem) is not str:
+        if type(problem) is not str:
             raise Damaged("neither a target nor its problem")
-        return Failure(row["target"], str(row["target"]) if name is None else str(name), problem)
+        target = read_target(row["target"], later.get("unit") or NODE_UNIT)
+        return Failure(target, str(target) if name is None else str(name), problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
-    later = {} if version == 1 else {"origin": origin}
     return Explanation.from_dict({"format": EXPLANATION_FORMAT, "version": version, **held, **later})

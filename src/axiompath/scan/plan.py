@@ -20,7 +20,7 @@ from ..change.comparison import Change
 from ..errors import InputError
 from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
-from ..explain.moved import find_moved
+from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
 from ..explain.walks import Walks, plan_walks
 from ..memory import cut_runs
@@ -49,7 +49,7 @@ class Thresholds:
 
     def admit(self, moved: pd.DataFrame) -> NDArray[np.bool_]:
         """Nodes whose class changed; and, unless only they are wanted, those whose KL is large enough."""
-        flipped = (moved.class_before != moved.class_after).to_numpy()
+        flipped = find_flipped(moved)
         return flipped if self.only_flips else flipped | (moved.kl.to_numpy() >= self.min_kl)
 
 
@@ -66,6 +66,7 @@ class Plan:
     too_large: pd.DataFrame  # target, name, num_paths, bytes: what the budget does not hold, even a piece at a time
     digest: str  # of everything that decides a byte of the output
     origin: Origin
+    task: dict[str, Any]  # what is predicted, see `Change.task`
 
     @property
     def targets(self) -> IntArray:
@@ -124,6 +125,7 @@ def make_plan(
         too_large.reset_index(drop=True),
         _digest(change, walks.rows, caption, [asdict(question), asdict(thresholds), streamed]),
         caption.origin,
+        change.task,
     )
 
 
@@ -134,7 +136,7 @@ def cut_parts(costs: FloatArray) -> IntArray:
 
 def _bytes_beside(change: Change, question: Question) -> float:
     """Bytes for a target's record on its way to the file, and for what a rival's ranking holds."""
-    numbers = change.network.num_classes + change.network.num_hops + 4
+    numbers = change.network.num_classes + change.network.num_positions + 3
     record = 20e3 + question.budget * numbers * 50.0
     if question.method == "gnnlrp":
         return record + 2 * BLOCK_BYTES
@@ -159,5 +161,5 @@ def _digest(change: Change, targets: IntArray, caption: Caption, settings: list[
     logits = [change.before_pass.logits, change.after_pass.logits]
     messages = change.messages[:1] if change.messages[0] is change.messages[1] else change.messages
     names = [caption.class_names, sorted(caption.node_names.items())]
-    told = json.dumps([constants, settings, names], sort_keys=True, default=int)
-    return digest_of(told, coefficients, targets, change.before.node_ids, list(messages), logits)
+    told = json.dumps([constants, settings, names, change.task], sort_keys=True, default=int)
+    return digest_of(told, coefficients, targets, change.before.node_ids, change.root_ids, list(messages), logits)

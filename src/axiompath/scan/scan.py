@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,17 +20,19 @@ from rich.progress import Progress
 
 from ..errors import InputError
 from ..explain.case import Case
-from ..explain.explanation import Explanation
+from ..explain.explanation import Explanation, read_task
 from ..explain.question import Question
-from ..graphs.labels import label_nodes
+from ..graphs.labels import label_nodes, target_column
+from ..graphs.places import LINKS, UNIT_OF
 from ..origin import Origin
+from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..signals import stoppable
 from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
 from .folder import MOVED, PARTS, TOO_LARGE, begin, check_folder, finish, is_finished, opened, part_file, read_manifest
-from .parts import Failure, read_columns, read_part
+from .parts import PARTNER, Failure, read_columns, read_part
 from .plan import Counts, Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
 
@@ -56,15 +59,21 @@ class Scan:
     def summary(self) -> str:
         """What was found, in a sentence or two."""
         held = self.manifest
-        text = (
-            f"{held['num_moved']:,} predictions moved, {held['num_flipped']:,} of them to another class. "
-            f"Explained: {held['num_explained']:,}"
-        )
+        flips = {CLASSES: "to another class", VALUE: None}.get(self.output.kind, "to another answer")
+        text = f"{held['num_moved']:,} predictions moved"
+        if flips is not None:
+            text += f", {held['num_flipped']:,} of them {flips}"
+        text += f". Explained: {held['num_explained']:,}"
         if held["num_failed"]:
             text += f"; failed: {held['num_failed']:,}"
         if held["num_too_large"]:
             text += f"; too many paths for the memory budget: {held['num_too_large']:,}"
         return text + "."
+
+    @property
+    def output(self) -> Output:
+        """What the columns of the logits mean."""
+        return read_task(self.manifest.get("task", {}))[1]
 
     @property
     def origin(self) -> Origin | None:
@@ -74,7 +83,9 @@ class Scan:
 
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches, explained or not: the columns of `Explainer.moved`."""
-        wanted = {"target", "class_before", "class_after", "kl", "num_paths"}
+        wanted = {"target", "kl", "num_paths"}
+        if self.output.kind in (CLASSES, BINARY):
+            wanted |= {"class_before", "class_after"}
         return self._read_table(MOVED, wanted, self.manifest["num_moved"])
 
     def too_large(self) -> pd.DataFrame:
@@ -91,9 +102,16 @@ class Scan:
         names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
         names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
         names += ["problem"]
+        if self._of_links:
+            names.insert(1, PARTNER)
         tables = [read_columns(path, part["targets"], names) for path, part in self._files()]
-        frame = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names)
+        frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        if self.output.kind in (LABELS, VALUE):
+            about = "label" if self.output.kind == LABELS else "column"
+            return frame.drop(columns=["class_before_name", "class_after", "class_after_name"]).rename(
+                columns={"class_before": about}
+            )
         unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
         return frame.drop(columns=unnamed)
 
@@ -102,11 +120,17 @@ class Scan:
         path = self.folder / name
         _check_digest(path, self.manifest.get("tables", {}).get(name))
         frame: pd.DataFrame = read_columns(path, num_rows).to_pandas().rename(columns={"node": "target"})
-        if not wanted <= {*frame.columns} or frame.target.dtype != "int64":
-            raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {path} (got others).")
+        ends = ["target", PARTNER] if self._of_links else ["target"]
+        if not {*wanted, *ends} <= {*frame.columns} or any(frame[end].dtype != "int64" for end in ends):
+            raise InputError(f"Expected the columns {', '.join(sorted({*wanted, *ends}))} in {path} (got others).")
+        frame = _join_targets(frame)
         if "name" not in frame:
             frame.insert(1, "name", label_nodes(frame.target.to_numpy(), {}))
         return frame
+
+    @property
+    def _of_links(self) -> bool:
+        return read_task(self.manifest.get("task", {}))[0] == UNIT_OF[LINKS]
 
     def _files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         """Parts in order, each checked against the manifest, and what that says of them."""
@@ -117,6 +141,14 @@ class Scan:
     def _read(self) -> Iterator[Explanation | Failure]:
         for path, part in self._files():
             yield from read_part(path, part["targets"])
+
+
+def _join_targets(frame: pd.DataFrame) -> pd.DataFrame:
+    """The two columns of a pair as one of tuples."""
+    if PARTNER not in frame:
+        return frame
+    pairs = target_column(frame[["target", PARTNER]].to_numpy(dtype=np.int64).reshape(-1, 2))
+    return frame.drop(columns=PARTNER).assign(target=pairs)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from ..explain.answer import explain_rows
 from ..explain.explanation import Caption, Explanation
 from ..explain.question import Question
 from ..explain.walks import Walks
+from ..graphs.labels import label_targets
+from ..graphs.places import Target
 from ..graphs.snapshot import Snapshot
 from ..network.layers import ForwardPass
 from .parts import Failure, notes_of, write_part
@@ -40,7 +42,7 @@ class Workload:
 
     def notes_of(self, part: int) -> dict[str, Any]:
         """What a part says of itself."""
-        return notes_of(self.digest, len(self.places_of(part)), self.caption.origin)
+        return notes_of(self.digest, len(self.places_of(part)), self.caption.origin, self.change.task)
 
     def need_of(self, part: int) -> float:
         """Bytes that a worker takes at most for a part: its largest target, or a batch; and the worker itself."""
@@ -51,14 +53,15 @@ class Workload:
         """Places of a part's targets in the arrays."""
         return np.arange(self.indptr[part], self.indptr[part + 1])
 
-    def node_of(self, place: int) -> int:
+    def target_of(self, place: int) -> Target:
         """The user's number of a target."""
-        return int(self.change.before.node_ids[self.walks.rows[place]])
+        return self.change.target(int(self.walks.rows[place]))
 
     def failure(self, place: int, problem: str) -> Failure:
         """What is written of a target that cannot be explained."""
-        node = self.node_of(place)
-        return Failure(node, self.caption.name_of(node), problem)
+        target = self.target_of(place)
+        (name,) = label_targets(np.array([target]), self.caption.node_names if not self.change.of_graphs else {})
+        return Failure(target, name, problem)
 
     def lost(self, place: int) -> Failure:
         """What is written of a target at which every worker dies."""

@@ -74,7 +74,7 @@ def _restore_sum(x: FloatArray, n: int, at_most: bool) -> None:
 def reduce_to_basic(rows: FloatArray, n: int, at_most: bool, x: FloatArray, span: float) -> None:
     """Move x [m] to a basic point with the same B'x and sum (sum <= n with `at_most`), in place.
 
-    `span` is the largest change of a logit.
+    `span` is the largest change of a logit, or 1 where more makes no difference.
     """
     m, c = rows.shape
     size = c + 1
@@ -118,7 +118,7 @@ def reduce_to_basic(rows: FloatArray, n: int, at_most: bool, x: FloatArray, span
                 total += inverse[i, j] * column[j]
             v[i] = total
         r = -1
-        largest = max(_DEPENDENT, _IMPERCEPTIBLE * min(1.0, span) / scale)
+        largest = max(_DEPENDENT, _IMPERCEPTIBLE * span / scale)
         for i in range(size):
             if basic[i] < 0 and abs(v[i]) > largest:
                 largest = abs(v[i])

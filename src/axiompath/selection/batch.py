@@ -16,12 +16,16 @@ from ..compiled import compiled
 from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from .exact import improve
 from .objective import (
+    SIGMOIDS,
+    SOFTMAX,
+    SQUARES,
     Goal,
     Program,
     copy_into,
     divergence,
     empty_dual,
-    normal_form,
+    find_goal,
+    normal_rows,
     price_rows,
     resolution_of,
     tilt,
@@ -44,6 +48,8 @@ class Problems(NamedTuple):
     before: FloatArray  # [t, c]
     after: FloatArray  # [t, c]
     budgets: IntArray  # [t]
+    kind: int  # of all: SOFTMAX, SIGMOIDS or SQUARES
+    scales: FloatArray  # [c]: the units of squares; of others 1
 
 
 class Way(NamedTuple):
@@ -89,22 +95,30 @@ class Found(NamedTuple):
 
 
 @compiled(error_model="numpy")
-def ranking_prices(method: int, q: FloatArray, before: FloatArray, after: FloatArray, necessity: bool) -> FloatArray:
+def ranking_prices(method: int, goal: Goal, before: FloatArray, after: FloatArray, necessity: bool) -> FloatArray:
     """Prices [c] of a method that ranks: it takes the paths with the n smallest C @ prices.
 
     linear     the relaxation without its log term: the largest C q, q being the distribution to be reached (for
-               necessity the rows are -C)
-    topk       the largest sum over classes, whatever the logits are
-    deeplift   the largest contribution to the log-odds of the predicted classes, C[:, after] - C[:, before]; if the
-               prediction did not change, all are equal and the lowest indices are chosen
+               necessity the rows are -C); of labels the probabilities of a yes, of values t / s^2
+    topk       the largest sum over columns, whatever the logits are
+    deeplift   the largest contribution to the log-odds of the predicted classes, C[:, after] - C[:, before]; of labels
+               to the logits of those that flipped, to the side where they went; if the prediction did not change, all
+               are equal and the lowest indices are chosen. Of values the furthest along the change, in units of s
     """
+    q = goal.q
     if method == LINEAR:
         return q if necessity else -q
     if method == TOPK:
         return np.full(q.size, -1.0)
     prices = np.zeros(q.size)
-    prices[np.argmax(before)] += 1.0
-    prices[np.argmax(after)] -= 1.0
+    if goal.kind == SOFTMAX:
+        prices[np.argmax(before)] += 1.0
+        prices[np.argmax(after)] -= 1.0
+    for j in range(q.size):
+        if goal.kind == SQUARES:
+            prices[j] = (before[j] - after[j]) / goal.scales[j] / goal.scales[j]
+        elif goal.kind == SIGMOIDS and (before[j] > 0.0) != (after[j] > 0.0):
+            prices[j] = -1.0 if after[j] > 0.0 else 1.0
     return prices
 
 
@@ -115,11 +129,12 @@ def _residual(instance: Instance, members: IntArray) -> float:
     if instance.necessity:
         start, target, sign = instance.after, instance.before, -1.0
     shift = np.zeros(target.size)
-    top = np.argmax(target)
+    top = np.argmax(target) if instance.goal.kind == SOFTMAX else -1
     for e in members:
+        common = instance.part[e, top] if top >= 0 else 0.0
         for j in range(target.size):
-            shift[j] += sign * (instance.part[e, j] - instance.part[e, top])
-    return divergence(start, target, shift)
+            shift[j] += sign * (instance.part[e, j] - common)
+    return divergence(instance.goal, start, target, shift)
 
 
 @compiled(error_model="numpy")
@@ -196,7 +211,7 @@ def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: 
 def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys: FloatArray) -> Found:
     """By a ranking: x becomes 1 for its members; keys [m] are overwritten."""
     goal = instance.goal
-    prices = ranking_prices(method, goal.q, instance.before, instance.after, instance.necessity)
+    prices = ranking_prices(method, goal, instance.before, instance.after, instance.necessity)
     price_rows(instance.part, prices, keys)
     members = ranked_smallest(keys, n)
     x[:] = 0.0
@@ -220,7 +235,7 @@ def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys:
 def solve_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
     """Answer problems first..last-1."""
     c = problems.contributions.shape[1]
-    goal = Goal(np.empty(c), np.empty(c), np.empty(c), 0.0, 0.0)
+    goal = find_goal(problems.kind, problems.scales, np.zeros(c), np.zeros(c))
     rows = np.empty((0, c))
     reach = np.empty(0)
     for i in range(first, last):
@@ -237,7 +252,9 @@ def solve_range(first: int, last: int, problems: Problems, way: Way, answers: An
         else:
             rows = np.empty((m, c))
             reach = np.empty(m)
-            goal = normal_form(part, before, after, way.necessity, rows, reach)
+            start, target, sign = (after, before, -1.0) if way.necessity else (before, after, 1.0)
+            goal = find_goal(problems.kind, problems.scales, start, target)
+            normal_rows(goal, part, sign, rows, reach)
             x[:] = 0.0
         instance = Instance(part, before, after, way.necessity, rows, goal, reach)
         if way.method in (CONVEX, EXACT):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..origin import RELEASE, Origin, digest_of
+from ..outputs import CLASSES
 from ..threads import run_in_pieces
 from .batch import (
     CONVEX,
@@ -64,7 +65,8 @@ class Selection:
     """The paths chosen for one target, and how good the choice is.
 
     Divergences are in nats: KL(P_after || P_before with the chosen paths added) for sufficiency,
-    KL(P_before || P_after with the chosen paths taken away) for necessity.
+    KL(P_before || P_after with the chosen paths taken away) for necessity. Of labels they are summed up; of values they
+    are half the squared distance, each column in units of its scale.
     """
 
     method: str
@@ -97,20 +99,27 @@ def select(
     method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
     at_most: bool = False,
+    output: str = CLASSES,
+    scales: npt.ArrayLike | None = None,
 ) -> Selection:
     """Choose `budget` of the m paths with the given contributions [m, c].
 
     Exactly `budget` paths are chosen (all m if there are fewer), as in the paper; with `at_most`, which the
     methods `convex` and `exact` offer, the best of what the method chooses for 0, 1, ..., `budget` paths, the fewest
     among equals.
+
+    `output` says what the c columns mean: "classes" (of one softmax), "binary" (one logit), "labels" (a logit each) or
+    "value" (as they are, in units of `scales` [c], or of 1).
     """
-    problems = checked_problem(contributions, logits_before, logits_after, [budget])
+    problems = checked_problem(contributions, logits_before, logits_after, [budget], output, scales)
     (found,) = _solve(problems, checked_way(method, objective, at_most))
     given = {
         "contributions": problems.contributions,
         "logits_before": problems.before[0],
         "logits_after": problems.after[0],
     }
+    if scales is not None:
+        given["scales"] = problems.scales
     return replace(found, origin=Origin(RELEASE, {name: digest_of(array) for name, array in given.items()}))
 
 
@@ -122,9 +131,11 @@ def select_budgets(
     method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
     at_most: bool = False,
+    output: str = CLASSES,
+    scales: npt.ArrayLike | None = None,
 ) -> list[Selection]:
     """One Selection for each budget, in the order given, each solve starting from the one before it."""
-    problems = checked_problem(contributions, logits_before, logits_after, budgets)
+    problems = checked_problem(contributions, logits_before, logits_after, budgets, output, scales)
     return _solve(problems, checked_way(method, objective, at_most)._replace(warm=True))
 
 
@@ -138,6 +149,8 @@ def select_many(
     at_most: bool = False,
     offsets: npt.ArrayLike | None = None,
     workers: int | None = None,
+    output: str = CLASSES,
+    scales: npt.ArrayLike | None = None,
 ) -> list[Selection]:
     """Solve t problems in one compiled call: the same answers as `select` one by one, bit for bit.
 
@@ -153,8 +166,10 @@ def select_many(
         offsets: see `contributions`.
         workers: 1 to stay in this thread; else every core that this process may use, where that is worth it.
             The answers do not depend on it.
+        output: what the columns of all of them mean, as in `select`.
+        scales: [c]; see `select`.
     """
-    problems = checked_problems(contributions, logits_before, logits_after, budgets, offsets)
+    problems = checked_problems(contributions, logits_before, logits_after, budgets, offsets, output, scales)
     if workers is not None and workers < 1:
         raise InputError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
     return _solve(problems, checked_way(method, objective, at_most), threaded=workers != 1)

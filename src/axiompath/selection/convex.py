@@ -16,10 +16,13 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
+from .barrier import descend_barrier
 from .basic import reduce_to_basic
-from .interior import solve_relaxation
+from .interior import ORDINARY, solve_relaxation
 from .objective import (
     EPSILON,
+    SIGMOIDS,
+    SQUARES,
     Dual,
     Goal,
     Program,
@@ -31,6 +34,7 @@ from .objective import (
     remainder,
     rounding_of,
     tilt,
+    unit_of,
 )
 from .smallest import n_smallest, settle_ties, sum_of_smallest
 
@@ -61,7 +65,7 @@ def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> fl
         if x[i] != 0.0:
             for j in range(c):
                 v[j] += rows[i, j] * x[i]
-    return remainder(goal.q, goal.log_q, v)
+    return remainder(goal, v)
 
 
 @compiled(error_model="numpy")
@@ -72,7 +76,7 @@ def certify(goal: Goal, reach: float, dual: Dual) -> tuple[float, float]:
     """
     rounding = rounding_of(goal, dual, reach)
     grain = 4.0 * EPSILON * (goal.size + reach)
-    return fixed_part(goal, dual) - rounding, rounding + grain * grain * minority(dual.p)
+    return fixed_part(goal, dual) - rounding, rounding + grain * grain * minority(goal, dual.h)
 
 
 @compiled(error_model="numpy")
@@ -86,6 +90,8 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
     span = 0.0
     for j in range(c):
         span = max(span, abs(goal.start[j]))
+    if goal.kind != SQUARES:
+        span = min(1.0, span)
     listed = np.ones(m, np.bool_)
     if m > _DIRECT and n < m // 4:
         weigh_rows(rows, goal, x, dual.w)
@@ -104,6 +110,9 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
         shorter = Program(part, goal, program.reach, n, program.at_most)
         nu, value, bound, steps = solve_relaxation(shorter, part_x, dual.w, TOLERANCE, warm)
         iterations += steps
+        if goal.kind == SIGMOIDS and steps == ORDINARY:
+            nu, value, bound, steps = descend_barrier(shorter, part_x, dual, TOLERANCE, bound)
+            iterations += steps
         x[:] = 0.0
         reduce_to_basic(part, n, program.at_most, part_x, span)
         x[shortlist] = part_x
@@ -115,7 +124,7 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
             if prices[i] < nu and not listed[i]:
                 missing += nu - prices[i]
                 violators += 1
-        enough = TOLERANCE * max(min(1.0, goal.whole), value)
+        enough = TOLERANCE * max(unit_of(goal), value)
         if violators == 0 or value - max(bound - missing, 0.0) <= enough:
             return iterations
         if violators <= more:

@@ -8,12 +8,15 @@ The slab follows from the dual bound of the module `objective`. For r = t d with
 
     D(v0 + y) >= h(t) + t (d.y),     h(t) = r.v0 - KL(q + r || q);
 
-a value below k needs  d.y <= (k - h(t)) / t  for t > 0, and >= for t < 0: the best of a few t on either side.
+a value below k needs  d.y <= (k - h(t)) / t  for t > 0, and >= for t < 0: the best of a few t on either side. Sigmoids
+are pairs of classes, (a, r) and (b, -r). For squares the best t is known: |d.(v0 + y)| <= |d| sqrt(2 k).
 
 Joining two subsets costs c multiplications and no logarithm. Where changes are of ordinary size, the products are of
 e^(v_j); where the whole change is tiny these would all be 1 to rounding, and the products are of e^(v_j) - 1:
 
     G(a + b) = G(a) + G(b) + sum_j q_j (e^(a_j) - 1) (e^(b_j) - 1)        as q.a = q.b = 0
+
+Where columns are apart, they are summed up one by one, as far as the sum stays below the best so far.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
-from .objective import EPSILON, Goal, copy_into, excess, remainder
+from .objective import EPSILON, SIGMOIDS, SOFTMAX, SQUARES, Goal, column_remainder, copy_into, excess, remainder
 
 # How two sums of rows are joined: by products of e^v - 1, by products of e^v, or by adding v.
 NEAR, PRODUCTS, SUMS = range(3)
@@ -52,7 +55,7 @@ def compare_all(rows: FloatArray, goal: Goal, v: FloatArray, size: int, best: In
         for i in range(level, size):
             for j in range(c):
                 sums[i + 1, j] = sums[i, j] + rows[picked[i], j]
-        value = remainder(goal.q, goal.log_q, sums[size])
+        value = remainder(goal, sums[size])
         if value < lowest:
             lowest = value
             copy_into(best, picked)
@@ -130,41 +133,78 @@ def _second_order(q: FloatArray, table: FloatArray, weighted: bool) -> FloatArra
 
 
 @compiled(error_model="numpy")
-def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float, float]:
-    """A direction d [c] along which the rows spread most, and the range of d.y outside which D(v0 + y) > value."""
+def _conjugate(q: float, log_q: float, r: float, size: float) -> tuple[float, float]:
+    """q (w e^w - e^w + 1) with r = q (e^w - 1), which is what r costs; and what its rounding is in proportion to.
+
+    `size` is that of what r is multiplied by.
+    """
+    if q <= 0.0:
+        return 0.0, 0.0
+    w = np.log1p(r / q)
+    part = w * r - (q * excess(w) if abs(w) < 0.3 else r - q * w)
+    return part, abs(r) * (size + abs(w)) + q * abs(w) * (1.0 + abs(log_q))
+
+
+@compiled(error_model="numpy")
+def _direction(rows: FloatArray, root: FloatArray) -> FloatArray:
+    """The direction along which the rows spread most in a metric of which `root` is the root, by power iteration."""
     m, c = rows.shape
-    q = goal.q
-    # Power iteration on the rows in the metric of the divergence's curvature at q, which is diag(q).
     e = np.zeros(c)
     for i in range(m):
         for j in range(c):
-            e[j] += abs(rows[i, j]) * np.sqrt(q[j]) * (1.0 + 0.1 * j)
+            e[j] += abs(rows[i, j]) * root[j] * (1.0 + 0.1 * j)
     image = np.empty(c)
     for _ in range(8):
         image[:] = 0.0
         for i in range(m):
             along = 0.0
             for j in range(c):
-                along += rows[i, j] * np.sqrt(q[j]) * e[j]
+                along += rows[i, j] * root[j] * e[j]
             for j in range(c):
-                image[j] += along * rows[i, j] * np.sqrt(q[j])
+                image[j] += along * rows[i, j] * root[j]
         norm = 0.0
         for j in range(c):
             norm += image[j] * image[j]
         for j in range(c):
             e[j] = image[j] / max(np.sqrt(norm), 1e-300)
-    d = np.sqrt(q) * e
-    total = 0.0
-    for j in range(c):
-        total += d[j]
-    for j in range(c):
-        d[j] -= q[j] * total
+    return root * e
+
+
+@compiled(error_model="numpy")
+def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float, float]:
+    """A direction d [c] along which the rows spread most, and the range of d.y outside which D(v0 + y) > value."""
+    c = rows.shape[1]
+    q, kind = goal.q, goal.kind
+    # The metric is the divergence's curvature at the goal: diag(q) for softmax.
+    if kind == SQUARES:
+        d = _direction(rows, np.ones(c))
+        at, norm, size = 0.0, 0.0, 0.0
+        for j in range(c):
+            at += d[j] * goal.start[j]
+            size += abs(d[j]) * goal.size
+            norm += d[j] * d[j]
+        wide = np.sqrt(2.0 * value * norm) * (1.0 + 64.0 * EPSILON) + 64.0 * EPSILON * size
+        return d, -at - wide, -at + wide
+    if kind == SOFTMAX:
+        root = np.sqrt(q)
+    else:
+        logs = goal.log_q + goal.log_no
+        root = np.exp(0.5 * (logs - np.max(logs)))
+    d = _direction(rows, root)
+    if kind == SOFTMAX:
+        total = 0.0
+        for j in range(c):
+            total += d[j]
+        for j in range(c):
+            d[j] -= q[j] * total
     low, high = -np.inf, np.inf
     for sign in (-1.0, 1.0):
         furthest = np.inf
         for j in range(c):
             if sign * d[j] < 0.0:
                 furthest = min(furthest, q[j] / (-sign * d[j]))
+            elif kind == SIGMOIDS and sign * d[j] > 0.0:
+                furthest = min(furthest, goal.no[j] / (sign * d[j]))
         if not np.isfinite(furthest):
             continue
         t = sign * furthest
@@ -176,11 +216,13 @@ def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float
             size = value
             for j in range(c):
                 r = t * d[j]
-                if q[j] > 0.0:
-                    w = np.log1p(r / q[j])
-                    part = w * r - (q[j] * excess(w) if abs(w) < 0.3 else r - q[j] * w)
-                    h += r * goal.start[j] - part
-                    size += abs(r) * (goal.size + abs(w)) + q[j] * abs(w) * (1.0 + abs(goal.log_q[j]))
+                part, rounded = _conjugate(q[j], goal.log_q[j], r, goal.size)
+                h += r * goal.start[j] - part
+                size += rounded
+                if kind == SIGMOIDS:
+                    part, rounded = _conjugate(goal.no[j], goal.log_no[j], -r, goal.size)
+                    h -= part
+                    size += rounded
             # t can be as small as the least probability: the rounding of h must not decide the quotient.
             limit = (value - h + 64.0 * EPSILON * size) / t
             if sign > 0.0:
@@ -188,6 +230,25 @@ def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float
             else:
                 low = max(low, limit)
     return d, low, high
+
+
+@compiled(error_model="numpy")
+def _noise_apart(goal: Goal, reach: float, value: float) -> float:
+    """More than rounding can change the value of a set below `value` by, where columns are apart.
+
+    A sum of rows is off by rounding of its reach, and D by its slope, at most sqrt(2 c D), times that. The slope of a
+    sigmoid is at most 1, and its D is off by rounding of its exponents too.
+    """
+    c = goal.start.size
+    grain = 64.0 * EPSILON * reach
+    noise = grain * (np.sqrt(2.0 * c * value) + c * grain) + 64.0 * EPSILON * value
+    if goal.kind == SIGMOIDS:
+        noise = min(noise, c * grain + 64.0 * EPSILON * value)
+        exponents = 1.0 + reach
+        for j in range(c):
+            exponents = max(exponents, 1.0 + reach + abs(goal.log_q[j]) + abs(goal.log_no[j]))
+        noise += 16.0 * EPSILON * exponents * min(float(c), np.expm1(value))
+    return float(noise)
 
 
 @compiled(error_model="numpy")
@@ -222,8 +283,8 @@ def meet_in_the_middle(
         lowest = np.expm1(value)
         noise = 64.0 * EPSILON * reach * reach
     else:
-        begin = goal.log_q + goal.start
-        top = np.max(begin)
+        begin = goal.log_q + goal.start if goal.kind == SOFTMAX else goal.start.copy()
+        top = np.max(begin) if goal.kind == SOFTMAX else 0.0
         begin -= top
         left = _subset_sums(steps[:half], left_masks, np.exp(begin) if mode == PRODUCTS else begin, mode == PRODUCTS)
         unit = np.full(c, 1.0 if mode == PRODUCTS else 0.0)
@@ -232,6 +293,8 @@ def meet_in_the_middle(
         right_values = np.zeros(right.shape[0])
         lowest = np.exp(value - top) if mode == PRODUCTS else value - top
         noise = EPSILON * ((128.0 + 2.0 * reach) if mode == PRODUCTS else 64.0 * (1.0 + reach))
+        if goal.kind != SOFTMAX:
+            noise = _noise_apart(goal, reach, value)
     scratch = np.empty(c)
     found = -1
     for a_size in range(max(0, size - (m - half)), min(half, size) + 1):
@@ -244,7 +307,13 @@ def meet_in_the_middle(
             while last > b_start and left_sums[a] + right_sums[last - 1] > high:
                 last -= 1
             for b in range(first, last):
-                if mode == SUMS:
+                if goal.kind != SOFTMAX:
+                    total = 0.0
+                    for j in range(c):
+                        if total >= lowest:
+                            break
+                        total += column_remainder(goal, j, left[a, j] + right[b, j])
+                elif mode == SUMS:
                     for j in range(c):
                         scratch[j] = left[a, j] + right[b, j]
                     peak = np.max(scratch)

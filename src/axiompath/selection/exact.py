@@ -9,7 +9,8 @@ blindly, and swaps again. The relaxation's bound ends the search as soon as noth
 
 Comparing two sets costs c multiplications and no logarithm: with W_j = q_j exp(v_j), the value after exchanging i
 for o is the logarithm of sum_j W_j exp(B_oj) exp(-B_ij), and these factors are computed once. Where the whole change
-is tiny, e^v - 1 takes the place of e^v, as in the module `enumeration`. What a comparison favours is then computed in
+is tiny, e^v - 1 takes the place of e^v, as in the module `enumeration`. Where columns are apart, their parts are summed
+up as they are. What a comparison favours is then computed in
 full, and taken only if it is better.
 """
 
@@ -23,7 +24,17 @@ from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
 from .convex import TOLERANCE
 from .enumeration import NEAR, PRODUCTS, SUMS, compare_all, count_sets, meet_in_the_middle
-from .objective import Goal, Program, copy_into, excess, remainder
+from .objective import (
+    SOFTMAX,
+    SQUARES,
+    Goal,
+    Program,
+    column_remainder,
+    copy_into,
+    excess,
+    remainder,
+    unit_of,
+)
 from .smallest import n_smallest, settle_ties
 
 # Allowance of comparisons, a few nanoseconds each: the least of these lines a + b m. Measured, so that all of
@@ -60,7 +71,7 @@ def _set_value(rows: FloatArray, goal: Goal, members: IntArray, v: FloatArray) -
     for i in members:
         for j in range(v.size):
             v[j] += rows[i, j]
-    return remainder(goal.q, goal.log_q, v)
+    return remainder(goal, v)
 
 
 @compiled(error_model="numpy", fastmath={"contract"})
@@ -84,9 +95,36 @@ def _exchange_values(factors: FloatArray, without: FloatArray, base: FloatArray,
 
 
 @compiled(error_model="numpy")
+def _exchange_apart(pool: Exchange, without: FloatArray, base: FloatArray, values: FloatArray) -> None:
+    """The same where columns are apart; of sigmoids, one that is not the least is left unfinished."""
+    factors = pool.factors
+    c, m = factors.shape
+    if pool.goal.kind == SQUARES:
+        copy_into(values, base)
+        for j in range(c):
+            for o in range(m):
+                left = without[j] + factors[j, o]
+                values[o] += 0.5 * left * left
+        return
+    least = np.inf
+    for o in range(m):
+        total = base[o]
+        for j in range(c):
+            if total > least:
+                break
+            total += column_remainder(pool.goal, j, without[j] + factors[j, o])
+        least = min(least, total)
+        values[o] = total
+
+
+@compiled(error_model="numpy")
 def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int, without: FloatArray) -> float:
     """Fill `without` for the set without a member's row; return what an exchange's value must fall below."""
     c = v.size
+    if goal.kind != SOFTMAX:
+        for j in range(c):
+            without[j] = v[j] - row[j]
+        return current * _GAIN
     if mode == NEAR:
         rest = 0.0
         for j in range(c):
@@ -120,7 +158,10 @@ def _swap(pool: Exchange, members: IntArray, base: FloatArray, work: int) -> tup
     while quiet < members.size and work > 0:
         out = members[place]
         bar = _leave(goal, v, rows[out], current, mode, without)
-        _exchange_values(pool.factors, without, base, mode, values)
+        if goal.kind == SOFTMAX:
+            _exchange_values(pool.factors, without, base, mode, values)
+        else:
+            _exchange_apart(pool, without, base, values)
         at = np.argmin(values)
         work -= m
         quiet += 1
@@ -204,6 +245,16 @@ def _search(program: Program, listed: IntArray, start: IntArray, enough: float, 
 
 
 @compiled(error_model="numpy")
+def _way_to_join(goal: Goal, exponent: float, reach: float) -> int:
+    """How sums of rows are joined, where their exponents come to that much, and all of it stays within `reach`."""
+    if goal.kind != SOFTMAX:
+        return SUMS
+    if goal.whole < _TINY_CHANGE and reach <= _NEAR_REACH:
+        return NEAR
+    return PRODUCTS if exponent <= _SAFE_EXPONENT else SUMS
+
+
+@compiled(error_model="numpy")
 def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
     """Minus the value that each member's loss would leave, so that the dearest comes first."""
     c = goal.q.size
@@ -214,7 +265,7 @@ def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
     for k in range(members.size):
         for j in range(c):
             without[j] = v[j] - rows[members[k], j]
-        losses[k] = -remainder(goal.q, goal.log_q, without)
+        losses[k] = -remainder(goal, without)
     return losses
 
 
@@ -237,7 +288,7 @@ def improve(
         if rounded_value < value:
             value = rounded_value
             best = rounded
-    unit = max(min(1.0, goal.whole), bound)
+    unit = max(unit_of(goal), bound)
     enough = bound + _NOTHING_LEFT * unit
     proved = n == 0 or n >= m or value <= bound + TOLERANCE * unit
     if 0 < n < m and value > enough:
@@ -245,15 +296,13 @@ def improve(
         for i in range(m):
             for j in range(c):
                 far = max(far, abs(rows[i, j]))
-        mode = PRODUCTS if 2.0 * far <= _SAFE_EXPONENT else SUMS
-        if goal.whole < _TINY_CHANGE and far <= _NEAR_REACH:
-            mode = NEAR
+        mode = _way_to_join(goal, 2.0 * far, far)
         work = _WORK[0][0] + _WORK[0][1] * m
         for start, slope in _WORK:
             work = min(work, start + slope * m)
         if m <= _ALL_SETS_UP_TO:
             work //= 8
-        if mode == SUMS:
+        if mode == SUMS and goal.kind != SQUARES:
             work //= 8
         keys = prices.copy()
         for i in range(m):
@@ -271,9 +320,7 @@ def improve(
             far_off = far * m
             for j in range(c):
                 far_off = max(far_off, far * m + abs(goal.start[j]))
-            mode = PRODUCTS if far * m <= _SAFE_EXPONENT else SUMS
-            if goal.whole < _TINY_CHANGE and far_off <= _NEAR_REACH:
-                mode = NEAR
+            mode = _way_to_join(goal, far * m, far_off)
             found, noise = meet_in_the_middle(rows, goal, n, mode, far_off, value)
             if found.size == n:
                 found_value = _set_value(rows, goal, found, v)

@@ -1,4 +1,4 @@
-"""Normal form -> an optimal x of the relaxation, and a dual point p that proves it.
+"""Normal form -> an optimal x of the relaxation, and a dual point that proves it.
 
     minimise over x in [0,1]^m, sum x + y = n:   D(v0 + B'x)               (y = 0, or y >= 0 for "at most n")
 
@@ -12,6 +12,8 @@ the softmax: with logits of 1e4 the softmax is a step function, whose linearisat
 They are kept relative to q, the distribution to be reached, so that nothing cancels when the change is tiny: all
 numbers are then tiny together, and every tolerance is relative to the whole change. Eliminating all but p leaves a c by
 c system, so an iteration costs about c/2 passes over B.
+Where columns are apart, r = D'(w) takes the place of p and the curvature h of D that of dp/dw = p; no sum of r is
+prescribed, so that theta = 0.
 The method stops on a certificate, not on residuals: x gives an upper and p a lower bound on the same optimum.
 """
 
@@ -23,14 +25,26 @@ import numpy as np
 
 from ..arrays import FloatArray
 from ..compiled import compiled
-from .objective import EPSILON, Dual, Program, copy_into, fixed_part, minority, remainder, tilt
+from .objective import (
+    EPSILON,
+    SIGMOIDS,
+    SOFTMAX,
+    Dual,
+    Program,
+    copy_into,
+    fixed_part,
+    minority,
+    remainder,
+    tilt,
+    unit_of,
+)
 from .smallest import kth_smallest
 
 # Sums may be reassociated, so that they run in vector registers. The order is fixed by the length of the sum
 # alone, never by what else is being solved: the same problem gives the same bits.
 _VECTOR = {"reassoc", "contract"}
 # Ordinary problems take 10 to 25 iterations. One that takes more gets shorter and more central steps.
-_PATIENCE = 30
+ORDINARY = 30
 _ITERATIONS = 150
 _MAXIMUM = {"reassoc", "contract", "nnan", "nsz"}
 
@@ -44,7 +58,7 @@ class System(NamedTuple):
 
 
 @compiled(error_model="numpy")
-def _factor(matrix: FloatArray) -> None:
+def factor(matrix: FloatArray) -> None:
     """Cholesky in place, lower triangle.
 
     Written out, because it has as many rows as there are classes: LAPACK through numba took 2 to 10 times as long up to
@@ -65,19 +79,19 @@ def _factor(matrix: FloatArray) -> None:
 
 
 @compiled(error_model="numpy")
-def _solve(factor: FloatArray, b: FloatArray) -> None:
+def solve_factored(lower: FloatArray, b: FloatArray) -> None:
     """Overwrite b with the solution of (L L') v = b."""
     c = b.size
     for i in range(c):
         value = b[i]
         for k in range(i):
-            value -= factor[i, k] * b[k]
-        b[i] = value / factor[i, i]
+            value -= lower[i, k] * b[k]
+        b[i] = value / lower[i, i]
     for i in range(c - 1, -1, -1):
         value = b[i]
         for k in range(i + 1, c):
-            value -= factor[k, i] * b[k]
-        b[i] = value / factor[i, i]
+            value -= lower[k, i] * b[k]
+        b[i] = value / lower[i, i]
 
 
 @compiled(error_model="numpy", fastmath=_MAXIMUM)
@@ -99,7 +113,7 @@ def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: Fl
 
 
 @compiled(error_model="numpy", fastmath=_VECTOR)
-def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
+def weigh_columns(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
     """v = offset + B'x."""
     for j in range(v.size):
         total = 0.0
@@ -109,7 +123,7 @@ def _weigh(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray
 
 
 @compiled(error_model="numpy", fastmath=_VECTOR)
-def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
+def price_columns(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
     """prices = B p."""
     for i in range(prices.size):
         prices[i] = columns[0, i] * p[0]
@@ -119,7 +133,7 @@ def _price(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
 
 
 @compiled(error_model="numpy", fastmath=_VECTOR)
-def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
+def normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
     Centring eliminates the sum constraint without subtracting large numbers afterwards. `scaled` [m] is overwritten.
@@ -147,6 +161,15 @@ def _normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system:
     return weight
 
 
+@compiled(error_model="numpy")
+def _follow(u: float, t: float) -> float:
+    """How far a logit u moves in a step of t: the rarer of yes and no falls in u, and rises in its probability."""
+    if u * t >= 0.0:
+        return t
+    way = min(max(np.log1p(abs(t)), abs(u) - 3.0), abs(t))
+    return float(way if t > 0.0 else -way)
+
+
 @compiled(error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
     program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
@@ -154,6 +177,8 @@ def solve_relaxation(
     """Fill x [m] and w [c]; return the threshold nu, the value, the bound and the iterations.
 
     Stops where value and bound differ by less than `tolerance` of the change, or by no more than rounding explains.
+
+    Sigmoids are given up where they take longer than most.
 
     Needs 0 < n < m, or 0 < n <= m for "at most n". With `warm`, x comes in as a point to start near.
     """
@@ -213,10 +238,10 @@ def solve_relaxation(
     best_w = np.empty(c)
     best_x = x.copy()
 
-    _weigh(columns, x, goal.start, v)
+    weigh_columns(columns, x, goal.start, v)
     copy_into(w, v)
     tilt(goal, point)
-    _price(columns, r, prices)
+    price_columns(columns, r, prices)
     copy_into(b, prices)
     nu = kth_smallest(b, n - 1)
     if n < m:
@@ -224,7 +249,7 @@ def solve_relaxation(
     spread = 0.0
     for i in range(m):
         spread += abs(prices[i] - nu)
-    unit = min(1.0, goal.whole)
+    unit = unit_of(goal)
     spread = max(spread / m, 1e-12 * unit, 1e-300)
     if at_most:
         nu = min(nu, -0.1 * spread)
@@ -240,11 +265,12 @@ def solve_relaxation(
     best_bound = -np.inf
     best_nu = nu
     iteration = 0
+    last = ORDINARY if goal.kind == SIGMOIDS else _ITERATIONS
     while True:
         # Certificate at the current point; the best of each side is kept.
-        _weigh(columns, x, goal.start, v)
-        value = remainder(goal.q, goal.log_q, v)
-        _price(columns, r, prices)
+        weigh_columns(columns, x, goal.start, v)
+        value = remainder(goal, v)
+        price_columns(columns, r, prices)
         cut = min(nu, 0.0) if at_most else nu
         bound = fixed_part(goal, point) + n * cut
         total = y
@@ -266,9 +292,9 @@ def solve_relaxation(
         noise = 0.0
         for j in range(c):
             noise += abs(r[j])
-        noise = grain * (noise + grain * minority(p))
+        noise = grain * (noise + grain * minority(goal, p))
         enough = max(tolerance * max(unit, best_value), noise)
-        if best_value - max(best_bound, 0.0) <= enough or iteration == _ITERATIONS:
+        if best_value - max(best_bound, 0.0) <= enough or iteration == last:
             break
         iteration += 1
 
@@ -277,19 +303,20 @@ def solve_relaxation(
             inv_room[i] = 1.0 / room[i]
             inv_d[i] = 1.0 / (low[i] * inv_x[i] + high[i] * inv_room[i])
         slack = y / low_y if at_most else 0.0
-        weight = _normal_matrix(columns, inv_d, slack, system, step)
+        weight = normal_matrix(columns, inv_d, slack, system, step)
         theta = 0.0
         for j in range(c):
             root_p[j] = np.sqrt(p[j])
-            theta += p[j] * (v[j] - w[j])
+            if goal.kind == SOFTMAX:
+                theta += p[j] * (v[j] - w[j])
         for j in range(c):
             for k in range(j + 1):
                 matrix[j, k] *= root_p[j] * root_p[k]
             matrix[j, j] += 1.0
             residual[j] = v[j] - w[j] - theta
-        _factor(matrix)
+        factor(matrix)
         copy_into(ones, root_p)
-        _solve(matrix, ones)
+        solve_factored(matrix, ones)
         ones_norm = 0.0
         for j in range(c):
             ones_norm += root_p[j] * ones[j]
@@ -316,20 +343,20 @@ def solve_relaxation(
             pull = slack * b_y
             for i in range(m):
                 pull += step[i]
-            _weigh(centred, step, residual, dp)
+            weigh_columns(centred, step, residual, dp)
             for j in range(c):
                 dp[j] = root_p[j] * (dp[j] - centre[j] * (slack * b_y + total - n))
-            _solve(matrix, dp)
+            solve_factored(matrix, dp)
             d_theta = 0.0
             for j in range(c):
                 d_theta += root_p[j] * dp[j]
-            d_theta /= ones_norm
+            d_theta = d_theta / ones_norm if goal.kind == SOFTMAX else 0.0
             lift = -(total - n + pull) / weight
             d_nu = lift
             for j in range(c):
                 dp[j] = root_p[j] * (dp[j] - d_theta * ones[j])
                 d_nu += centre[j] * dp[j]
-            _price(centred, dp, step)
+            price_columns(centred, dp, step)
             for i in range(m):
                 step[i] = inv_d[i] * (b[i] + lift - step[i])
             if phase == 0:
@@ -362,17 +389,17 @@ def solve_relaxation(
                 floor = (value - max(bound, 0.0)) / pairs
                 target = max(mu * ratio * ratio * ratio, min(0.01 * floor, mu))
                 # Stuck at a bound with mu far below the gap: centre again, and keep away from the bounds.
-                if iteration > _PATIENCE:
+                if iteration > ORDINARY:
                     target = max(target, 0.3 * floor)
-        keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= _PATIENCE else 0.9
+        keep = max(0.99, 1.0 - mu / max(unit, 1e-300)) if iteration <= ORDINARY else 0.9
         alpha = min(1.0, keep * min(primal, dual))
-        _weigh(columns, dx, zeros, growth)
+        weigh_columns(columns, dx, zeros, growth)
         # A class of no probability has no curvature, and the step may run far into its reign. Centring may
         # raise the objective by no more than the complementarity gap; a longer step is cut back.
         for _ in range(20):
             for j in range(c):
                 ahead_v[j] = v[j] + alpha * growth[j]
-            if remainder(goal.q, goal.log_q, ahead_v) <= value + pairs * mu:
+            if remainder(goal, ahead_v) <= value + pairs * mu:
                 break
             alpha *= 0.6
         for i in range(m):
@@ -386,10 +413,12 @@ def solve_relaxation(
         # growth = dp / p. Falling classes fall in w; rising ones rise in p, once they are of any size.
         for j in range(c):
             t = alpha * (growth[j] + residual[j] - d_theta)
-            if t <= 0.0:
-                w[j] += t
-            else:
+            if goal.kind == SOFTMAX and t > 0.0:
                 w[j] = max(w[j] + np.log1p(t), min(w[j] + t, -3.0 - goal.log_q[j]))
+            elif goal.kind == SIGMOIDS:
+                w[j] += _follow(goal.log_q[j] - goal.log_no[j] + w[j], t)
+            else:
+                w[j] += t
         tilt(goal, point)
     copy_into(x, best_x)
     copy_into(w, best_w)

@@ -10,7 +10,11 @@ import numpy.typing as npt
 
 from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
+from ..outputs import BINARY, CLASSES, LABELS, OUTPUTS, VALUE
 from .batch import Problems
+from .objective import SIGMOIDS, SOFTMAX, SQUARES
+
+PARTITIONS = {CLASSES: SOFTMAX, BINARY: SIGMOIDS, LABELS: SIGMOIDS, VALUE: SQUARES}
 
 
 def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> FloatArray:
@@ -24,7 +28,8 @@ def checked_floats(value: npt.ArrayLike, name: str, dimensions: int) -> FloatArr
     if np.ndim(value) != dimensions:
         shape = "[m, c]" if dimensions == 2 else "[c]"
         raise InputError(
-            f"expected {name} of shape {shape}, got shape {np.shape(value)}; rows are paths and columns are classes"
+            f"expected {name} of shape {shape}, got shape {np.shape(value)}; rows are paths and columns are classes, "
+            "labels or values"
         )
     return array
 
@@ -41,8 +46,36 @@ def check_finite(name: str, array: FloatArray) -> None:
         )
 
 
+def checked_kind(output: str, scales: npt.ArrayLike | None, c: int) -> tuple[int, FloatArray]:
+    """What c columns mean, as the kernels know it, and what a unit of each is worth [c]."""
+    if output not in OUTPUTS:
+        raise InputError(f"expected an output among {', '.join(OUTPUTS)}, got {output!r}; choose one of these")
+    if output == CLASSES and c == 1:
+        raise InputError(
+            "expected two classes or more, got one column; say output='binary' where it is a logit, of a yes or no, or "
+            "output='value' where it is a value"
+        )
+    if output == BINARY and c != 1:
+        raise InputError(
+            f"expected one column for output 'binary', got {c}; say output='labels' where each is a yes or no"
+        )
+    if scales is None:
+        return PARTITIONS[output], np.ones(c)
+    if output != VALUE:
+        raise InputError(f"expected no scales for output {output!r}, got some; they are the units of values")
+    units = checked_floats(scales, "scales", 1)
+    if units.shape != (c,) or not (units > 0).all() or not np.isfinite(units).all():
+        raise InputError(f"expected {c} scales above 0, one a column, got {scales!r}; they are the units of values")
+    return PARTITIONS[output], units
+
+
 def checked_problem(
-    contributions: npt.ArrayLike, logits_before: npt.ArrayLike, logits_after: npt.ArrayLike, budgets: Sequence[int]
+    contributions: npt.ArrayLike,
+    logits_before: npt.ArrayLike,
+    logits_after: npt.ArrayLike,
+    budgets: Sequence[int],
+    output: str,
+    scales: npt.ArrayLike | None,
 ) -> Problems:
     """Contributions [m, c] and both logits [c], of fitting shapes and finite: one problem, once a budget."""
     rows = checked_floats(contributions, "contributions", 2)
@@ -56,10 +89,11 @@ def checked_problem(
         )
     for name, array in (("contributions", rows), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
+    meaning = checked_kind(output, scales, c)
     sizes = np.array([checked_budget(budget) for budget in budgets], dtype=np.int64)
     t = len(sizes)
     starts, stops = np.zeros(t, np.int64), np.full(t, len(rows))
-    return Problems(rows, starts, stops, before[None].repeat(t, axis=0), after[None].repeat(t, axis=0), sizes)
+    return Problems(rows, starts, stops, before[None].repeat(t, axis=0), after[None].repeat(t, axis=0), sizes, *meaning)
 
 
 def checked_budget(budget: int) -> int:
@@ -77,6 +111,8 @@ def checked_problems(
     logits_after: npt.ArrayLike,
     budgets: Sequence[int] | int,
     offsets: npt.ArrayLike | None,
+    output: str,
+    scales: npt.ArrayLike | None,
 ) -> Problems:
     """Many problems, packed."""
     before = checked_floats(logits_before, "logits_before", 2)
@@ -116,4 +152,5 @@ def checked_problems(
         raise InputError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
     for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
-    return Problems(packed, ends[:-1], ends[1:], before, after, np.array(sizes, dtype=np.int64))
+    meaning = checked_kind(output, scales, c)
+    return Problems(packed, ends[:-1], ends[1:], before, after, np.array(sizes, dtype=np.int64), *meaning)

@@ -22,12 +22,14 @@ from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.changes import count_changes
 from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.places import NODE_UNIT
 from ..graphs.snapshot import read_snapshot
 from ..memory import parse_memory
 from ..metrics import kl_divergence
 from ..network.layers import run_network
 from ..origin import RELEASE, Origin
-from ..readers import ModelCall
+from ..outputs import CLASSES
+from ..readers import ModelCall, Usage
 from ..selection import DEFAULT_METHOD
 from .story import Story
 
@@ -107,9 +109,14 @@ def tell_stories(
         before, after = snapshots[s], snapshots[s + 1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            return open_case(model, before, after, node_names=called, class_names=classes, call=call)
+            return open_case(model, before, after, node_names=called, class_names=classes, usage=Usage(call))
 
     case = open_step(0)
+    if case.unit != NODE_UNIT or case.change.output.kind != CLASSES:
+        raise InputError(
+            f"Expected a model of classes of nodes, whose stories can be told (got one of {case.unit}s with "
+            f"{case.change.output.kind} as its output); explain each step by itself, with Explainer."
+        )
     if wanted is None:
         wanted = _rank(case, snapshots, ids, top)
     steps: list[Step] = []
@@ -258,11 +265,11 @@ def _explain_step(
     case: Case, targets: list[int], question: Question, memory: float
 ) -> Iterator[tuple[int, Explanation | str]]:
     """An Explanation for each target, or the sentence that says why its paths were not walked."""
-    rows = case.rows_of(targets)
+    _, rows = case.find(targets)
     refused = dict(zip(targets, case.refusals(rows, question, memory), strict=True))
     yield from ((target, sentence) for target, sentence in refused.items() if sentence)
     fitting = [target for target in targets if not refused[target]]
-    yield from zip(fitting, case.explain(case.rows_of(fitting), question, memory), strict=True)
+    yield from zip(fitting, case.explain(case.find(fitting)[1], question, memory), strict=True)
 
 
 def _absence(target: int, logits: FloatArray, names: Sequence[str], step: int) -> str:

@@ -1,0 +1,96 @@
+"""Two aligned snapshots -> their Places: the graphs of two batches, or pairs of nodes, numbered alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..arrays import IntArray
+from ..errors import InputError, WrongKind
+from .places import GRAPHS, LINKS, Places
+from .snapshot import Snapshot, find_numbers
+
+
+def with_graphs(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
+    """Both snapshots with the graphs of their batches as places: those of `before`, then those that `after` alone has.
+
+    A snapshot that is no batch is one graph, number 0.
+    """
+    sides = (before, after)
+    members = [np.where(side.present, 0 if side.graphs is None else side.graphs, -1) for side in sides]
+    own = [np.unique(numbers[numbers >= 0]) for numbers in members]
+    ids = np.concatenate([own[0], np.setdiff1d(own[1], own[0])])
+    order = np.argsort(ids)
+    found = []
+    for side, numbers, here in zip(sides, members, own, strict=True):
+        place = order[np.minimum(np.searchsorted(ids, numbers, sorter=order), len(ids) - 1)]
+        found.append(replace(side, places=Places(GRAPHS, ids, np.where(numbers >= 0, place, -1), np.isin(ids, here))))
+    return found[0], found[1]
+
+
+def with_links(before: Snapshot, after: Snapshot, pairs: IntArray) -> tuple[Snapshot, Snapshot]:
+    """Both snapshots with these pairs [num_pairs, 2] of node numbers as places."""
+    ids = before.node_ids
+    order = np.argsort(ids, kind="stable")
+    rows = order[np.minimum(np.searchsorted(ids, pairs, sorter=order), len(ids) - 1)].reshape(-1, 2)
+    for pair in pairs[(ids[rows] != pairs).any(axis=1)][:1]:
+        raise InputError(f"Expected pairs of nodes of the graphs (got {tuple(pair.tolist())}).")
+    first, second = (
+        replace(side, places=Places(LINKS, pairs, rows.T.copy(), np.asarray(side.present[rows].all(axis=1))))
+        for side in (before, after)
+    )
+    return first, second
+
+
+def rows_of_places(snapshot: Snapshot) -> IntArray:
+    """Places of an aligned snapshot in the order in which a model answers for it: its own graphs, or its pairs."""
+    places = snapshot.places
+    assert places is not None
+    here = np.flatnonzero(places.present)
+    if places.kind != GRAPHS:
+        return here
+    place, _ = find_numbers(snapshot.listed_graphs, places.ids[here])
+    return here[np.argsort(place)]
+
+
+def match_in_graphs(before: IntArray, after: IntArray) -> IntArray:
+    """Numbers of the nodes of `after`: the row that stands in the same place of the same graph of `before`, else new.
+
+    Rows of a batch shift when one of its graphs grows, so that a node is known by its graph and its place in it.
+    """
+    keys = []
+    for graphs in (before, after):
+        order = np.argsort(graphs, kind="stable")
+        starts = np.searchsorted(graphs[order], graphs[order], side="left")
+        place = np.empty(len(graphs), dtype=np.int64)
+        place[order] = np.arange(len(graphs)) - starts
+        keys.append(graphs * (max(len(before), len(after)) + 1) + place)
+    order = np.argsort(keys[0])
+    row = order[np.minimum(np.searchsorted(keys[0], keys[1], sorter=order), len(before) - 1)]
+    fresh = keys[0][row] != keys[1]
+    return np.where(fresh, len(before) + np.cumsum(fresh) - 1, row)
+
+
+def read_pairs(links: Any) -> IntArray:
+    """Pairs of node numbers as the user gives them, [num_pairs, 2]: tuples, an array, or edge_label_index [2, n]."""
+    of_torch = hasattr(links, "detach")
+    given = links.detach().cpu().numpy() if of_torch else links
+    try:
+        pairs = np.asarray(list(given) if isinstance(given, Iterable) and not isinstance(given, np.ndarray) else given)
+    except ValueError as error:
+        raise InputError("Expected links to be pairs of node numbers (got rows of other lengths).") from error
+    if pairs.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if of_torch and pairs.ndim == 2 and pairs.shape[0] == 2 and pairs.shape[1] != 2:
+        pairs = pairs.T
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InputError(
+            f"Expected links to be pairs of node numbers, [num_pairs, 2] (got shape {pairs.shape}); give a list of "
+            "tuples, such as [(3, 8), (5, 2)]."
+        )
+    if not np.issubdtype(pairs.dtype, np.integer):
+        raise WrongKind(f"Expected links to hold node numbers, integers (got {pairs.dtype}).")
+    return pairs.astype(np.int64)

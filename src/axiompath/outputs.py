@@ -1,0 +1,130 @@
+"""What the columns of a model's output mean, and what follows from it: Output.
+
+    classes   one class of several           P = softmax(z)
+    binary    one logit, a yes or no         P = sigmoid(z)
+    labels    a yes or no a column           P = sigmoid(z), a column each
+    value     numbers as they are            P = z, each column in units of a scale s
+
+Each has a log-partition A(z): logsumexp, the sum of log(1 + e^z), the sum of z^2 / 2 s^2. P is its gradient (for values
+in the columns' own units), and the divergence between two outputs is the same for all of them,
+
+    D(z_p, z_q) = A(z_q) - A(z_p) - A'(z_p) . (z_q - z_p),
+
+KL(P || Q) for the first three. It is never computed by that difference; see `metrics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from .arrays import BoolArray, FloatArray, IntArray
+from .errors import InputError
+from .metrics import kl_divergence, kl_of_logits
+
+AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "value"
+NO_YES = ("no", "yes")  # what the two answers of one logit are called, where the user does not say
+OUTPUTS = (CLASSES, BINARY, LABELS, VALUE)
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """What the columns mean; of values also what one unit of each is worth."""
+
+    kind: str = CLASSES
+    scales: FloatArray | None = None  # [num_columns], of values
+
+    def means(self, logits: FloatArray) -> FloatArray:
+        """What people are shown: probabilities of classes, of a yes in each column, or the values themselves."""
+        if self.kind == CLASSES:
+            return np.asarray(special.softmax(logits, axis=-1))
+        return np.asarray(logits if self.kind == VALUE else special.expit(logits))
+
+    def divergence(self, logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
+        """D(z_p, z_q) over the last axis; never below 0."""
+        if self.kind == CLASSES:
+            return kl_divergence(logits_p, logits_q)
+        if self.kind == VALUE:
+            return np.asarray(self.by_column(logits_p, logits_q).sum(axis=-1))
+        return np.asarray(kl_of_logits(logits_p, logits_q).sum(axis=-1))
+
+    def by_column(self, logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
+        """D column by column, where columns are apart from each other."""
+        if self.kind == VALUE:
+            unit = 1.0 if self.scales is None else self.scales
+            return np.asarray(0.5 * ((np.asarray(logits_q) - logits_p) / unit) ** 2)
+        return kl_of_logits(logits_p, logits_q)
+
+    def apart(self, logits: FloatArray, others: FloatArray) -> FloatArray:
+        """How far predictions are apart: probability moved, summed over labels; of values their distance in units."""
+        moved = np.abs(self.means(logits) - self.means(others))
+        if self.kind == VALUE and self.scales is not None:
+            moved = moved / self.scales
+        return np.asarray((0.5 if self.kind == CLASSES else 1.0) * moved.sum(axis=-1))
+
+    def decide(self, logits: FloatArray) -> IntArray:
+        """The predicted class: of classes the likeliest; of one logit 1 for yes and 0 for no; [...]."""
+        if self.kind == CLASSES:
+            return np.asarray(np.argmax(logits, axis=-1))
+        return np.asarray(logits[..., 0] > 0, dtype=np.int64)
+
+    def told(self, before: FloatArray, after: FloatArray) -> tuple[int, int, int]:
+        """Of one prediction: its class before and after, and the column that it is about.
+
+        Of classes the column is that of the new class. Of labels and values all three are the column that moved most.
+        """
+        if self.kind == CLASSES:
+            new = int(self.decide(after))
+            return int(self.decide(before)), new, new
+        if self.kind == BINARY:
+            return int(self.decide(before)), int(self.decide(after)), 0
+        most = int(self.by_column(after, before).argmax())
+        return most, most, most
+
+    def column(self, label: int) -> int:
+        """The column of the logits that a class, label or value has; one logit has one column."""
+        return 0 if self.kind == BINARY else label
+
+    def flipped(self, before: FloatArray, after: FloatArray) -> BoolArray:
+        """Whether the decision changed: another class, or a label that came or went; of values never."""
+        if self.kind == CLASSES:
+            return np.asarray(self.decide(before) != self.decide(after))
+        if self.kind == VALUE:
+            return np.zeros(np.shape(before)[:-1], dtype=np.bool_)
+        return np.asarray(((before > 0) != (after > 0)).any(axis=-1))
+
+    def explained(self, whole: float, left: float) -> float:
+        """Share of a change of divergence `whole` that is accounted for where `left` of it remains.
+
+        For values it is the share of the distance, since half of it would else show as three quarters.
+        """
+        if whole > 0:
+            share = left / whole
+            return float(1.0 - (np.sqrt(share) if self.kind == VALUE else share))
+        return 1.0 if left == 0 else float("nan")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold."""
+        return {"kind": self.kind, "scales": None if self.scales is None else self.scales.tolist()}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Output:
+        """The same again, checked."""
+        held = values if isinstance(values, dict) and set(values) == {"kind", "scales"} else {"kind": None}
+        scales = None if held["kind"] not in OUTPUTS or held["scales"] is None else np.asarray(held["scales"])
+        numbers = scales is None or (scales.ndim == 1 and scales.dtype.kind in "if" and bool((scales > 0).all()))
+        if held["kind"] not in OUTPUTS or not numbers or (scales is None) == (held["kind"] == VALUE):
+            raise InputError(f"Expected a kind of output among {', '.join(OUTPUTS)}, and units of values (got others).")
+        return cls(held["kind"], None if scales is None else scales.astype(np.float64))
+
+
+CLASSES_OUTPUT = Output()
+
+
+def scales_of(logits: FloatArray) -> FloatArray:
+    """The standard deviation of each column of values; 1 where a column does not vary. [num_columns]."""
+    spread = logits.std(axis=0) if len(logits) else np.zeros(logits.shape[1])
+    return np.where(spread > 0, spread, 1.0)

@@ -1,0 +1,134 @@
+"""model + two graphs + links -> Inputs: the graphs as the model is to be given them, with what it predicts for.
+
+A model of whole graphs is given `batch`; where a graph has none it is one graph. Rows of two batches are matched graph
+by graph, so that a graph that grew does not shift the rest. A model of links (its forward takes `edge_label_index`, or
+it has `encode` and `decode`) is given the pairs, in the rows of each graph.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+from ..arrays import IntArray
+from ..errors import InputError
+from ..graphs.targets import match_in_graphs, read_pairs
+from .arguments import AS_IT_IS, LINKS_FIELD, ModelCall, Usage, has_decoder, needs_decoder, parameters_of
+
+NUM_SAMPLES = 64  # edges that a model of links is read on, where no pairs are given
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Two graphs, and the pairs that are predicted, in node numbers [num_pairs, 2]; None where it is not pairs."""
+
+    before: Data
+    after: Data
+    pairs: IntArray | None
+
+
+def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_IS) -> Inputs:
+    """Copies of the graphs with the fields that are wanting; the user's own stay as they are."""
+    links, call = usage.links, usage.call
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if not isinstance(model, nn.Module):
+        return Inputs(before, after, None)  # refused where it is read
+    before, after = _matched(_with_batch(model, before, call), _with_batch(model, after, call))
+    if not _predicts_links(model, (before, after), call):
+        if links is not None and call is None and not has_decoder(model):
+            raise InputError(
+                "Expected a model of links to go with `links` (got one whose forward does not take `edge_label_index`, "
+                "without `encode` and `decode`); say with `call=lambda model, data: ...` how data.edge_label_index is "
+                "given to it."
+            )
+        if links is None:
+            return Inputs(before, after, None)
+    numbers = [_numbers(data) for data in (before, after)]
+    pairs = _find_pairs((before, after), numbers) if links is None else read_pairs(links)
+    known = np.union1d(numbers[0], numbers[1])
+    for pair in pairs[~np.isin(pairs, known).all(axis=1)][:1]:
+        raise InputError(f"Expected links between nodes of the graphs (got {tuple(pair.tolist())}).")
+    given = [give_pairs(data, pairs) for data in (before, after)]
+    return Inputs(given[0], given[1], pairs)
+
+
+def give_pairs(data: Data, pairs: IntArray) -> Data:
+    """A copy of a graph with those of the pairs of node numbers that it has, as rows, in `edge_label_index`."""
+    ids = _numbers(data)
+    order = np.argsort(ids, kind="stable")
+    rows = order[np.minimum(np.searchsorted(ids, pairs, sorter=order), len(ids) - 1)]
+    here = (ids[rows] == pairs).all(axis=1)
+    return _with(data, LINKS_FIELD, torch.from_numpy(np.ascontiguousarray(rows[here].T)))
+
+
+def _predicts_links(model: nn.Module, graphs: tuple[Data, Data], call: ModelCall | None) -> bool:
+    named = call is None and LINKS_FIELD in {parameter.name for parameter in parameters_of(model)}
+    return named or (call is None and needs_decoder(model)) or all(data.get(LINKS_FIELD) is not None for data in graphs)
+
+
+def _find_pairs(graphs: tuple[Data, Data], numbers: list[IntArray]) -> IntArray:
+    """The pairs that the graphs bring along, each once; else some of their edges, for the model to be read on."""
+    own = [
+        ids[np.asarray(torch.as_tensor(data[LINKS_FIELD]).detach().cpu())].T
+        for data, ids in zip(graphs, numbers, strict=True)
+        if data.get(LINKS_FIELD) is not None
+    ]
+    if own:
+        pairs = np.concatenate(own)
+        _, first = np.unique(pairs, axis=0, return_index=True)
+        return np.asarray(pairs[np.sort(first)])
+    shared = np.intersect1d(numbers[0], numbers[1])
+    edges = [
+        ids[np.asarray(torch.as_tensor(data.edge_index).detach().cpu())].T
+        for data, ids in zip(graphs, numbers, strict=True)
+    ]
+    found = np.unique(np.concatenate([*edges, np.stack([shared[:2], shared[-2:]], axis=1)]), axis=0)
+    found = found[np.isin(found, shared).all(axis=1)]
+    return np.asarray(found[np.linspace(0, len(found) - 1, min(len(found), NUM_SAMPLES)).astype(np.int64)])
+
+
+def _with_batch(model: nn.Module, data: Data, call: ModelCall | None) -> Data:
+    """One graph is a batch of one, for a model that asks for `batch`."""
+    if not isinstance(data, Data) or data.get("batch") is not None or call is not None or data.get("x") is None:
+        return data
+    wanted = [parameter for parameter in parameters_of(model) if parameter.name == "batch"]
+    if not wanted or wanted[0].default is not inspect.Parameter.empty:
+        return data
+    return _with(data, "batch", torch.zeros(data.x.shape[0], dtype=torch.long))
+
+
+def _matched(before: Data, after: Data) -> tuple[Data, Data]:
+    """Batches without `n_id` are given one: a node is known by its graph and its place in it."""
+    batches = [data.get("batch") for data in (before, after)]
+    if any(batch is None for batch in batches) or any(data.get("n_id") is not None for data in (before, after)):
+        return before, after
+    graphs = []
+    for data, batch in zip((before, after), batches, strict=True):
+        numbers = np.asarray(torch.as_tensor(batch).detach().cpu())
+        ids = data.get("graph_id")
+        graphs.append(numbers if ids is None else np.asarray(torch.as_tensor(ids).detach().cpu()).reshape(-1)[numbers])
+    if len(graphs[0]) == len(graphs[1]) and (graphs[0] == graphs[1]).all():
+        return before, after
+    numbers = match_in_graphs(graphs[0], graphs[1])
+    return (
+        _with(before, "n_id", torch.arange(len(graphs[0]))),
+        _with(after, "n_id", torch.from_numpy(numbers)),
+    )
+
+
+def _numbers(data: Data) -> IntArray:
+    n_id = data.get("n_id")
+    return np.arange(data.x.shape[0]) if n_id is None else np.asarray(torch.as_tensor(n_id).detach().cpu())
+
+
+def _with(data: Data, key: str, value: torch.Tensor) -> Data:
+    copied = copy.copy(data)
+    copied[key] = value
+    return copied

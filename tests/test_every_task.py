@@ -1,0 +1,452 @@
+"""Graphs, links, new nodes; one logit, labels, values: every door, held against the model as its user calls it."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.explain import Explainer as PyGExplainer
+from torch_geometric.nn import (
+    GAE,
+    GCN,
+    GATConv,
+    GCNConv,
+    GINConv,
+    InnerProductDecoder,
+    MeanAggregation,
+    SAGEConv,
+    SumAggregation,
+    global_add_pool,
+    global_mean_pool,
+)  # fmt: skip
+
+import axiompath
+from axiompath.errors import InputError, WrongKind
+from axiompath.report.html import build_report
+
+torch.manual_seed(0)
+
+
+def random_graph(rng, num_nodes, density=0.3):
+    u, v = np.nonzero(rng.random((num_nodes, num_nodes)) < density)
+    x = torch.from_numpy(rng.normal(size=(num_nodes, 4)))
+    return Data(x=x, edge_index=torch.from_numpy(np.stack([u, v])))
+
+
+def evolve(rng, data, edges=2, node=False):
+    after = data.clone()
+    keep = rng.permutation(after.edge_index.shape[1])[edges:]
+    new = torch.from_numpy(rng.integers(0, data.num_nodes, size=(2, edges)))
+    after.edge_index = torch.cat([after.edge_index[:, keep], new], dim=1)
+    if node:
+        after.x = torch.cat([after.x, torch.from_numpy(rng.normal(size=(1, 4)))])
+        fresh = torch.tensor([[data.num_nodes, 0], [0, data.num_nodes]])
+        after.edge_index = torch.cat([after.edge_index, fresh], dim=1)
+    return after
+
+
+RNG = np.random.default_rng(5)
+BEFORE = random_graph(RNG, 9)
+AFTER = evolve(RNG, BEFORE)
+
+
+class Pooled(nn.Module):
+    """A model of whole graphs as people write them; `pool` takes features and `batch`."""
+
+    def __init__(self, pool, conv=GCNConv, out=3):
+        super().__init__()
+        self.first, self.second, self.pool = conv(4, 6), conv(6, 6), pool
+        self.head = nn.Sequential(nn.Linear(12, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, out))
+
+    def forward(self, x, edge_index, batch):
+        h = self.first(x, edge_index).relu()
+        g = self.second(h, edge_index).tanh()
+        return self.head(torch.cat([self.pool(h, batch), self.pool(g, batch)], dim=-1))
+
+
+class Linked(nn.Module):
+    """A model of links as people write them."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.first, self.second = GCNConv(4, 6), SAGEConv(6, 5)
+        self.linear, self.matrix = nn.Linear(10, 2), nn.Parameter(torch.randn(5, 5))
+        self.mlp = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1))
+        self.decoder, self.inner = decoder, InnerProductDecoder()
+
+    def forward(self, x, edge_index, edge_label_index):
+        z = self.second(self.first(x, edge_index).relu(), edge_index)
+        u, v = z[edge_label_index[0]], z[edge_label_index[1]]
+        return {
+            "dot": lambda: (u * v).sum(dim=-1).sigmoid(),
+            "raw dot": lambda: (u * v).sum(dim=-1),
+            "inner": lambda: self.inner(z, edge_label_index),
+            "bilinear": lambda: (u @ self.matrix * v).sum(dim=-1, keepdim=True).sigmoid(),
+            "concatenated": lambda: self.linear(torch.cat([u, v], dim=-1)),
+            "multiplied": lambda: self.mlp(u * v).sigmoid().view(-1),
+            "selected": lambda: self.linear(
+                torch.cat([z.index_select(0, edge_label_index[0]), z.index_select(0, edge_label_index[1])], 1)
+            ).log_softmax(-1),
+        }[self.decoder]()
+
+
+class EncodeDecode(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = GCNConv(4, 6), GCNConv(6, 3)
+
+    def encode(self, x, edge_index):
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+    def decode(self, z, edge_label_index):
+        src, dst = edge_label_index
+        return (z[src] * z[dst]).sum(dim=-1)
+
+
+def logits_of(answer, output):
+    """What the model gave, undone by hand: the logits that a sigmoid or softmax was given."""
+    values = answer.detach().double().reshape(len(answer), -1)
+    return torch.logit(values).numpy() if output == "sigmoid" else values.numpy()
+
+
+def assert_complete(explainer, target, undo=True):
+    found = explainer.attribute(target)
+    scale = max(1.0, np.abs(found.logits_after).max())
+    assert found.target == target
+    assert found.residual < 1e-9 * scale
+    np.testing.assert_allclose(explainer.replay(target, []), found.logits_after, rtol=0, atol=1e-12 * scale)
+    if undo:
+        np.testing.assert_allclose(explainer.replay(target, found.paths), found.logits_before, atol=1e-9 * scale)
+        added = explainer.replay(target, found.paths, add=True)
+        np.testing.assert_allclose(added, found.logits_after, atol=1e-9 * scale)
+    return found
+
+
+# ---- whole graphs ---------------------------------------------------------------------------------------------------
+POOLS = {
+    "mean": global_mean_pool,
+    "sum": global_add_pool,
+    "mean module": MeanAggregation(),
+    "sum module": SumAggregation(),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("conv", [GCNConv, SAGEConv, GATConv])
+def test_a_graph_is_one_target(name, conv):
+    pool = POOLS[name]
+    model = Pooled(pool, conv).double().eval()
+    explainer = axiompath.Explainer(model, BEFORE, AFTER)
+    batch = torch.zeros(BEFORE.num_nodes, dtype=torch.long)
+    with torch.no_grad():
+        for side, data in ((explainer.change.before_pass, BEFORE), (explainer.change.after_pass, AFTER)):
+            np.testing.assert_allclose(side.logits, model(data.x, data.edge_index, batch).numpy(), atol=1e-12)
+    found = assert_complete(explainer, 0, undo=False)
+    assert found.paths.shape[1] == 3  # two hops, and no number for the graph
+    assert list(explainer.moved().target) == [0]
+    told = explainer.explain(0, 4)
+    assert told.unit == "graph"
+    assert told.summary().startswith("Graph 0 ")
+    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
+    assert (again.target, again.unit, again.output.kind) == (0, "graph", "classes")
+    np.testing.assert_array_equal(again.paths, told.paths)
+
+
+def test_undoing_all_paths_of_a_graph_gives_the_graph_before():
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.head = GCNConv(4, 6), GCNConv(6, 6), nn.Linear(6, 3)
+
+        def forward(self, x, edge_index, batch):
+            return self.head(global_mean_pool(self.second(self.first(x, edge_index).relu(), edge_index).relu(), batch))
+
+    after = evolve(np.random.default_rng(3), BEFORE, node=True)
+    explainer = axiompath.Explainer(Plain().double().eval(), BEFORE, after)
+    assert_complete(explainer, 0)
+
+
+def batches(rng):
+    before = [random_graph(rng, n) for n in (5, 7, 4, 6)]
+    after = [evolve(rng, data, 1, node=i == 1) for i, data in enumerate(before)]
+    after[2] = before[2].clone()  # unchanged
+    return before, after
+
+
+def test_a_batch_is_matched_graph_by_graph():
+    before, after = batches(np.random.default_rng(1))
+    model = Pooled(global_mean_pool).double().eval()
+    explainer = axiompath.Explainer(model, Batch.from_data_list(before), Batch.from_data_list(after))
+    assert set(explainer.moved().target) == {0, 1, 3}
+    for graph in (0, 1, 3):
+        found = assert_complete(explainer, graph, undo=False)
+        alone = axiompath.Explainer(model, *(_with_ids(before[graph], 0), _with_ids(after[graph], 0))).attribute(0)
+        assert len(alone.paths) == len(found.paths)
+        np.testing.assert_allclose(
+            np.sort(found.contributions, axis=0), np.sort(alone.contributions, axis=0), rtol=0, atol=1e-12
+        )
+    assert len(explainer.attribute(2).paths) == 0
+    with pytest.raises(InputError, match="among the 4 graphs \\(got 9\\)"):
+        explainer.explain(9)
+    with pytest.raises(WrongKind, match="graph numbers"):
+        explainer.explain((0, 1))
+
+
+def _with_ids(data, first):
+    numbered = data.clone()
+    numbered.n_id = torch.arange(first, first + data.num_nodes)
+    return numbered
+
+
+def test_graphs_of_one_snapshot_alone_are_listed_and_not_guessed():
+    before, after = batches(np.random.default_rng(2))
+    sides = []
+    for graphs, ids in ((before[:3], [10, 20, 30]), (after[1:], [20, 30, 40])):
+        batch = Batch.from_data_list(graphs)
+        batch.graph_id = torch.tensor(ids)
+        sides.append(batch)
+    explainer = axiompath.Explainer(Pooled(global_add_pool).double().eval(), *sides)
+    assert dict(zip(explainer.unmatched().target, explainer.unmatched().snapshot, strict=True)) == {
+        10: "before",
+        40: "after",
+    }
+    assert set(explainer.moved().target) == {20}
+    assert_complete(explainer, 20, undo=False)
+    with pytest.raises(InputError, match=r"exists in both snapshots \(got 40, which `before` does not have\)"):
+        explainer.explain(40)
+    sides[0].graph_id = torch.tensor([1, 1, 2])
+    with pytest.raises(InputError, match="a different number"):
+        axiompath.Explainer(Pooled(global_add_pool).double().eval(), *sides)
+
+
+# ---- links ----------------------------------------------------------------------------------------------------------
+LINKS = [(0, 5), (3, 2), (4, 4), (8, 1)]
+DECODERS = {
+    "dot": ("binary", "sigmoid"), "inner": ("binary", "sigmoid"), "bilinear": ("binary", "sigmoid"),
+    "concatenated": ("classes", None), "multiplied": ("binary", "sigmoid"), "selected": ("classes", "softmax"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_pair_is_a_target(decoder):
+    kind, end = DECODERS[decoder]
+    model = Linked(decoder).double().eval()
+    explainer = axiompath.Explainer(model, BEFORE, AFTER, links=LINKS)
+    assert explainer.change.output.kind == kind
+    pairs = torch.tensor(LINKS).T
+    with torch.no_grad():
+        for side, data in ((explainer.change.before_pass, BEFORE), (explainer.change.after_pass, AFTER)):
+            theirs = logits_of(model(data.x, data.edge_index, pairs), end)
+            ours = side.logits
+            if end == "softmax":
+                ours = ours - np.logaddexp.reduce(ours, axis=1, keepdims=True)
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    for pair in [*LINKS, (1, 7)]:  # the last was not asked for at the beginning
+        found = assert_complete(explainer, pair)
+        assert set(found.paths[:, -1]) <= set(pair)  # through which end it came
+    told = explainer.explain((0, 5), 3)
+    assert (told.target, told.unit) == ((0, 5), "link")
+    assert told.summary().startswith("Link 0 – 5 ")
+    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
+    assert (again.target, again.unit, again.output.kind) == ((0, 5), "link", kind)
+    assert set(explainer.moved().target) <= set(LINKS)
+    own = explainer.replay_edges((0, 5), found.paths[:0])
+    shift = (own - told.logits_after)[0] if end == "softmax" else 0.0  # a softmax leaves a constant open
+    np.testing.assert_allclose(own - shift, told.logits_after, atol=1e-9)
+
+
+def test_encode_and_decode_are_a_model_of_links():
+    models = [EncodeDecode().double().eval(), GAE(GCN(4, 6, 2, 3)).double().eval()]
+    for model, output in zip(models, ("binary", "auto"), strict=True):
+        explainer = axiompath.Explainer(model, BEFORE, AFTER, links=LINKS, output=output)
+        assert explainer.change.output.kind == "binary"
+        with torch.no_grad():
+            theirs = model.decode(model.encode(AFTER.x, AFTER.edge_index), torch.tensor(LINKS).T)
+        theirs = logits_of(theirs, "sigmoid" if isinstance(model, GAE) else None)
+        np.testing.assert_allclose(explainer.change.after_pass.logits, theirs, atol=1e-9)
+        assert_complete(explainer, (3, 2))
+
+
+def test_pairs_that_cannot_be_are_refused():
+    model = Linked("concatenated").double().eval()
+    for links, words in (
+        ([(0, 99)], r"between nodes of the graphs \(got \(0, 99\)\)"),
+        ([(0, 1, 2)], "pairs of node numbers"),
+        ([(0.5, 1.0)], "integers"),
+    ):
+        with pytest.raises((InputError, WrongKind), match=words):
+            axiompath.Explainer(model, BEFORE, AFTER, links=links)
+    explainer = axiompath.Explainer(model, BEFORE, AFTER)
+    with pytest.raises(InputError, match=r"\(0, 99\)"):
+        explainer.explain((0, 99))
+    with pytest.raises((InputError, WrongKind)):
+        explainer.explain(3)
+    with pytest.raises(InputError, match="a model of links to go with `links`"):
+        axiompath.Explainer(GCN(4, 6, 2, 3).double().eval(), BEFORE, AFTER, links=LINKS)
+
+
+# ---- new nodes, and one graph alone ---------------------------------------------------------------------------------
+def test_a_new_node_is_explained_against_itself_alone():
+    after = evolve(np.random.default_rng(4), BEFORE, node=True)
+    model = GCN(4, 6, 2, 3).double().eval()
+    with pytest.warns(axiompath.errors.MatchedByRow):
+        explainer = axiompath.Explainer(model, BEFORE, after)
+    found = assert_complete(explainer, 9, undo=False)
+    with torch.no_grad():
+        alone = model(after.x[9:], torch.empty(2, 0, dtype=torch.long)).numpy()[0]
+    np.testing.assert_allclose(found.logits_before, alone, atol=1e-12)
+    assert list(explainer.unmatched().target) == [9]
+    assert 9 not in set(explainer.moved().target)
+    others = explainer.attribute(0)
+    beside = next(explainer.case.newcomers.attribute(explainer.case.newcomers.find([0])[1], 2e9))
+    np.testing.assert_allclose(others.contributions, beside.contributions, atol=1e-12)
+    linked = Linked("dot").double().eval()
+    with pytest.warns(axiompath.errors.MatchedByRow):
+        assert_complete(axiompath.Explainer(linked, BEFORE, after), (0, 9), undo=False)
+
+
+def test_one_graph_is_explained_against_itself_without_edges():
+    model = GCN(4, 6, 2, 3).double().eval()
+    weighted = AFTER.clone()
+    weighted.edge_weight = torch.rand(AFTER.edge_index.shape[1], dtype=torch.float64)
+    for data in (AFTER, weighted):
+        explainer = axiompath.Explainer(model, None, data)
+        with torch.no_grad():
+            bare = model(data.x, torch.empty(2, 0, dtype=torch.long)).numpy()
+        np.testing.assert_allclose(explainer.change.before_pass.logits, bare, atol=1e-12)
+        assert_complete(explainer, 0, undo=False)
+        assert explainer.changes().kind.unique().tolist() == ["edge added"]
+    with pytest.raises(WrongKind, match="explained against itself without edges"):
+        axiompath.Explainer(model, None, None)
+
+
+# ---- outputs --------------------------------------------------------------------------------------------------------
+class Columns(nn.Module):
+    def __init__(self, columns, end):
+        super().__init__()
+        self.first, self.second, self.end = GCNConv(4, 6), GCNConv(6, columns), end
+
+    def forward(self, x, edge_index):
+        h = self.second(self.first(x, edge_index).relu(), edge_index)
+        return h.sigmoid() if self.end else h
+
+
+@pytest.mark.parametrize(
+    ("columns", "end", "output", "words"),
+    [
+        (1, True, "auto", r"^Node \d+ (went from (no|yes) to|stayed) "),
+        (1, False, "binary", "probability of yes"),
+        (3, True, "auto", r"^Node \d+: label \d went from 0\.\d\d to 0\.\d\d"),
+        (1, False, "value", r"^Node \d+: the value went from "),
+        (2, False, "value", r"^Node \d+: value \d went from "),
+    ],
+)
+def test_every_output_is_explained_in_its_own_words(columns, end, output, words, tmp_path):
+    model = Columns(columns, end).double().eval()
+    names = list("abc")[:columns] if columns > 1 or output == "value" else ["never", "ever"]
+    named = axiompath.Explainer(model, BEFORE, AFTER, output=output, class_names=names)
+    assert any(column.endswith("_name") for column in named.moved())
+    assert "<html" in build_report(named, None, [1])
+    explainer = axiompath.Explainer(model, BEFORE, AFTER, output=output)
+    moved = explainer.moved()
+    kind = explainer.change.output.kind
+    assert {"binary": "class_before", "labels": "label", "value": "column"}[kind] in moved
+    target = int(moved.target[0])
+    found = assert_complete(explainer, target, undo=False)
+    assert found.contributions.shape[1] == columns
+    told = explainer.explain(target, 3)
+    assert told.contributions.shape == (3, columns)
+    assert 0 <= told.kl_bound <= told.kl_residual + 1e-15
+    every = explainer.explain(target, len(found.paths))
+    assert every.kl_residual < 1e-12 * max(1.0, every.kl)
+    assert every.explained == pytest.approx(1.0, abs=1e-5)
+    assert re.search(words, told.headline)
+    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
+    assert again.summary() == told.summary()
+    assert again.output.kind == kind
+    told.plot().savefig(tmp_path / "figure.png")
+    assert "<html" in told.to_html()
+    page = build_report(explainer, None, [1, 3])
+    assert "<html" in page
+    assert told.to_pyg().edge_mask.shape == (AFTER.edge_index.shape[1],)
+
+
+def test_half_a_change_of_a_value_is_half_explained():
+    model = Columns(1, False).double().eval()
+    explainer = axiompath.Explainer(model, BEFORE, AFTER, output="value")
+    target = int(explainer.moved().target[0])
+    told = explainer.explain(target, 2)
+    left = abs(told.logits_after - told.logits_before - told.contributions.sum(axis=0))[0]
+    whole = abs(told.logits_after - told.logits_before)[0]
+    assert told.explained == pytest.approx(1 - left / whole, abs=1e-9)
+    assert told.output.scales[0] == pytest.approx(explainer.change.before_pass.logits.std(), rel=1e-12)
+    given = axiompath.Explainer(model, BEFORE, AFTER, output="value", scales=[2.0]).explain(target, 2)
+    assert given.output.scales.tolist() == [2.0]
+    assert given.kl == pytest.approx(whole**2 / 8)
+    for scales in ([0.0], [1.0, 2.0], [np.nan]):
+        with pytest.raises(InputError, match="a positive number for each of 1 values"):
+            axiompath.Explainer(model, BEFORE, AFTER, output="value", scales=scales)
+    with pytest.raises(InputError, match="`scales` to go with values"):
+        axiompath.Explainer(model, BEFORE, AFTER, output="binary", scales=[1.0])
+
+
+# ---- scans, stories, PyG --------------------------------------------------------------------------------------------
+def test_scans_of_links_and_graphs_say_what_explain_says(tmp_path):
+    before, after = batches(np.random.default_rng(6))
+    cases = {
+        "links": axiompath.Explainer(Linked("dot").double().eval(), BEFORE, AFTER, links=LINKS),
+        "graphs": axiompath.Explainer(
+            Pooled(global_mean_pool).double().eval(), Batch.from_data_list(before), Batch.from_data_list(after)
+        ),
+        "labels": axiompath.Explainer(Columns(3, True).double().eval(), BEFORE, AFTER),
+    }
+    for name, explainer in cases.items():
+        scan = explainer.scan(tmp_path / name, 4, "convex", min_kl=0.0, workers=1, progress=False)
+        assert len(scan) == len(explainer.moved())
+        assert list(scan.moved().target) == list(explainer.moved().target)
+        assert list(scan.to_frame().target) == [found.target for found in scan]
+        for found in scan:
+            told = explainer.explain(found.target, 4, "convex")
+            np.testing.assert_array_equal(found.paths, told.paths)
+            np.testing.assert_allclose(found.contributions, told.contributions, atol=1e-12)
+            assert found.unit == told.unit
+            assert found.output.kind == told.output.kind
+        again = explainer.scan(tmp_path / name, 4, "convex", min_kl=0.0, workers=1, progress=False)
+        assert again.manifest == scan.manifest
+        assert "predictions moved" in scan.summary
+
+
+def test_stories_are_of_classes_of_nodes_and_say_so():
+    with pytest.raises(InputError, match=r"classes of nodes.*explain each step by itself"):
+        axiompath.tell_stories(Pooled(global_mean_pool).double().eval(), [BEFORE, AFTER], [0])
+
+
+@pytest.mark.parametrize("level", ["edge", "graph"])
+def test_pyg_asks_for_edges_and_graphs(level):
+    mode, model = "multiclass_classification", Linked("concatenated").double().eval()
+    extra = {"edge_label_index": torch.tensor(LINKS).T}
+    if level == "graph":
+        model, extra = Pooled(global_mean_pool).double().eval(), {"batch": torch.zeros(9, dtype=torch.long)}
+    explainer = PyGExplainer(
+        model, algorithm=axiompath.PyGAlgorithm(BEFORE, budget=4), explanation_type="model", edge_mask_type="object",
+        model_config={"mode": mode, "task_level": level, "return_type": "raw"},
+    )  # fmt: skip
+    found = explainer(AFTER.x, AFTER.edge_index, index=0, **extra)
+    assert found.edge_mask.shape == (AFTER.edge_index.shape[1],)
+    assert found.explanations[0].target == ((0, 5) if level == "edge" else 0)
+
+
+def test_gin_with_sums_over_nodes_of_one_graph():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = GINConv(nn.Sequential(nn.Linear(4, 6), nn.ReLU())), nn.Linear(6, 2)
+
+        def forward(self, x, edge_index):
+            return self.head(self.conv(x, edge_index).mean(dim=0, keepdim=True))
+
+    explainer = axiompath.Explainer(Whole().double().eval(), BEFORE, AFTER)
+    assert_complete(explainer, 0)

@@ -1,0 +1,89 @@
+"""Whole graphs, links, products: the same engine, held against the literal twin and against the models themselves."""
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from axiompath.change.comparison import find_change
+from axiompath.change.states import KINDS
+from axiompath.explain.replay import replay_paths
+from axiompath.network.layers import run_network
+from axiompath.network.update import run_pair
+from axiompath.paths.attribution import attribute_paths
+from axiompath.paths.walk import count_paths, walk_paths
+from evolutions import aligned, any_tasks, graph_pairs, with_places
+from references import LiteralAttribution, LiteralReplay, literal_causes
+
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def open_task(task, graphs, seed, renewed=False):
+    """The change between two snapshots; `renewed`, where `after` is computed only as far as the change reaches."""
+    network, kind = task
+    before, after = with_places(kind, *aligned(*graphs), np.random.default_rng(seed))
+    passes = run_pair(network, before, after) if renewed else [run_network(network, side) for side in (before, after)]
+    change = find_change(network, before, after, *passes)
+    return change, np.flatnonzero(change.in_both)
+
+
+@settings(relaxed, max_examples=1000)
+@given(any_tasks(), graph_pairs(max_nodes=6), seeds)
+def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs, seed):
+    change, targets = open_task(task, graphs, seed, renewed=True)
+    found = walk_paths(change, targets)
+    shares = attribute_paths(change, found)
+    counts = count_paths(change)[targets]
+    assert (np.diff(found.indptr) == counts).all()
+    for i, target in enumerate(targets):
+        rows = slice(found.indptr[i], found.indptr[i + 1])
+        ends = change.before_pass.logits[target], change.after_pass.logits[target]
+        scale = max(1.0, *(np.abs(end).max() for end in ends), np.abs(shares.contributions[rows]).max(initial=0.0))
+        assert np.abs(shares.contributions[rows].sum(axis=0) - (ends[1] - ends[0])).max() < 1e-9 * scale
+        assert np.abs(shares.causes[i].sum(axis=0) - (ends[1] - ends[0])).max() < 1e-9 * scale
+    no_path, no_job = np.zeros((0, change.network.num_positions), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    undone = replay_paths(change, targets, no_job, no_path)
+    np.testing.assert_array_equal(undone, change.after_pass.logits[targets])
+    for network_pass, side in ((change.before_pass, change.before), (change.after_pass, change.after)):
+        again = run_network(change.network, side)
+        np.testing.assert_allclose(network_pass.logits, again.logits, rtol=1e-9, atol=1e-9)
+
+
+@settings(relaxed, max_examples=300)
+@given(any_tasks(), graph_pairs(max_nodes=5), seeds)
+def test_every_form_equals_the_literal_twin_path_by_path(task, graphs, seed):
+    change, targets = open_task(task, graphs, seed)
+    reference = LiteralAttribution(change.network, change.before, change.after)
+    found = walk_paths(change, targets)
+    shares = attribute_paths(change, found)
+    for i, target in enumerate(targets):
+        rows = slice(found.indptr[i], found.indptr[i + 1])
+        expected = reference(target)
+        paths = [tuple(path) for path in found.paths[rows].tolist()]
+        assert sorted(paths) == sorted(expected)
+        parts = [part for causes in reference.shares.values() for part in causes.values()]
+        scale = max([1.0, *(np.abs(part).max() for part in parts)])
+        for path, value in zip(paths, shares.contributions[rows], strict=True):
+            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
+        for cause, value in zip(KINDS, shares.causes[i], strict=True):
+            tolerance = 1e-9 * scale * max(1, len(paths))
+            np.testing.assert_allclose(value, literal_causes(reference)[cause], atol=tolerance)
+
+
+@settings(relaxed, max_examples=200)
+@given(any_tasks(), graph_pairs(max_nodes=4), seeds, st.booleans())
+def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
+    change, targets = open_task(task, graphs, seed)
+    reference = LiteralAttribution(change.network, change.before, change.after)
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for target in targets:
+        offered = sorted(reference(target))
+        keep = rng.random(len(offered)) < rng.choice([0.2, 0.6, 1.0])
+        chosen.append([path for path, wanted in zip(offered, keep, strict=True) if wanted])
+    rows = np.array([path for paths in chosen for path in paths], dtype=np.int64)
+    job = np.repeat(np.arange(len(targets)), [len(paths) for paths in chosen])
+    found = replay_paths(change, targets, job, rows.reshape(-1, change.network.num_positions), add=add)
+    for i, target in enumerate(targets):
+        expected = LiteralReplay(reference, target, set(chosen[i]), add).logits()
+        np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9 * max(1, np.abs(expected).max()))
