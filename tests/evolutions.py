@@ -75,6 +75,7 @@ def any_activation(rng, name, width):
     }[name]()
 
 
+HOMOGENEOUS_NAMES = ("relu", "leaky_relu", "identity")  # a positive number passes through them
 ACTIVATION_NAMES = (
     "relu", "leaky_relu", "prelu", "elu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "softplus", "log_sigmoid",
     "clamp", "selu", "celu", "mish", "softsign", "abs", "identity",
@@ -219,7 +220,7 @@ def any_range(rng, width):
 
 
 @st.composite
-def any_networks(draw, max_hops=3):
+def any_networks(draw, max_hops=3, activation_names=None):
     """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     hops = draw(st.integers(1, max_hops))
@@ -245,7 +246,7 @@ def any_networks(draw, max_hops=3):
         if not last and draw(st.booleans()):
             passed = 2
             channels.append(Channel(Identity(), None, slice(0, 2), slice(out, out + 2)))
-        name = "identity" if last else draw(st.sampled_from(ACTIVATION_NAMES))
+        name = "identity" if last else draw(st.sampled_from(activation_names or ACTIVATION_NAMES))
         bias = rng.normal(size=out + passed) if draw(st.booleans()) else None
         if bias is not None:
             bias[out:] *= draw(st.booleans())
@@ -270,9 +271,9 @@ def product_layer(rng, width, rule, number_of_factors, bias):
 
 
 @st.composite
-def any_tasks(draw, max_hops=2):
+def any_tasks(draw, max_hops=2, activation_names=None):
     """(network, kind): networks of nodes, graphs or links, with gates between layers and products in the decoder."""
-    network = draw(any_networks(max_hops))
+    network = draw(any_networks(max_hops, activation_names))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = draw(st.sampled_from((None, GRAPHS, LINKS)))
     layers, width = list(network.layers), network.num_classes
@@ -289,7 +290,8 @@ def any_tasks(draw, max_hops=2):
         nonlocal width
         layer, joined = product_layer(rng, width, rule, draw(st.integers(2, 3)), draw(st.booleans()))
         layers.append(layer)
-        layers.append(local(joined, any_activation(rng, draw(st.sampled_from(("relu", "tanh", "identity"))), 1)))
+        name = draw(st.sampled_from(activation_names or ("relu", "tanh", "identity")))
+        layers.append(local(joined, any_activation(rng, name, 1)))
         width = layers[-1].width
 
     if draw(st.booleans()):  # a gate on nodes, and a hop above it

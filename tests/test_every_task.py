@@ -74,6 +74,7 @@ class Linked(nn.Module):
         super().__init__()
         self.first, self.second = GCNConv(4, 6), SAGEConv(6, 5)
         self.linear, self.matrix = nn.Linear(10, 2), nn.Parameter(torch.randn(5, 5))
+        self.bilinear = nn.Bilinear(5, 5, 3)
         self.mlp = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1))
         self.decoder, self.inner = decoder, InnerProductDecoder()
 
@@ -85,6 +86,7 @@ class Linked(nn.Module):
             "raw dot": lambda: (u * v).sum(dim=-1),
             "inner": lambda: self.inner(z, edge_label_index),
             "bilinear": lambda: (u @ self.matrix * v).sum(dim=-1, keepdim=True).sigmoid(),
+            "bilinear module": lambda: self.bilinear(u, v),
             "concatenated": lambda: self.linear(torch.cat([u, v], dim=-1)),
             "multiplied": lambda: self.mlp(u * v).sigmoid().view(-1),
             "selected": lambda: self.linear(
@@ -147,7 +149,8 @@ def test_a_graph_is_one_target(name, conv):
     found = assert_complete(explainer, 0, undo=False)
     assert found.paths.shape[1] == 3  # two hops, and no number for the graph
     assert list(explainer.moved().target) == [0]
-    told = explainer.explain(0, 4)
+    told = explainer.explain(budget=4)
+    assert told.target == 0
     assert told.unit == "graph"
     assert told.summary().startswith("Graph 0 ")
     again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
@@ -193,6 +196,8 @@ def test_a_batch_is_matched_graph_by_graph():
         explainer.explain(9)
     with pytest.raises(WrongKind, match="graph numbers"):
         explainer.explain((0, 1))
+    with pytest.raises(InputError, match=r"a target to be named .*4 graphs"):
+        explainer.explain()
 
 
 def _with_ids(data, first):
@@ -226,7 +231,8 @@ def test_graphs_of_one_snapshot_alone_are_listed_and_not_guessed():
 LINKS = [(0, 5), (3, 2), (4, 4), (8, 1)]
 DECODERS = {
     "dot": ("binary", "sigmoid"), "inner": ("binary", "sigmoid"), "bilinear": ("binary", "sigmoid"),
-    "concatenated": ("classes", None), "multiplied": ("binary", "sigmoid"), "selected": ("classes", "softmax"),
+    "concatenated": ("classes", None), "bilinear module": ("classes", None),
+    "multiplied": ("binary", "sigmoid"), "selected": ("classes", "softmax"),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from axiompath.network.layers import run_network
 from axiompath.network.update import run_pair
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
-from evolutions import aligned, any_tasks, graph_pairs, with_places
+from evolutions import HOMOGENEOUS_NAMES, aligned, any_tasks, graph_pairs, with_places
 from references import LiteralAttribution, LiteralReplay, literal_causes
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -87,3 +87,16 @@ def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
     for i, target in enumerate(targets):
         expected = LiteralReplay(reference, target, set(chosen[i]), add).logits()
         np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9 * max(1, np.abs(expected).max()))
+
+
+@settings(relaxed, max_examples=300)
+@given(any_tasks(activation_names=HOMOGENEOUS_NAMES), graph_pairs(max_nodes=5), seeds)
+def test_undoing_everything_gives_before_and_adding_everything_gives_after(task, graphs, seed):
+    change, targets = open_task(task, graphs, seed)
+    found = walk_paths(change, targets)
+    job = np.repeat(np.arange(len(targets)), np.diff(found.indptr))
+    ends = change.before_pass.logits[targets], change.after_pass.logits[targets]
+    inner = [np.abs(z).max(initial=0.0) for side in (change.before_pass, change.after_pass) for z in side.z]
+    for end, add in zip(ends, (False, True), strict=True):
+        undone = replay_paths(change, targets, job, found.paths, add=add)
+        np.testing.assert_allclose(undone, end, rtol=0, atol=1e-9 * max(1.0, *inner))

@@ -148,19 +148,21 @@ class Explainer:
 
     def explain(
         self,
-        target: Target,
+        target: Target | None = None,
         budget: int = 10,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
     ) -> Explanation:
-        """The `budget` paths that explain the change of one node best, and how well they do.
+        """The `budget` paths that explain the change of one target best, and how well they do.
 
+        A target is a node, a graph of a batch or a pair of nodes, by number; the only graph need not be named.
         Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
         to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
         """
-        return next(self.explain_many([target], budget, method, objective, at_most=at_most, progress=False))
+        targets = [self.case.only_graph() if target is None else target]
+        return next(self.explain_many(targets, budget, method, objective, at_most=at_most, progress=False))
 
     def explain_many(
         self,

@@ -251,6 +251,15 @@ class Case:
             )
         return np.unique(chosen, axis=0)
 
+    def only_graph(self) -> int:
+        """The number of the graph, where there is one alone to be predicted."""
+        if not self.change.of_graphs or len(self.change.root_ids) != 1:
+            raise InputError(
+                f"Expected a target to be named (got none, and there are {len(self.change.root_ids):,} {self.unit}s); "
+                "`moved()` lists those whose prediction moved."
+            )
+        return int(self.change.root_ids[0])
+
     def find(self, targets: Iterable[Target]) -> tuple[Case, IntArray]:
         """Where these targets are explained, and their rows there: of nodes, graphs or pairs.
 

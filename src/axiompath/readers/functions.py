@@ -137,6 +137,16 @@ def linear(place: Place, input: Any, weight: Any, bias: Any = None) -> Form:
     return matmul(place, input, weight.t() if isinstance(weight, torch.Tensor) else weight) + vector(bias)
 
 
+def bilinear(place: Place, input1: Any, input2: Any, weight: Any, bias: Any = None) -> Form:
+    """For each output k:  x W_k y' + b_k."""
+    maps = array(weight)  # [outputs, width of x, width of y]
+    count, wide, high = maps.shape
+    x, y = form_of(input1) @ maps.transpose(1, 0, 2).reshape(wide, count * high), form_of(input2)
+    joined = place.bases.multiply([x, y @ np.tile(np.eye(high), (1, count))])
+    sums: FloatArray = np.kron(np.eye(count), np.ones((high, 1)))
+    return joined @ sums + vector(bias)
+
+
 def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
     """Features side by side; constants among them become columns of one value."""
     if dim not in (1, -1):
@@ -331,6 +341,7 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "mm": matmul,
     "addmm": lambda place, input, mat1, mat2: add(place, matmul(place, mat1, mat2), input),
     "linear": linear,
+    "bilinear": bilinear,
     "cat": cat,
     "concat": cat,
     "concatenate": cat,
