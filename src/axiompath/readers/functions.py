@@ -143,7 +143,7 @@ def bilinear(place: Place, input1: Any, input2: Any, weight: Any, bias: Any = No
     count, wide, high = maps.shape
     x, y = form_of(input1) @ maps.transpose(1, 0, 2).reshape(wide, count * high), form_of(input2)
     joined = place.bases.multiply([x, y @ np.tile(np.eye(high), (1, count))])
-    sums: FloatArray = np.kron(np.eye(count), np.ones((high, 1)))
+    sums = np.kron(np.eye(count), np.ones((high, 1))).astype(np.float64)
     return joined @ sums + vector(bias)
 
 
