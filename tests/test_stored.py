@@ -345,7 +345,7 @@ def test_an_explanation_carries_the_region_for_pyg(chain):
 
 
 def test_a_report_counts_all_nodes(chain):
-    assert '"num_nodes": 200' in axiompath.build_report(axiompath.Explainer(*chain)).replace('":200', '": 200')
+    assert '"num_units": 200' in axiompath.build_report(axiompath.Explainer(*chain)).replace('":200', '": 200')
 
 
 def test_a_model_is_read_on_a_sample_of_a_large_graph(tmp_path):

@@ -219,7 +219,7 @@ def test_odd_labels_are_words(tmp_path):
 CHANGES = {
     "a path of fractions": ("paths", [[0.5, 1.0, 2.0]] * 5, "Expected numbers in `paths`"),
     "infinite logits": ("logits_before", [float("inf")] * 3, "Expected finite logits"),
-    "an endless target": ("target", 10**30, "Expected whole numbers"),
+    "an endless target": ("target", 10**30, "Expected the number of a node"),
     "a truth value": ("budget", True, "Expected whole numbers"),
     "text for numbers": ("kl", "3", "Expected numbers in `kl`"),
     "half a letter": ("status", "\ud800", "Expected text in `status`"),

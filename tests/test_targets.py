@@ -27,7 +27,8 @@ def open_task(task, graphs, seed, renewed=False):
     return change, np.flatnonzero(change.in_both)
 
 
-@settings(relaxed, max_examples=1000)
+# With the tests below, a thousand evolutions.
+@settings(relaxed, max_examples=400)
 @given(any_tasks(), graph_pairs(max_nodes=6), seeds)
 def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs, seed):
     change, targets = open_task(task, graphs, seed, renewed=True)
@@ -49,7 +50,7 @@ def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs
         np.testing.assert_allclose(network_pass.logits, again.logits, rtol=1e-9, atol=1e-9)
 
 
-@settings(relaxed, max_examples=300)
+@settings(relaxed, max_examples=200)
 @given(any_tasks(), graph_pairs(max_nodes=5), seeds)
 def test_every_form_equals_the_literal_twin_path_by_path(task, graphs, seed):
     change, targets = open_task(task, graphs, seed)
@@ -70,7 +71,7 @@ def test_every_form_equals_the_literal_twin_path_by_path(task, graphs, seed):
             np.testing.assert_allclose(value, literal_causes(reference)[cause], atol=tolerance)
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=150)
 @given(any_tasks(), graph_pairs(max_nodes=4), seeds, st.booleans())
 def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
     change, targets = open_task(task, graphs, seed)
@@ -89,7 +90,7 @@ def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
         np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9 * max(1, np.abs(expected).max()))
 
 
-@settings(relaxed, max_examples=300)
+@settings(relaxed, max_examples=250)
 @given(any_tasks(activation_names=HOMOGENEOUS_NAMES), graph_pairs(max_nodes=5), seeds)
 def test_undoing_everything_gives_before_and_adding_everything_gives_after(task, graphs, seed):
     change, targets = open_task(task, graphs, seed)
