@@ -157,7 +157,7 @@ def test_the_area_under_the_curve_counts_pairs():
 
 
 def test_the_command_runs_the_tasks(data_root, tmp_path, call):
-    options = ("--max-targets", 2, "--epochs", 30, "--largest-tree", 110, "--root", data_root, "--out", tmp_path)
+    options = ("--max-targets", 2, "--epochs", 12, "--largest-tree", 60, "--root", data_root, "--out", tmp_path)
     code, shown, complaint = call("reproduce", "tasks", *options)
     assert code == 0, complaint
     table = read_table(tmp_path / "tasks.parquet")

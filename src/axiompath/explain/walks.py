@@ -114,12 +114,12 @@ def cut_pieces(change: Change, targets: IntArray, limit: float | None = None) ->
 
 def refuse_large(change: Change, walks: Walks, num_paths: NDArray[Any]) -> list[str]:
     """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all."""
-    told = []
-    for row, size, fits in zip(walks.rows.tolist(), walks.sizes.tolist(), walks.fits.tolist(), strict=True):
-        sentence = (
+    told = [""] * len(walks.rows)
+    for place in np.flatnonzero(~walks.fits).tolist():
+        row, size = int(walks.rows[place]), float(walks.sizes[place])
+        told[place] = (
             f"{change.unit.capitalize()} {change.target(row)} has {num_paths[row]:,} altered paths, about "
             f"{size / 1e9:.1f} GB to walk, more than the budget of {walks.room / 1e9:.1f} GB; "
             f'pass `memory="{np.ceil(size / 1e9):.0f}GB"` to Explainer, or explain a {change.unit} with fewer paths.'
         )
-        told.append("" if fits else sentence)
     return told

@@ -123,16 +123,18 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
 
 def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[Attribution]:
     """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
-    for i, target in enumerate(found.targets):
-        rows = slice(found.indptr[i], found.indptr[i + 1])
+    plain = change.before.places is None and np.array_equal(change.before.node_ids, np.arange(change.num_nodes))
+    ends = found.indptr.tolist()
+    for i, row in enumerate(found.targets.tolist()):
+        rows = slice(ends[i], ends[i + 1])
         yield Attribution(
-            change.target(target),
-            change.numbers(found.paths[rows]),
+            row if plain else change.target(row),
+            found.paths[rows].copy() if plain else change.numbers(found.paths[rows]),
             shares.contributions[rows].copy(),
             shares.kinds[rows].copy(),
             dict(zip(KINDS, shares.causes[i].copy(), strict=True)),
-            change.before_pass.logits[target],
-            change.after_pass.logits[target],
+            change.before_pass.logits[row],
+            change.after_pass.logits[row],
         )
 
 
