@@ -20,7 +20,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
-from .coefficients import SOURCE_TO_TARGET, Rule, assemble, diagonal, edges_of, renew_loops
+from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, diagonal, edges_of, renew_loops
 
 # Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
 _ORDERED: WeakKeyDictionary[Snapshot, dict[tuple[bool, str], tuple[IntArray, IntArray]]] = WeakKeyDictionary()
@@ -120,38 +120,12 @@ class InverseDeviation(Rule):
 
 
 @dataclass(frozen=True)
-class ReadColumns(Rule):
+class ReadColumns(Like):
     """A rule that is shown a range of the columns of a layer's inputs only."""
 
-    rule: Rule
     start: int
     stop: int
     reads_inputs: ClassVar[bool] = True
-
-    @property
-    def local(self) -> bool:
-        """As the rule itself."""
-        return self.rule.local
-
-    @property
-    def reach(self) -> int | None:
-        """As the rule itself."""
-        return self.rule.reach
-
-    @property
-    def reads_edges(self) -> bool:
-        """As the rule itself."""
-        return self.rule.reads_edges
-
-    @property
-    def weighted(self) -> bool:
-        """As the rule itself."""
-        return self.rule.weighted
-
-    @property
-    def flow(self) -> str:
-        """As the rule itself."""
-        return self.rule.flow
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own matrix."""

@@ -102,56 +102,62 @@ class Identity(Rule):
 
 
 @dataclass(frozen=True)
-class Factor(Rule):
-    """The coefficients of another rule, on the way to a further factor of a product."""
+class Like(Rule):
+    """A rule that says of itself what another one says, but for what it says otherwise."""
 
     rule: Rule
-    number: int  # of the factor; two factors may take from the same node
-    restarts: ClassVar[bool] = True
 
     @property
     def local(self) -> bool:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.local
 
     @property
     def rises(self) -> bool:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.rises
 
     @property
     def of_links(self) -> bool:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.of_links
 
     @property
     def reads_edges(self) -> bool:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.reads_edges
 
     @property
     def weighted(self) -> bool:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.weighted
 
     @property
     def flow(self) -> str:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.flow
 
     @property
     def reach(self) -> int | None:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.reach
 
     @property
     def heeds_unseen(self) -> bool:
-        """As the rule."""
+        """As the rule itself."""
         return self.rule.heeds_unseen
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own."""
         return self.rule.matrix(snapshot, inputs)
+
+
+@dataclass(frozen=True)
+class Factor(Like):
+    """The coefficients of another rule, on the way to a further factor of a product."""
+
+    number: int  # of the factor; two factors may take from the same node
+    restarts: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
