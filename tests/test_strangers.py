@@ -218,6 +218,9 @@ def test_odd_labels_are_words(tmp_path):
 # ---- records ------------------------------------------------------------------------------------------------------
 CHANGES = {
     "a path of fractions": ("paths", [[0.5, 1.0, 2.0]] * 5, "Expected numbers in `paths`"),
+    "an unknown unit": ("unit", 3.5, "a node, a graph or a link"),
+    "an unknown output": ("output", {"kind": ["classes"], "scales": None}, "Expected a kind of output"),
+    "no output": ("output", 7, "Expected a kind of output"),
     "infinite logits": ("logits_before", [float("inf")] * 3, "Expected finite logits"),
     "an endless target": ("target", 10**30, "Expected the number of a node"),
     "a truth value": ("budget", True, "Expected whole numbers"),
@@ -272,6 +275,14 @@ def test_a_manifest_without_digests_of_its_tables_is_refused(case):
     assert set(values.pop("tables")) == {"moved.parquet", "too_large.parquet"}
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match=r"Expected a scan's manifest.json"):
+        read_scan(case / "scan")
+
+
+@pytest.mark.parametrize("task", [3.5, [], {"unit": ["node"]}, {"unit": "node", "output": "classes"}])
+def test_a_manifest_that_does_not_say_what_is_predicted_is_refused(case, task):
+    path = case / "scan/manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"task": task}))
+    with pytest.raises(InputError, match=r"Expected a (scan's manifest.json|kind of output|target that is a node)"):
         read_scan(case / "scan")
 
 

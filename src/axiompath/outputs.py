@@ -113,7 +113,9 @@ class Output:
     @classmethod
     def from_dict(cls, values: Any) -> Output:
         """The same again, checked."""
-        held = values if isinstance(values, dict) and set(values) == {"kind", "scales"} else {"kind": None}
+        held = values if isinstance(values, dict) and set(values) == {"kind", "scales"} else {"kind": ""}
+        if not isinstance(held["kind"], str):
+            held = {"kind": ""}
         scales = None if held["kind"] not in OUTPUTS or held["scales"] is None else np.asarray(held["scales"])
         numbers = scales is None or (scales.ndim == 1 and scales.dtype.kind in "if" and bool((scales > 0).all()))
         if held["kind"] not in OUTPUTS or not numbers or (scales is None) == (held["kind"] == VALUE):

@@ -414,10 +414,10 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     )  # fmt: skip
 
 
-def read_task(values: Mapping[str, Any]) -> tuple[str, Output]:
+def read_task(values: Any) -> tuple[str, Output]:
     """What a target is and what its columns mean, of a record; before there were others, nodes and classes."""
-    unit = values.get("unit", NODE_UNIT)
-    if unit not in (NODE_UNIT, *UNIT_OF.values()):
+    unit = values.get("unit", NODE_UNIT) if isinstance(values, Mapping) else None
+    if not isinstance(unit, str) or unit not in (NODE_UNIT, *UNIT_OF.values()):
         raise InputError("Expected a target that is a node, a graph or a link (got something else).")
     return unit, CLASSES_OUTPUT if values.get("output") is None else Output.from_dict(values["output"])
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import InputError, MissingFile, Notice
+from ..explain.explanation import read_task
 from ..explain.moved import find_flipped
 from ..parquet import is_whole, recorded_digest, write_parquet
 from ..trust import Damaged, blamed, read_json
@@ -168,7 +169,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_manifest(held: dict[str, Any]) -> None:
-    """Counts are counts, and every file is one of this folder's, with its digest."""
+    """Counts are counts, every file is one of this folder's, with its digest, and what is predicted is known."""
+    read_task(held.get("task", {}))
     parts, tables = held["parts"], held["tables"] if held["version"] > 1 else {}
     counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
     digests = [*tables.values(), *(part["sha256"] for part in parts)]
