@@ -282,9 +282,12 @@ def test_pairs_that_cannot_be_are_refused():
         ([(0, 99)], r"between nodes of the graphs \(got \(0, 99\)\)"),
         ([(0, 1, 2)], "pairs of node numbers"),
         ([(0.5, 1.0)], "integers"),
+        (torch.tensor([[0, 1], [2, 3], [4, 5]]), r"edge_label_index, \[2, num_pairs\]"),
     ):
         with pytest.raises((InputError, WrongKind), match=words):
             axiompath.Explainer(model, BEFORE, AFTER, links=links)
+    two = axiompath.Explainer(model, BEFORE, AFTER, links=torch.tensor([[0, 3], [5, 2]]))  # as PyG has it, [2, n]
+    assert two.change.root_ids.tolist() == [[0, 5], [3, 2]]
     explainer = axiompath.Explainer(model, BEFORE, AFTER)
     with pytest.raises(InputError, match=r"\(0, 99\)"):
         explainer.explain((0, 99))
@@ -388,6 +391,9 @@ def test_half_a_change_of_a_value_is_half_explained():
     left = abs(told.logits_after - told.logits_before - told.contributions.sum(axis=0))[0]
     whole = abs(told.logits_after - told.logits_before)[0]
     assert told.explained == pytest.approx(1 - left / whole, abs=1e-9)
+    # The network's own share of the way is a distance, too, so that the two can be compared.
+    added = explainer.replay(target, told.paths, add=True)
+    assert told.network_share == pytest.approx(1 - abs(told.logits_after - added)[0] / whole, abs=1e-7)
     assert told.output.scales[0] == pytest.approx(explainer.change.before_pass.logits.std(), rel=1e-12)
     given = axiompath.Explainer(model, BEFORE, AFTER, output="value", scales=[2.0]).explain(target, 2)
     assert given.output.scales.tolist() == [2.0]
@@ -443,6 +449,81 @@ def test_pyg_asks_for_edges_and_graphs(level):
     found = explainer(AFTER.x, AFTER.edge_index, index=0, **extra)
     assert found.edge_mask.shape == (AFTER.edge_index.shape[1],)
     assert found.explanations[0].target == ((0, 5) if level == "edge" else 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "columns", "flat", "kind"),
+    [
+        ("binary_classification", 1, True, "binary"), ("binary_classification", 1, False, "binary"),
+        ("binary_classification", 3, False, "labels"), ("regression", 1, False, "value"),
+        ("regression", 2, False, "value"), ("multiclass_classification", 3, False, "classes"),
+    ],
+)  # fmt: skip
+def test_pyg_says_what_raw_columns_mean(mode, columns, flat, kind):
+    class Raw(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(4, columns)
+
+        def forward(self, x, edge_index):
+            out = self.conv(x, edge_index)
+            return out.view(-1) if flat else out
+
+    explainer = PyGExplainer(
+        Raw().double().eval(), algorithm=axiompath.PyGAlgorithm(BEFORE, budget=3), explanation_type="model",
+        edge_mask_type="object", model_config={"mode": mode, "task_level": "node", "return_type": "raw"},
+    )  # fmt: skip
+    found = explainer(AFTER.x, AFTER.edge_index, index=1)
+    assert found.explanations[0].output.kind == kind
+    assert found.explanations[0].contributions.shape[1] == columns
+
+
+def test_the_command_line_takes_links_graphs_and_outputs(call, tmp_path, monkeypatch):
+    (tmp_path / "models_of_mine.py").write_text(
+        "import torch\nfrom test_every_task import Columns, Linked, Pooled\n"
+        "from torch_geometric.nn import global_mean_pool\n"
+        "def made(model):\n    return model.double().eval()\n"
+        "def link():\n    torch.manual_seed(1)\n    return made(Linked('dot'))\n"
+        "def graph():\n    torch.manual_seed(1)\n    return made(Pooled(global_mean_pool))\n"
+        "def value():\n    torch.manual_seed(1)\n    return made(Columns(2, False))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    files = []
+    for name, data in (("before", BEFORE), ("after", AFTER)):
+        files.append(tmp_path / f"{name}.npz")
+        np.savez(files[-1], x=data.x.numpy(), edge_index=data.edge_index.numpy())
+    (tmp_path / "pairs.csv").write_text("0,5\n\n3, 2\n")
+
+    def asked(*arguments):
+        code, shown, complaint = call(*arguments)
+        assert code == 0, complaint
+        return json.loads(shown)
+
+    (found,) = asked("explain", "models_of_mine:link", *files, "--target", "0,5", "--budget", 3, "--json")
+    assert (found["target"], found["unit"], found["output"]["kind"]) == ([0, 5], "link", "binary")
+    asked("explain", "models_of_mine:link", *files, "--target", "0,5", "--out", tmp_path / "told", "--json")
+    assert (tmp_path / "told" / "0-5.json").is_file()
+    links = ("--links", tmp_path / "pairs.csv")
+    scanned = asked("scan", "models_of_mine:link", *files, *links, "--min-kl", 0, "--out", tmp_path / "scan", "--json")
+    assert scanned[0]["num_moved"] <= 2
+    assert {found.target for found in axiompath.read_scan(tmp_path / "scan")} <= {(0, 5), (3, 2)}
+    (found,) = asked("explain", "models_of_mine:graph", *files, "--target", 0, "--json")
+    assert (found["target"], found["unit"]) == (0, "graph")
+    report = tmp_path / "report.html"
+    asked("report", "models_of_mine:value", *files, "--output", "value", "--out", report, "--top", 2, "--json")
+    assert "<html" in report.read_text()
+    for arguments, words in (
+        (("models_of_mine:link", *files, "--target", "05"), "two ends of a link"),
+        (("models_of_mine:graph", *files, "--target", "x"), "the number of a graph"),
+        (("models_of_mine:value", *files, "--output", "binary"), "`output` to fit the model"),
+        (("models_of_mine:link", *files, "--links", tmp_path / "none.csv"), "Expected a file"),
+    ):
+        code, _, complaint = call("explain", *arguments)
+        assert code == 2
+        assert words in " ".join(complaint.split())
+    code, shown, _ = call("diff", *files, "--model", "models_of_mine:value", "--output", "value")
+    assert code == 0
+    assert "value before" in shown
 
 
 def test_gin_with_sums_over_nodes_of_one_graph():

@@ -47,9 +47,7 @@ class Output:
         """D(z_p, z_q) over the last axis; never below 0."""
         if self.kind == CLASSES:
             return kl_divergence(logits_p, logits_q)
-        if self.kind == VALUE:
-            return np.asarray(self.by_column(logits_p, logits_q).sum(axis=-1))
-        return np.asarray(kl_of_logits(logits_p, logits_q).sum(axis=-1))
+        return np.asarray(self.by_column(logits_p, logits_q).sum(axis=-1))
 
     def by_column(self, logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
         """D column by column, where columns are apart from each other."""
@@ -71,18 +69,12 @@ class Output:
             return np.asarray(np.argmax(logits, axis=-1))
         return np.asarray(logits[..., 0] > 0, dtype=np.int64)
 
-    def told(self, before: FloatArray, after: FloatArray) -> tuple[int, int, int]:
-        """Of one prediction: its class before and after, and the column that it is about.
-
-        Of classes the column is that of the new class. Of labels and values all three are the column that moved most.
-        """
-        if self.kind == CLASSES:
-            new = int(self.decide(after))
-            return int(self.decide(before)), new, new
-        if self.kind == BINARY:
-            return int(self.decide(before)), int(self.decide(after)), 0
+    def told(self, before: FloatArray, after: FloatArray) -> tuple[int, int]:
+        """Of one prediction its class before and after; of labels and values twice the column that moved most."""
+        if self.kind in (CLASSES, BINARY):
+            return int(self.decide(before)), int(self.decide(after))
         most = int(self.by_column(after, before).argmax())
-        return most, most, most
+        return most, most
 
     def column(self, label: int) -> int:
         """The column of the logits that a class, label or value has; one logit has one column."""

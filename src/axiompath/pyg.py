@@ -25,11 +25,9 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 
 from .explain.question import Question
 from .explainer import Explainer
-from .outputs import AUTO, BINARY, VALUE
+from .outputs import BINARY, CLASSES, LABELS, VALUE
 from .readers import ModelCall
 from .selection import DEFAULT_METHOD
-
-MEANINGS = {ModelMode.binary_classification: BINARY, ModelMode.regression: VALUE}
 
 
 class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
@@ -73,14 +71,21 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         """The edge mask of the nodes in `index`, or of all that changed."""
         # PyG passes further arguments by name, and that is how the fields of `after` reach the model, too.
         after = Data(x=x, edge_index=edge_index, **kwargs)
-        # A softmax or sigmoid at the model's end says what its columns mean; one raw column PyG's mode does.
-        one = target.dim() == 1 and self.model_config.mode in MEANINGS
-        output = MEANINGS[self.model_config.mode] if one else AUTO
+        level, batch = self.model_config.task_level, kwargs.get("batch")
+        rows = {
+            ModelTaskLevel.node: lambda: x.shape[0],
+            ModelTaskLevel.edge: lambda: kwargs["edge_label_index"].shape[1],
+            ModelTaskLevel.graph: lambda: 1 if batch is None else int(batch.max()) + 1,
+        }[level]()
+        several = target.numel() > rows  # PyG lays the answers of several labels in one row
+        output = {ModelMode.multiclass_classification: CLASSES, ModelMode.regression: VALUE}.get(
+            self.model_config.mode, LABELS if several else BINARY
+        )
         explainer = Explainer(model, self.before, after, memory=self.memory, call=self.call, output=output)
         targets = explainer.moved().target.tolist()
         if index is not None:
             targets = torch.as_tensor(index).reshape(-1).tolist()
-            if self.model_config.task_level == ModelTaskLevel.edge:
+            if level == ModelTaskLevel.edge:
                 pairs = explainer.change.root_ids.tolist()
                 targets = [tuple(pairs[i]) for i in targets]
         case, rows = explainer.case.find(targets)

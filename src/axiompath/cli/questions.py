@@ -36,7 +36,7 @@ def explain(
     """
     pair = read_graphs([before, after], sources.nodes)
     explainer = open_explainer(model, pair, sources)
-    targets = pair.targets(target, explainer.case.unit) or explainer.moved().target.head(1).tolist()
+    targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(1).tolist()
     answers = explainer.explain_many(targets, wanted.budget, wanted.method, wanted.objective, progress=False)
     found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
     if out is not None:
@@ -132,8 +132,8 @@ def report(
         largest = 50 if budget is None else budget
         pair = read_graphs(files, sources.nodes)
         explainer = open_explainer(model, pair, sources)
-        unit = explainer.case.unit
-        targets = pair.targets(target, explainer.case.unit) or explainer.moved().target.head(top).tolist()
+        unit = explainer.change.unit
+        targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(top).tolist()
         budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
         text = build_report(
             explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, progress=aside()

@@ -144,7 +144,7 @@ def _choose_ranked(
     """A rival's own order, judged by the shares of those of its paths that are altered."""
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     most = max(int(question.budget) for question in questions)
-    ranked = source.find(rank(change, source.row, most, change.output.told(before, after)[2])[0])
+    ranked = source.find(rank(change, source.row, most, change.output.column(change.output.told(before, after)[1]))[0])
     for question in questions:
         pool = ranked.take(slice(question.budget))
         total = pool.contributions.sum(axis=0)

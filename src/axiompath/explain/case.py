@@ -23,7 +23,7 @@ from ..errors import InputError, TooLarge, WrongKind
 from ..graphs.labels import label_targets, target_column
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.places import Target
-from ..graphs.snapshot import Fields, find_numbers, read_snapshot
+from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
 from ..origin import RELEASE, Origin
@@ -36,7 +36,7 @@ from ..readers.trial import copy_model, run_model
 from .answer import answer, explain_rows, open_batch, pool_bytes
 from .edges import add_newcomers, exchange_edges, without_edges
 from .explanation import Caption, Explanation
-from .hops import edges_of_paths, hops_of, node_numbers
+from .hops import edges_of_paths, hops_of
 from .moved import find_moved
 from .question import Question
 from .replay import exist_in_either, replay_paths
@@ -75,11 +75,6 @@ class Case:
     def num_nodes(self) -> int:
         """Nodes of both graphs together, whether the change reaches them or not."""
         return self.region.pair.num_nodes
-
-    @property
-    def unit(self) -> str:
-        """What is predicted: a node, a graph or a link."""
-        return self.change.unit
 
     @property
     def num_shared_nodes(self) -> int:
@@ -121,7 +116,7 @@ class Case:
         sides = {"before": change.before.predicted.present, "after": change.after.predicted.present}
         rows = np.flatnonzero(sides["before"] != sides["after"])
         targets = change.root_ids[rows]
-        names = self.node_names if self.unit != "graph" else {}
+        names = self.node_names if self.change.unit != "graph" else {}
         return pd.DataFrame(
             {
                 "target": target_column(targets),
@@ -255,7 +250,7 @@ class Case:
         """The number of the graph, where there is one alone to be predicted."""
         if not self.change.of_graphs or len(self.change.root_ids) != 1:
             raise InputError(
-                f"Expected a target to be named (got none, and there are {len(self.change.root_ids):,} {self.unit}s); "
+                f"Expected a target to be named (got none, of {len(self.change.root_ids):,} {self.change.unit}s); "
                 "`moved()` lists those whose prediction moved."
             )
         return int(self.change.root_ids[0])
@@ -271,7 +266,7 @@ class Case:
         numbers = np.asarray(wanted)
         if numbers.size == 0:
             return self, np.zeros(0, dtype=np.int64)
-        unit = self.unit
+        unit = self.change.unit
         if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
             raise WrongKind(f"Expected targets to be {unit} numbers, integers (got {numbers.dtype}).")
         rows, known = find_numbers(self.change.root_ids, numbers)
@@ -322,17 +317,18 @@ class Case:
         pairs = read_pairs(wanted)
         if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
             return self.newcomers._find_pairs(wanted)
-        case, place = self, {pair: row for row, pair in enumerate(map(tuple, self.change.root_ids.tolist()))}
-        asked = [tuple(pair) for pair in pairs.tolist()]
-        if not all(pair in place for pair in asked):
+        case, asked = self, [tuple(pair) for pair in pairs.tolist()]
+        if not all(pair in self._row_of_pair for pair in asked):
             unique = np.array(list(dict.fromkeys(asked)), dtype=np.int64).reshape(-1, 2)
-            change = self.change
-            sides = with_links(change.before, change.after, unique)
-            case = replace(self, change=with_roots(change, *sides))
-            place = {pair: row for row, pair in enumerate(map(tuple, unique.tolist()))}
-        rows = np.array([place[pair] for pair in asked], dtype=np.int64)
+            sides = with_links(self.change.before, self.change.after, unique)
+            case = replace(self, change=with_roots(self.change, *sides))
+        rows = np.array([case._row_of_pair[pair] for pair in asked], dtype=np.int64)
         case._check_in_both(rows)
         return case, rows
+
+    @cached_property
+    def _row_of_pair(self) -> dict[tuple[int, ...], int]:
+        return {pair: row for row, pair in enumerate(map(tuple, self.change.root_ids.tolist()))}
 
     def _check_in_both(self, rows: IntArray) -> None:
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):

@@ -12,8 +12,8 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from ..arrays import IntArray
-from ..graphs.snapshot import EDGE, NODE, level_of, read_snapshot, to_torch_csr
-from .hops import Edge, find_edges, node_numbers
+from ..graphs.snapshot import EDGE, NODE, level_of, node_numbers, read_snapshot, to_torch_csr
+from .hops import Edge, find_edges
 
 
 def exchange_edges(base: Data, other: Data, edges: set[Edge], weights: str) -> Data:

@@ -15,11 +15,13 @@ from ..change.states import KINDS
 from ..errors import InputError
 from ..graphs.labels import BIAS, TO, label_class
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
+from ..graphs.snapshot import node_numbers
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
+from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, Output
 from ..trust import blamed, read_json, read_words
 from ..writing import write_text
-from .hops import FLOWS, Hop, node_numbers, place_shares
+from . import sentences
+from .hops import FLOWS, Hop, place_shares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +42,7 @@ DISAGREEMENT = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why the prediction of one node changed: the chosen paths, how well they do, and what they were chosen from."""
+    """Why the prediction of one target changed: the chosen paths, how well they do, and what they were chosen from."""
 
     target: Target
     method: str
@@ -90,31 +92,17 @@ class Explanation:
     @property
     def network_share(self) -> float:
         """Share of the way that the network itself goes with the chosen paths: 1 - fidelity_plus (added to `before`),
-        or 1 - fidelity_minus for necessity (undone in `after`); nan where nothing changed."""
-        return 1.0 - (self.fidelity_plus if self.objective == "sufficiency" else self.fidelity_minus)
+        or 1 - fidelity_minus for necessity (undone in `after`); nan where nothing changed.
+
+        Of values it is a share of the distance, as `explained` is: a fidelity is a ratio of squares there.
+        """
+        left = self.fidelity_plus if self.objective == "sufficiency" else self.fidelity_minus
+        return self.output.explained(1.0, left)
 
     @property
     def disagrees(self) -> bool:
         """Whether the sums explain much more of the change than the network itself makes of these paths."""
         return len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
-
-    @property
-    def replayed(self) -> str:
-        """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
-        if len(self.paths) == 0 or np.isnan(self.network_share):
-            return ""
-        doing, goal = "with these paths added to `before`", "`after`"
-        if self.objective == "necessity":
-            doing, goal = "with these paths undone in `after`", "`before`"
-        share = f"{100 * self.network_share:.0f} %"
-        if not self.disagrees:
-            goes = f"goes {share} of the way to {goal}" if self.network_share > 0 else f"comes no nearer to {goal}"
-            return f"The network itself, run {doing}, {goes}."
-        goes = f"goes only {share} of the way to {goal}" if self.network_share > 0 else f"comes no nearer to {goal}"
-        return (
-            f"But the network itself, run {doing}, {goes}: "
-            "on their own they meet neurons that the other changes switch. Read them with care, or ask for more paths."
-        )
 
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number; `bias` for -1."""
@@ -142,80 +130,27 @@ class Explanation:
 
     @property
     def view(self) -> tuple[str, FloatArray]:
-        """What shares are told of, in words and as weights of the columns [num_classes].
-
-        Of classes the logit of the new one against the old one, of a label its logit, of values the column itself.
-        """
-        weights = np.zeros(len(self.logits_before))
-        old, new = self.class_before, self.class_after
-        if self.output.kind == CLASSES:
-            weights[new] += 1.0
-            weights[old] -= old != new
-            told = f"{self.class_name(new)} against {self.class_name(old)}" if old != new else self.class_name(new)
-            return f"the logit of {told}", weights
-        column = 0 if self.output.kind == BINARY else new
-        weights[column] = 1.0
-        if self.output.kind == BINARY:
-            return f"the logit of {self.class_name(1)}", weights
-        return ("the logit of " * (self.output.kind == LABELS) + self.column_name(column)), weights
+        """What shares are told of, in words and as weights of the columns [num_classes]."""
+        return sentences.view(self)
 
     @property
     def headline(self) -> str:
         """What happened to the prediction, without a full stop."""
-        shown = f"{self.unit.capitalize()} {self.name}"
-        old, new = self.class_before, self.class_after
-        column = 0 if self.output.kind == BINARY else new
-        if self.output.kind == VALUE:
-            low, high = float(self.logits_before[column]), float(self.logits_after[column])
-            told = self.column_name(column)
-            return f"{shown}: {told} went from {low:.4g} to {high:.4g} ({high - low:+.3g})"
-        before, after = f"{self.prob_before[column]:.2f}", f"{self.prob_after[column]:.2f}"
-        if self.output.kind == LABELS:
-            others = int(((self.logits_before > 0) != (self.logits_after > 0)).sum())
-            others -= bool((self.logits_before[column] > 0) != (self.logits_after[column] > 0))
-            more = f"; {others} other label{'s' * (others != 1)} changed" if others else ""
-            return f"{shown}: {self.column_name(column)} went from {before} to {after}{more}"
-        if self.output.kind == BINARY:
-            became = (
-                f"stayed {self.class_name(new)}"
-                if old == new
-                else (f"went from {self.class_name(old)} to {self.class_name(new)}")
-            )
-            return f"{shown} {became} (probability of {self.class_name(1)}: {before} before, {after} after)"
-        if old == new:
-            return f"{shown} stayed in class {self.class_name(new)} ({before} before, {after} after)"
-        return (
-            f"{shown} went from class {self.class_name(old)} ({self.prob_before[old]:.2f}) "
-            f"to class {self.class_name(new)} ({self.prob_after[new]:.2f})"
-        )
+        return sentences.headline(self)
 
     @property
     def verdict(self) -> str:
         """The same and how much of it is explained, with a full stop."""
-        if self.num_paths == 0:
-            return f"{self.headline}; nothing that reaches it changed."
-        if len(self.paths) == 0:
-            return f"{self.headline}; none of its {self.num_paths:,} altered paths was chosen."
-        if not np.isfinite(self.explained):
-            return f"{self.headline}; its distribution did not change, and the chosen paths alone would change it."
-        return (
-            f"{self.headline}. {len(self.paths):,} of {self.num_paths:,} altered paths explain "
-            f"{100 * self.explained:.0f} % of the change."
-        )
+        return sentences.verdict(self)
+
+    @property
+    def replayed(self) -> str:
+        """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
+        return sentences.replayed(self)
 
     def summary(self, limit: int = 5) -> str:
         """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
-        if self.num_paths == 0 or len(self.paths) == 0:
-            return self.verdict
-        about, weights = self.view
-        told = [
-            f"  {' → '.join(self.name_of(node) for node in path)}  ({kind}, {value:+.3f})"
-            for path, kind, value in zip(self.paths[:limit], self.kinds, self.contributions @ weights, strict=False)
-        ]
-        if len(self.paths) > limit:
-            told.append(f"  and {len(self.paths) - limit:,} more")
-        said = " ".join(part for part in (self.verdict, self.replayed) if part)
-        return f"{said}\nThe paths, and in brackets their shares of {about}:\n" + "\n".join(told)
+        return sentences.summary(self, limit)
 
     def __str__(self) -> str:
         """The summary."""

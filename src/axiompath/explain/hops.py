@@ -16,6 +16,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
+from ..graphs.snapshot import node_numbers
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import Network
 
@@ -130,13 +131,6 @@ def find_edges(data: Data, wanted: Collection[Edge]) -> dict[Edge, list[int]]:
         if edge in wanted:
             found.setdefault(edge, []).append(place)
     return found
-
-
-def node_numbers(data: Data) -> IntArray:
-    """`n_id` of each row, else the row."""
-    if data.get("n_id") is None:
-        return np.arange(data.x.shape[0])
-    return _array(data.n_id).astype(np.int64)
 
 
 def _array(value: object) -> IntArray:

@@ -164,6 +164,13 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
     )
 
 
+def node_numbers(data: Data) -> IntArray:
+    """`n_id` of each row of the user's own graph, else the row."""
+    if data.get("n_id") is None:
+        return np.arange(data.x.shape[0])
+    return np.asarray(_to_numpy(data.n_id), dtype=np.int64)
+
+
 def find_numbers(ids: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
     """Row of each wanted number among different ids in any order, and whether it is there at all."""
     order = np.argsort(ids, kind="stable")
@@ -186,11 +193,9 @@ def rows_differ(x: Features, other: Features) -> BoolArray:
 
 def rows_of(snapshot: Snapshot, data: Data) -> IntArray | slice:
     """Rows of an aligned snapshot in the order of the user's own graph."""
-    n_id = data.get("n_id")
-    if n_id is None:
+    if data.get("n_id") is None:
         return slice(0, data.x.shape[0])
-    order = np.argsort(snapshot.node_ids)
-    return np.asarray(order[np.searchsorted(snapshot.node_ids, np.asarray(n_id), sorter=order)], dtype=np.int64)
+    return find_numbers(snapshot.node_ids, node_numbers(data))[0]
 
 
 def level_of(data: Data, key: str) -> str:
@@ -228,8 +233,7 @@ def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
 def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
     if np.array_equal(snapshot.node_ids, node_ids):
         return snapshot
-    order = np.argsort(node_ids, kind="stable")
-    position = order[np.searchsorted(node_ids, snapshot.node_ids, sorter=order)]
+    position, _ = find_numbers(node_ids, snapshot.node_ids)
     total = len(node_ids)
     if sparse.issparse(snapshot.x):
         source = sparse.coo_array(snapshot.x)

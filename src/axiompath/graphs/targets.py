@@ -23,10 +23,9 @@ def with_graphs(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
     members = [np.where(side.present, 0 if side.graphs is None else side.graphs, -1) for side in sides]
     own = [np.unique(numbers[numbers >= 0]) for numbers in members]
     ids = np.concatenate([own[0], np.setdiff1d(own[1], own[0])])
-    order = np.argsort(ids)
     found = []
     for side, numbers, here in zip(sides, members, own, strict=True):
-        place = order[np.minimum(np.searchsorted(ids, numbers, sorter=order), len(ids) - 1)]
+        place, _ = find_numbers(ids, numbers)
         found.append(replace(side, places=Places(GRAPHS, ids, np.where(numbers >= 0, place, -1), np.isin(ids, here))))
     return found[0], found[1]
 
@@ -34,9 +33,8 @@ def with_graphs(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
 def with_links(before: Snapshot, after: Snapshot, pairs: IntArray) -> tuple[Snapshot, Snapshot]:
     """Both snapshots with these pairs [num_pairs, 2] of node numbers as places."""
     ids = before.node_ids
-    order = np.argsort(ids, kind="stable")
-    rows = order[np.minimum(np.searchsorted(ids, pairs, sorter=order), len(ids) - 1)].reshape(-1, 2)
-    for pair in pairs[(ids[rows] != pairs).any(axis=1)][:1]:
+    rows, known = find_numbers(ids, pairs)
+    for pair in pairs[~known.all(axis=1)][:1]:
         raise InputError(f"Expected pairs of nodes of the graphs (got {tuple(pair.tolist())}).")
     first, second = (
         replace(side, places=Places(LINKS, pairs, rows.T.copy(), np.asarray(side.present[rows].all(axis=1))))
@@ -68,14 +66,12 @@ def match_in_graphs(before: IntArray, after: IntArray) -> IntArray:
         place = np.empty(len(graphs), dtype=np.int64)
         place[order] = np.arange(len(graphs)) - starts
         keys.append(graphs * (max(len(before), len(after)) + 1) + place)
-    order = np.argsort(keys[0])
-    row = order[np.minimum(np.searchsorted(keys[0], keys[1], sorter=order), len(before) - 1)]
-    fresh = keys[0][row] != keys[1]
-    return np.where(fresh, len(before) + np.cumsum(fresh) - 1, row)
+    row, known = find_numbers(keys[0], keys[1])
+    return np.where(known, row, len(before) + np.cumsum(~known) - 1)
 
 
 def read_pairs(links: Any) -> IntArray:
-    """Pairs of node numbers as the user gives them, [num_pairs, 2]: tuples, an array, or edge_label_index [2, n]."""
+    """Pairs of node numbers as the user gives them: tuples or an array [n, 2]; a tensor is edge_label_index, [2, n]."""
     of_torch = hasattr(links, "detach")
     given = links.detach().cpu().numpy() if of_torch else links
     try:
@@ -84,8 +80,12 @@ def read_pairs(links: Any) -> IntArray:
         raise InputError("Expected links to be pairs of node numbers (got rows of other lengths).") from error
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
-    if of_torch and pairs.ndim == 2 and pairs.shape[0] == 2 and pairs.shape[1] != 2:
-        pairs = pairs.T
+    if of_torch and (pairs.ndim != 2 or pairs.shape[0] != 2):
+        raise InputError(
+            f"Expected a tensor of links to be an edge_label_index, [2, num_pairs] (got shape {pairs.shape}); turn it "
+            "with .T, or give a list of tuples."
+        )
+    pairs = pairs.T if of_torch else pairs
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(
             f"Expected links to be pairs of node numbers, [num_pairs, 2] (got shape {pairs.shape}); give a list of "

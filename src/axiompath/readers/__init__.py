@@ -14,6 +14,7 @@ norms.py              normalisation, as a module or a function
 elementwise.py        activations and dropout, by the function's name
 functions.py          one small function a torch function that is affine; a table by name
 refusals.py           modules that cannot be read, and why
+columns.py            what the columns of the output mean, by the model's last operation
 layout.py             bases -> layers
 assembly.py           Recording -> forms -> bases -> Network
 reader.py             the whole way in, and the check that the Network computes what the model computes

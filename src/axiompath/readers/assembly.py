@@ -17,10 +17,11 @@ from torch_geometric.nn import MessagePassing
 from ..errors import InputError
 from ..graphs.snapshot import Fields
 from ..network.layers import Network
-from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE
+from ..outputs import AUTO
 from . import attention_layers, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
+from .columns import SEPARATE, find_output, last_step
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
 from .functions import AFFINE, COPIES, ENDS, MEMBERS, SIZES, Marker, Place, Value, form_of
@@ -46,7 +47,6 @@ EDGE_FEATURES = (
     "train without them, or put weights into edge_weight of a convolution that takes it."
 )
 UNKNOWN = "was called with {}, which its reader does not know; leave it out."
-SEPARATE = ("sigmoid", "logsigmoid", "log_sigmoid")  # at the end of a model: one answer a column, not one of several
 
 PAIRS = Marker(ENDS)
 MARKED = {"batch": Marker(MEMBERS), "edge_label_index": PAIRS}  # fields that say what is predicted, and of what
@@ -356,7 +356,7 @@ def assemble_network(
         inputs = {ref: bases.features.select(np.arange(start, end)) for ref, start, end in columns}
     notes = [] if notes is None else notes
     assembler = Assembler(recording, bases, inputs, notes)
-    last = _last_step(recording)
+    last = last_step(recording)
     assembler.last = last if last is not None and last.operation.rstrip("_") in SEPARATE else None
     logits = assembler.read_all()
     if logits not in assembler.values:
@@ -375,53 +375,6 @@ def assemble_network(
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
     fields = Fields(("x", *(recording.fields[ref] for ref in further)), *assembler.weights)
     return Reading(network, logits, fields)
-
-
-def _last_step(recording: Recording) -> RecordedStep | None:
-    """The step that made the output, leaving out those that change nothing about its numbers."""
-    made = {output: step for step in recording.steps for output in step.outputs}
-    step = made.get(recording.output)
-    while step is not None and step.operation.rstrip("_") in (*COPIES, "dropout"):
-        step = made.get(step.args[0]) if step.args and isinstance(step.args[0], Ref) else None
-    return step
-
-
-def find_output(recording: Recording, asked: str) -> str:
-    """What the columns of the model's output mean, by its last operation; or as the user says, if that can be.
-
-    Several raw columns are classes; one raw column may be a logit or a value, and is never guessed.
-    """
-    if asked not in (AUTO, *OUTPUTS):
-        known = ", ".join(repr(kind) for kind in (AUTO, *OUTPUTS))
-        raise InputError(f"Expected `output` among {known} (got {asked!r}).")
-    shape = tuple(recording.values[recording.output.index].shape)
-    columns = shape[-1] if len(shape) > 1 else 1
-    step = _last_step(recording)
-    last = "" if step is None else step.operation.rstrip("_")
-    possible = {BINARY: BINARY, LABELS: LABELS} if last in SEPARATE else dict.fromkeys(OUTPUTS)
-    if last in FINAL:
-        found, possible = CLASSES, dict.fromkeys((CLASSES,))
-    elif last in SEPARATE:
-        found = BINARY if columns == 1 else LABELS
-    elif columns > 1:
-        found = CLASSES
-    elif asked == AUTO:
-        raise UnreadableModel(
-            f"Expected to know what the one column of the model's output means (got shape {shape}, with no sigmoid at "
-            f'its end); pass output="{BINARY}" where it is a logit, of a yes or no, or output="{VALUE}" where it is a '
-            "value that is predicted as it is."
-        )
-    else:
-        found = asked
-    if asked in (AUTO, found):
-        return found
-    if asked not in possible or (asked == BINARY) != (columns == 1) or (asked == CLASSES and columns == 1):
-        ends = f"ends in `{last}`" if last in (*FINAL, *SEPARATE) else "ends in no softmax or sigmoid"
-        raise InputError(
-            f'Expected `output` to fit the model (got "{asked}" for one that {ends} and has {columns} '
-            f'column{"s" * (columns != 1)}, which are "{found}"); leave it out, or say another.'
-        )
-    return asked
 
 
 def _end_of(*index: Any) -> int:

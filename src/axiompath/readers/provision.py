@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError
+from ..graphs.snapshot import find_numbers, node_numbers
 from ..graphs.targets import match_in_graphs, read_pairs
 from .arguments import AS_IT_IS, LINKS_FIELD, ModelCall, Usage, has_decoder, needs_decoder, parameters_of
 
@@ -50,7 +51,7 @@ def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_I
             )
         if links is None:
             return Inputs(before, after, None)
-    numbers = [_numbers(data) for data in (before, after)]
+    numbers = [node_numbers(data) for data in (before, after)]
     pairs = _find_pairs((before, after), numbers) if links is None else read_pairs(links)
     known = np.union1d(numbers[0], numbers[1])
     for pair in pairs[~np.isin(pairs, known).all(axis=1)][:1]:
@@ -61,10 +62,8 @@ def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_I
 
 def give_pairs(data: Data, pairs: IntArray) -> Data:
     """A copy of a graph with those of the pairs of node numbers that it has, as rows, in `edge_label_index`."""
-    ids = _numbers(data)
-    order = np.argsort(ids, kind="stable")
-    rows = order[np.minimum(np.searchsorted(ids, pairs, sorter=order), len(ids) - 1)]
-    here = (ids[rows] == pairs).all(axis=1)
+    rows, known = find_numbers(node_numbers(data), pairs)
+    here = known.all(axis=1)
     return _with(data, LINKS_FIELD, torch.from_numpy(np.ascontiguousarray(rows[here].T)))
 
 
@@ -121,11 +120,6 @@ def _matched(before: Data, after: Data) -> tuple[Data, Data]:
         _with(before, "n_id", torch.arange(len(graphs[0]))),
         _with(after, "n_id", torch.from_numpy(numbers)),
     )
-
-
-def _numbers(data: Data) -> IntArray:
-    n_id = data.get("n_id")
-    return np.arange(data.x.shape[0]) if n_id is None else np.asarray(torch.as_tensor(n_id).detach().cpu())
 
 
 def _with(data: Data, key: str, value: torch.Tensor) -> Data:

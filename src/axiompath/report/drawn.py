@@ -24,7 +24,7 @@ def as_drawn(explanation: Explanation) -> Explanation:
         e = replace(e, paths=paths, target=PLACE, node_names={**e.node_names, PLACE: called}, unit=NODE_UNIT)
     if e.output.kind not in (BINARY, LABELS):
         return e
-    column = 0 if e.output.kind == BINARY else e.class_after
+    column = e.output.column(e.class_after)
     names = (e.class_name(0), e.class_name(1))
     if e.output.kind == LABELS:
         names = (f"not {e.column_name(column)}", e.column_name(column))

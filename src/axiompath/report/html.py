@@ -72,7 +72,7 @@ def build_report(
     if explainer.change.output.kind == BINARY and not names:
         names = NO_YES
     overview = {
-        "unit": explainer.case.unit,
+        "unit": explainer.change.unit,
         "values": explainer.change.output.kind == VALUE,
         "moved": describe_moved(moved, shown, names),
         "changes": count_changes(changes),

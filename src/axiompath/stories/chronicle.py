@@ -112,9 +112,9 @@ def tell_stories(
             return open_case(model, before, after, node_names=called, class_names=classes, usage=Usage(call))
 
     case = open_step(0)
-    if case.unit != NODE_UNIT or case.change.output.kind != CLASSES:
+    if case.change.unit != NODE_UNIT or case.change.output.kind != CLASSES:
         raise InputError(
-            f"Expected a model of classes of nodes, whose stories can be told (got one of {case.unit}s with "
+            f"Expected a model of classes of nodes, whose stories can be told (got one of {case.change.unit}s with "
             f"{case.change.output.kind} as its output); explain each step by itself, with Explainer."
         )
     if wanted is None:

@@ -1,0 +1,107 @@
+"""Explanation -> the sentences that tell it: what happened, how much is explained, what the network itself answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import FloatArray
+from ..outputs import BINARY, CLASSES, LABELS, VALUE
+
+if TYPE_CHECKING:
+    from .explanation import Explanation
+
+
+def view(e: Explanation) -> tuple[str, FloatArray]:
+    """What shares are told of, in words and as weights of the columns [num_classes].
+
+    Of classes the logit of the new one against the old one, of a label its logit, of values the column itself.
+    """
+    weights = np.zeros(len(e.logits_before))
+    old, new = e.class_before, e.class_after
+    if e.output.kind == CLASSES:
+        weights[new] += 1.0
+        weights[old] -= old != new
+        told = f"{e.class_name(new)} against {e.class_name(old)}" if old != new else e.class_name(new)
+        return f"the logit of {told}", weights
+    column = e.output.column(new)
+    weights[column] = 1.0
+    if e.output.kind == BINARY:
+        return f"the logit of {e.class_name(1)}", weights
+    return ("the logit of " * (e.output.kind == LABELS) + e.column_name(column)), weights
+
+
+def headline(e: Explanation) -> str:
+    """What happened to the prediction, without a full stop."""
+    shown = f"{e.unit.capitalize()} {e.name}"
+    old, new = e.class_before, e.class_after
+    column = e.output.column(new)
+    if e.output.kind == VALUE:
+        low, high = float(e.logits_before[column]), float(e.logits_after[column])
+        told = e.column_name(column)
+        return f"{shown}: {told} went from {low:.4g} to {high:.4g} ({high - low:+.3g})"
+    before, after = f"{e.prob_before[column]:.2f}", f"{e.prob_after[column]:.2f}"
+    if e.output.kind == LABELS:
+        others = int(((e.logits_before > 0) != (e.logits_after > 0)).sum())
+        others -= bool((e.logits_before[column] > 0) != (e.logits_after[column] > 0))
+        more = f"; {others} other label{'s' * (others != 1)} changed" if others else ""
+        return f"{shown}: {e.column_name(column)} went from {before} to {after}{more}"
+    if e.output.kind == BINARY:
+        became = (
+            f"stayed {e.class_name(new)}" if old == new else (f"went from {e.class_name(old)} to {e.class_name(new)}")
+        )
+        return f"{shown} {became} (probability of {e.class_name(1)}: {before} before, {after} after)"
+    if old == new:
+        return f"{shown} stayed in class {e.class_name(new)} ({before} before, {after} after)"
+    return (
+        f"{shown} went from class {e.class_name(old)} ({e.prob_before[old]:.2f}) "
+        f"to class {e.class_name(new)} ({e.prob_after[new]:.2f})"
+    )
+
+
+def verdict(e: Explanation) -> str:
+    """The same and how much of it is explained, with a full stop."""
+    if e.num_paths == 0:
+        return f"{headline(e)}; nothing that reaches it changed."
+    if len(e.paths) == 0:
+        return f"{headline(e)}; none of its {e.num_paths:,} altered paths was chosen."
+    if not np.isfinite(e.explained):
+        return f"{headline(e)}; its distribution did not change, and the chosen paths alone would change it."
+    return (
+        f"{headline(e)}. {len(e.paths):,} of {e.num_paths:,} altered paths explain "
+        f"{100 * e.explained:.0f} % of the change."
+    )
+
+
+def summary(e: Explanation, limit: int = 5) -> str:
+    """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
+    if e.num_paths == 0 or len(e.paths) == 0:
+        return verdict(e)
+    about, weights = view(e)
+    told = [
+        f"  {' → '.join(e.name_of(node) for node in path)}  ({kind}, {value:+.3f})"
+        for path, kind, value in zip(e.paths[:limit], e.kinds, e.contributions @ weights, strict=False)
+    ]
+    if len(e.paths) > limit:
+        told.append(f"  and {len(e.paths) - limit:,} more")
+    said = " ".join(part for part in (verdict(e), replayed(e)) if part)
+    return f"{said}\nThe paths, and in brackets their shares of {about}:\n" + "\n".join(told)
+
+
+def replayed(e: Explanation) -> str:
+    """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
+    if len(e.paths) == 0 or np.isnan(e.network_share):
+        return ""
+    doing, goal = "with these paths added to `before`", "`after`"
+    if e.objective == "necessity":
+        doing, goal = "with these paths undone in `after`", "`before`"
+    share = f"{100 * e.network_share:.0f} %"
+    if not e.disagrees:
+        goes = f"goes {share} of the way to {goal}" if e.network_share > 0 else f"comes no nearer to {goal}"
+        return f"The network itself, run {doing}, {goes}."
+    goes = f"goes only {share} of the way to {goal}" if e.network_share > 0 else f"comes no nearer to {goal}"
+    return (
+        f"But the network itself, run {doing}, {goes}: "
+        "on their own they meet neurons that the other changes switch. Read them with care, or ask for more paths."
+    )
