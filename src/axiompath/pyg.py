@@ -71,12 +71,11 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         """The edge mask of the nodes in `index`, or of all that changed."""
         # PyG passes further arguments by name, and that is how the fields of `after` reach the model, too.
         after = Data(x=x, edge_index=edge_index, **kwargs)
-        level, batch = self.model_config.task_level, kwargs.get("batch")
-        rows = {
-            ModelTaskLevel.node: lambda: x.shape[0],
-            ModelTaskLevel.edge: lambda: kwargs["edge_label_index"].shape[1],
-            ModelTaskLevel.graph: lambda: 1 if batch is None else int(batch.max()) + 1,
-        }[level]()
+        level, rows = self.model_config.task_level, x.shape[0]
+        if level == ModelTaskLevel.edge:
+            rows = kwargs["edge_label_index"].shape[1]
+        elif level == ModelTaskLevel.graph:
+            rows = 1 if kwargs.get("batch") is None else int(kwargs["batch"].max()) + 1
         several = target.numel() > rows  # PyG lays the answers of several labels in one row
         output = {ModelMode.multiclass_classification: CLASSES, ModelMode.regression: VALUE}.get(
             self.model_config.mode, LABELS if several else BINARY
