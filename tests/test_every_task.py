@@ -449,6 +449,10 @@ def test_pyg_asks_for_edges_and_graphs(level):
     found = explainer(AFTER.x, AFTER.edge_index, index=0, **extra)
     assert found.edge_mask.shape == (AFTER.edge_index.shape[1],)
     assert found.explanations[0].target == ((0, 5) if level == "edge" else 0)
+    if level == "edge":  # a pair may be listed twice
+        twice = {"edge_label_index": torch.tensor([LINKS[0], *LINKS]).T}
+        found = explainer(AFTER.x, AFTER.edge_index, index=2, **twice)
+        assert found.explanations[0].target == LINKS[1]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 
 from .explain.question import Question
 from .explainer import Explainer
+from .graphs.snapshot import node_numbers
 from .outputs import BINARY, CLASSES, LABELS, VALUE
 from .readers import ModelCall
 from .selection import DEFAULT_METHOD
@@ -71,12 +72,12 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         """The edge mask of the nodes in `index`, or of all that changed."""
         # PyG passes further arguments by name, and that is how the fields of `after` reach the model, too.
         after = Data(x=x, edge_index=edge_index, **kwargs)
-        level, rows = self.model_config.task_level, x.shape[0]
+        level, num_answers = self.model_config.task_level, x.shape[0]
         if level == ModelTaskLevel.edge:
-            rows = kwargs["edge_label_index"].shape[1]
+            num_answers = kwargs["edge_label_index"].shape[1]
         elif level == ModelTaskLevel.graph:
-            rows = 1 if kwargs.get("batch") is None else int(kwargs["batch"].max()) + 1
-        several = target.numel() > rows  # PyG lays the answers of several labels in one row
+            num_answers = 1 if kwargs.get("batch") is None else int(kwargs["batch"].max()) + 1
+        several = target.numel() > num_answers  # PyG lays the answers of several labels in one row
         output = {ModelMode.multiclass_classification: CLASSES, ModelMode.regression: VALUE}.get(
             self.model_config.mode, LABELS if several else BINARY
         )
@@ -85,7 +86,7 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         if index is not None:
             targets = torch.as_tensor(index).reshape(-1).tolist()
             if level == ModelTaskLevel.edge:
-                pairs = explainer.change.root_ids.tolist()
+                pairs = node_numbers(after)[kwargs["edge_label_index"].cpu().numpy()].T.tolist()
                 targets = [tuple(pairs[i]) for i in targets]
         case, rows = explainer.case.find(targets)
         explanations = list(case.explain(rows, self.question, explainer.memory))
