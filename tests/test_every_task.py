@@ -20,6 +20,7 @@ from torch_geometric.nn import (
     SAGEConv,
     SumAggregation,
     global_add_pool,
+    global_max_pool,
     global_mean_pool,
 )  # fmt: skip
 
@@ -225,6 +226,25 @@ def test_graphs_of_one_snapshot_alone_are_listed_and_not_guessed():
     sides[0].graph_id = torch.tensor([1, 1, 2])
     with pytest.raises(InputError, match="a different number"):
         axiompath.Explainer(Pooled(global_add_pool).double().eval(), *sides)
+
+
+def test_batches_that_do_not_match_are_refused_by_what_is_amiss():
+    model = Pooled(global_mean_pool).double().eval()
+    before, after = (Batch.from_data_list(graphs) for graphs in batches(np.random.default_rng(1)))
+    short, named = after.clone(), before.clone()
+    short.batch = torch.zeros(3, dtype=torch.long)
+    named.graph_id = torch.arange(4)
+    nothing = Data(x=torch.zeros(0, 4, dtype=torch.float64), edge_index=torch.zeros(2, 0, dtype=torch.long))
+    hollow = Batch.from_data_list([BEFORE, nothing, AFTER])
+    for pair, words in (
+        ((before, short), r"`after\.batch` to hold the number of each node's graph"),
+        ((named, after), r"`graph_id` in both batches.*`after` has none"),
+        ((hollow, hollow), r"a node in every graph of the batch \(graph 1 of `before` has none\)"),
+    ):
+        with pytest.raises(InputError, match=words):
+            axiompath.Explainer(model, *pair)
+    with pytest.raises(axiompath.UnreadableModel, match="by a maximum, a minimum or a product"):
+        axiompath.Explainer(Pooled(global_max_pool).double().eval(), BEFORE, AFTER)
 
 
 # ---- links ----------------------------------------------------------------------------------------------------------

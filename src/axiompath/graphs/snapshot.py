@@ -117,7 +117,7 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapsh
     edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
     present = np.ones(num_nodes, dtype=np.bool_)
-    graphs, listed = _read_graphs(data, num_nodes, name)
+    graphs, listed = read_graph_numbers(data, num_nodes, name)
     numbered = data.get("n_id") is not None
     return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs, listed=listed)
 
@@ -253,8 +253,8 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
     return replace(snapshot, x=x, edge_index=edges, node_ids=node_ids, present=present, graphs=graphs)
 
 
-def _read_graphs(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None, IntArray | None]:
-    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and each once."""
+def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None, IntArray | None]:
+    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and all of them."""
     if data.get("batch") is None:
         return None, None
     batch = np.asarray(_to_numpy(data.batch))
@@ -263,9 +263,8 @@ def _read_graphs(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None
             f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
             f"(got {batch.dtype} of shape {batch.shape})."
         )
-    places = np.unique(batch).astype(np.int64)
     if data.get("graph_id") is None:
-        return batch.astype(np.int64), places
+        return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)
     ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
     whole = np.issubdtype(ids.dtype, np.integer) and len(ids) > batch.max(initial=-1) and ids.min(initial=0) >= 0
     if not whole or len(np.unique(ids)) != len(ids):
@@ -273,7 +272,7 @@ def _read_graphs(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None
             f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
             f"(got {len(ids)} of {ids.dtype})."
         )
-    return np.asarray(ids[batch], dtype=np.int64), np.asarray(ids[places], dtype=np.int64)
+    return np.asarray(ids[batch], dtype=np.int64), ids.astype(np.int64)
 
 
 def _side_by_side(parts: Sequence[Features]) -> Features:

@@ -22,6 +22,11 @@ def with_graphs(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
     sides = (before, after)
     members = [np.where(side.present, 0 if side.graphs is None else side.graphs, -1) for side in sides]
     own = [np.unique(numbers[numbers >= 0]) for numbers in members]
+    for side, here, name in zip(sides, own, ("before", "after"), strict=True):
+        for empty in np.setdiff1d(side.listed_graphs, here)[:1]:
+            raise InputError(
+                f"Expected a node in every graph of the batch (graph {empty} of `{name}` has none); leave it out."
+            )
     ids = np.concatenate([own[0], np.setdiff1d(own[1], own[0])])
     found = []
     for side, numbers, here in zip(sides, members, own, strict=True):

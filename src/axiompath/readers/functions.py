@@ -317,7 +317,8 @@ _kinds = ("to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu")
 _same = ("contiguous", "clone", "detach", "data", "requires_grad", "retain_grad", *_kinds)
 _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
 _extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
-_scatters = ("scatter", "scatter_reduce", "index_reduce", "segment_reduce")
+_scatters = ("scatter", "segment_reduce")
+_reductions = ("scatter_reduce", "index_reduce")  # by maximum, minimum or product
 
 # Functions that leave every number as it was, but for shape or precision.
 COPIES = frozenset((*_same, *_shapes, "long"))
@@ -368,6 +369,12 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     **dict.fromkeys(
         _scatters,
         _refuse("adds up nodes outside of a convolution; put it into a MessagePassing module and register a reader."),
+    ),
+    **dict.fromkeys(
+        _reductions,
+        _refuse(
+            "pools nodes by a maximum, a minimum or a product, which does not split into paths; use a sum or a mean."
+        ),
     ),
     "normalize": _refuse(
         "divides every node's features by their length, a coefficient without a bound near 0; use a LayerNorm."

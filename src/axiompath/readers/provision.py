@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.snapshot import find_numbers, node_numbers
+from ..graphs.snapshot import find_numbers, node_numbers, read_graph_numbers
 from ..graphs.targets import match_in_graphs, read_pairs
 from .arguments import AS_IT_IS, LINKS_FIELD, ModelCall, Usage, has_decoder, needs_decoder, parameters_of
 
@@ -105,21 +105,20 @@ def _with_batch(model: nn.Module, data: Data, call: ModelCall | None) -> Data:
 
 def _matched(before: Data, after: Data) -> tuple[Data, Data]:
     """Batches without `n_id` are given one: a node is known by its graph and its place in it."""
-    batches = [data.get("batch") for data in (before, after)]
-    if any(batch is None for batch in batches) or any(data.get("n_id") is not None for data in (before, after)):
+    if not all(isinstance(data, Data) and data.get("batch") is not None for data in (before, after)):
         return before, after
-    graphs = []
-    for data, batch in zip((before, after), batches, strict=True):
-        numbers = np.asarray(torch.as_tensor(batch).detach().cpu())
-        ids = data.get("graph_id")
-        graphs.append(numbers if ids is None else np.asarray(torch.as_tensor(ids).detach().cpu()).reshape(-1)[numbers])
-    if len(graphs[0]) == len(graphs[1]) and (graphs[0] == graphs[1]).all():
+    if (before.get("graph_id") is None) != (after.get("graph_id") is None):
+        bare = "before" if before.get("graph_id") is None else "after"
+        raise InputError(
+            f"Expected `graph_id` in both batches, or in neither (`{bare}` has none); give it to both, so that graphs "
+            "are matched by it, or delete it from the other, to match them by their place in the batch."
+        )
+    graphs = [read_graph_numbers(data, len(data.x), name)[0] for data, name in ((before, "before"), (after, "after"))]
+    first, second = (np.asarray(numbers) for numbers in graphs)
+    if any(data.get("n_id") is not None for data in (before, after)) or np.array_equal(first, second):
         return before, after
-    numbers = match_in_graphs(graphs[0], graphs[1])
-    return (
-        _with(before, "n_id", torch.arange(len(graphs[0]))),
-        _with(after, "n_id", torch.from_numpy(numbers)),
-    )
+    numbers = torch.from_numpy(match_in_graphs(first, second))
+    return _with(before, "n_id", torch.arange(len(first))), _with(after, "n_id", numbers)
 
 
 def _with(data: Data, key: str, value: torch.Tensor) -> Data:

@@ -20,7 +20,7 @@ from typing import Any
 from ..errors import Notice
 from ..threads import num_cores
 from .parts import write_part
-from .work import Workload, run_part
+from .work import PROCESS_BYTES, Workload, run_part
 from .workers import BEAT, HandoverError, end_branch, end_stems, start_branch
 
 MAX_DEATHS = 3  # of workers at one part, before its targets are tried one by one
@@ -133,10 +133,18 @@ class _Pool:
             busy = [worker.task[1] for worker in self.workers if worker.task]
             if len(busy) == self.size:
                 return
-            part = queue.take(self.load, memory - sum(self.load.need_of(p) for p in busy))
+            room = memory - sum(self.load.need_of(p) for p in busy)
+            part = queue.take(self.load, room)
             if part is None:
                 return
+            self._send_home(room - self.load.need_of(part))
             self._give(("part", part))
+
+    def _send_home(self, room: float) -> None:
+        """End idle workers that have no room beside those at work; one of them is about to be given a part."""
+        idle = [worker for worker in self.workers if worker.task is None]
+        for worker in idle[1 + int(room // PROCESS_BYTES) :]:
+            self._end(worker)
 
     def _give(self, task: tuple[str, int]) -> None:
         worker = next((worker for worker in self.workers if worker.task is None), None) or self._start()

@@ -37,7 +37,7 @@ from .plan import Counts, Thresholds, make_plan
 from .work import PROCESS_BYTES, Workload, share_change
 
 ENGINES = ("local", "ray")
-MIN_MEMORY = 2 * PROCESS_BYTES
+MIN_MEMORY = 128e6  # bytes: a worker, and something to work with
 
 
 @dataclass(frozen=True, eq=False)

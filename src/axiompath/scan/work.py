@@ -21,7 +21,7 @@ from ..graphs.snapshot import Snapshot
 from ..network.layers import ForwardPass
 from .parts import Failure, notes_of, write_part
 
-PROCESS_BYTES = 64e6  # of a worker that has loaded the compiled loops and done nothing yet
+PROCESS_BYTES = 76e6  # of a worker that has loaded the compiled loops, holes in its heap included
 
 
 @dataclass(frozen=True, eq=False)
