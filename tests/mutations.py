@@ -9,6 +9,7 @@ dies is a crash. To add a format, add a Format.
 """
 
 import contextlib
+import faulthandler
 import functools
 import io
 import json
@@ -425,6 +426,7 @@ def work(seeds):
     read_story(seeds)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable(sys.stderr)
     sys.addaudithook(_watch)
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
@@ -438,12 +440,13 @@ class Worker:
 
     def __init__(self, seeds):
         self.seeds, self.process, self.case = seeds, None, None
+        self.log = tempfile.TemporaryFile()  # what it says at its end, if it comes to one
 
     def start(self):
         paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--worker", str(self.seeds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+            stderr=self.log, env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         assert self.process.stdout.readline() == b"ready\n", "the worker did not come up on the good files"
 
@@ -470,7 +473,9 @@ class Worker:
         line = self.process.stdout.readline()
         if line:
             return json.loads(line)
-        return self.end("crash", f"signal {-self.process.wait()}")
+        signal = -self.process.wait()
+        self.log.seek(max(0, self.log.seek(0, io.SEEK_END) - 4000))
+        return self.end("crash", f"signal {signal}; {self.log.read().decode(errors='replace')}")
 
     def end(self, ended, said=""):
         self.process.kill()

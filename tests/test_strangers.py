@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN, SGConv, TAGConv
 
@@ -88,6 +89,19 @@ def test_a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash(tm
     assert "Expected a whole .pt file" in ended.stdout
     with pytest.raises(ValueError, match="whose indices lie within its shape"):
         axiompath.Explainer(GCN(4, 4, 2, 3), *[Data(x=bad, edge_index=torch.zeros(2, 0).long())] * 2)
+
+
+@pytest.mark.parametrize("indptr", [[0, 2, 0, 0, 0], [0, 3, 1, 2, 3], [0, 1, 2, 3, 9], [1, 1, 2, 3, 3]])
+def test_a_sparse_matrix_whose_rows_end_before_they_begin_is_refused(tmp_path, indptr):
+    """Scipy looks at nothing where the last row ends at 0, and writes beyond its arrays later."""
+    arrays = {"x_data": np.ones(3), "x_indices": np.array([0, 1, 2]), "x_indptr": np.array(indptr)}
+    np.savez(tmp_path / "g.npz", **arrays, x_shape=np.array([4, 4]), edge_index=np.zeros((2, 0), dtype=np.int64))
+    with pytest.raises(InputError, match="Expected a sparse matrix in the x_ arrays"):
+        read_graph(tmp_path / "g.npz")
+    matrix = sparse.csr_array((arrays["x_data"], arrays["x_indices"], np.array([0, 1, 2, 3, 3])), shape=(4, 4))
+    matrix.indptr = np.array(indptr)
+    with pytest.raises(InputError, match="whose indices lie within its shape"):
+        axiompath.Explainer(GCN(4, 4, 2, 3), *[Data(x=matrix, edge_index=torch.zeros(2, 0).long())] * 2)
 
 
 def test_no_library_that_unpickles_is_asked(tmp_path, monkeypatch):

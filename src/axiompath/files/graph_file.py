@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 
 from ..errors import InputError
 from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.snapshot import read_snapshot, to_torch_csr
+from ..graphs.snapshot import ascends, read_snapshot, to_torch_csr
 from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..trust import MAX_BYTES, Damaged, blamed
 from ..writing import whole_file
@@ -192,6 +192,8 @@ def sparse_shape(values: dict[str, Any], path: Path) -> tuple[int, int]:
         num_nodes, width = (int(n) for n in shape)
         if len(indptr) != num_nodes + 1 or not 0 <= width < 2**31 or len(data) != len(indices):
             raise Damaged("other lengths")
+        if not ascends(indptr, len(indices)):
+            raise Damaged("rows that end before they begin")
         return num_nodes, width
 
 

@@ -294,7 +294,7 @@ def _read_features(x: Any, name: str) -> Features:
     if _is_tensor(x) and _is_sparse(x):
         features = _from_torch_sparse(x, name)
     elif sparse.issparse(x):
-        features = sparse.csr_array(x, dtype=np.float64)
+        features = _from_scipy_sparse(x, name)
     else:
         features = np.asarray(_to_numpy(x), dtype=np.float64)
     if features.ndim != 2:
@@ -318,6 +318,26 @@ def _refuse_complex(values: Any, name: str) -> None:
 
     if values.is_complex() if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
         raise WrongKind(f"Expected real numbers in `{name}` (got complex ones); take the part that is meant.")
+
+
+def ascends(indptr: IntArray, num_entries: int) -> bool:
+    """Whether rows of a sparse matrix begin where they may; scipy does not look where the last one ends at 0."""
+    return bool(len(indptr) and indptr[0] == 0 and indptr[-1] == num_entries and (indptr[1:] >= indptr[:-1]).all())
+
+
+def _from_scipy_sparse(x: Any, name: str) -> sparse.csr_array:
+    """Indices out of range would be written to, wherever that is."""
+    try:
+        if x.format in ("csr", "csc") and not ascends(x.indptr, len(x.indices)):
+            raise ValueError("rows that end before they begin")
+        if hasattr(x, "check_format"):
+            x.check_format(full_check=True)
+        return sparse.csr_array(x, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got one of {x.shape} in which "
+            f"they do not: {error})."
+        ) from error
 
 
 def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
