@@ -440,7 +440,7 @@ class Worker:
 
     def __init__(self, seeds):
         self.seeds, self.process, self.case = seeds, None, None
-        self.log = tempfile.TemporaryFile()  # what it says at its end, if it comes to one
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 (what it says, held as long as it is)
 
     def start(self):
         paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])

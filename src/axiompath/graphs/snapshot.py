@@ -335,7 +335,7 @@ def _from_scipy_sparse(x: Any, name: str) -> sparse.csr_array:
         return sparse.csr_array(x, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got one of {x.shape} in which "
+            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.shape} in which "
             f"they do not: {error})."
         ) from error
 
