@@ -553,6 +553,23 @@ def test_a_foreign_part_is_refused_in_a_folder_that_this_scan_began(explainer, t
     assert content(tmp_path) == held
 
 
+@pytest.mark.parametrize("name", ["moved.parquet", "too_large.parquet"])
+def test_a_foreign_table_is_refused_in_a_folder_that_this_scan_began(explainer, tmp_path, undisturbed, name):
+    scan(explainer, tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    unfinished = {key: value for key, value in manifest.items() if key not in ("parts", "tables")}
+    (tmp_path / "manifest.json").write_text(json.dumps({**unfinished, "complete": False}))
+    ours = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_text("chapter 1")
+    held = content(tmp_path)
+    with pytest.raises(InputError, match=f"{name} is something else"):
+        scan(explainer, tmp_path)
+    assert content(tmp_path) == held
+    (tmp_path / name).write_bytes(ours)  # as it is where the scan was killed just before its manifest
+    scan(explainer, tmp_path)
+    assert content(tmp_path) == undisturbed
+
+
 def test_other_files_are_left_alone(explainer, tmp_path, undisturbed):
     (tmp_path / "parts").mkdir()
     others = [tmp_path / name for name in (".DS_Store", "readme.md", "parts/notes.txt")]

@@ -45,12 +45,16 @@ def check_folder(folder: Path, plan: Plan) -> None:
     taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
     taken += [parts] if parts.exists() and not parts.is_dir() else []
     began = (folder / MANIFEST).exists()
-    if began and read_manifest(folder).get("scan") != plan.digest:
+    manifest = read_manifest(folder) if began else {}
+    if began and manifest.get("scan") != plan.digest:
         raise InputError(
             f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
             "other graphs, another model or another question); choose another name: nothing there was touched."
         )
-    taken += [path for path in (folder / MOVED, folder / TOO_LARGE) if path.exists() and not began]
+    if not manifest.get("complete"):  # a table is there only if the scan was stopped just before its manifest
+        taken += [
+            path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
+        ]
     files = [path for end in ("parquet", "sha256") for path in sorted(parts.glob(f"part-{'[0-9]' * 6}.{end}"))]
     taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
     if taken:
@@ -77,12 +81,9 @@ def is_finished(folder: Path, plan: Plan) -> bool:
     try:
         if not read_manifest(folder).get("complete"):
             return False
-        tables = [(folder / MOVED, plan.moved), (folder / TOO_LARGE, plan.too_large)]
-        if not all(pq.read_table(path).equals(_to_table(frame)) for path, frame in tables):
-            return False
-    except (OSError, pa.ArrowException, ValueError):
+    except (OSError, ValueError):
         return False
-    return not missing_parts(folder, plan)
+    return all(_holds(path, frame) for path, frame in _tables(folder, plan)) and not missing_parts(folder, plan)
 
 
 def begin(folder: Path, plan: Plan) -> list[int]:
@@ -117,9 +118,9 @@ def missing_parts(folder: Path, plan: Plan) -> list[int]:
 def finish(folder: Path, plan: Plan, num_failed: int) -> None:
     """Write the tables of the plan and, last, the manifest."""
     tables = {}
-    for name, frame in ((MOVED, plan.moved), (TOO_LARGE, plan.too_large)):
+    for path, frame in _tables(folder, plan):
         table = _to_table(frame)
-        tables[name] = write_parquet(folder / name, [table], table.schema)
+        tables[path.name] = write_parquet(path, [table], table.schema)
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)
@@ -196,6 +197,17 @@ def _is_ours(part: Path, plan: Plan, began: bool) -> bool:
         if began and recorded_digest(part):
             return True
     return written_for(part) == plan.digest
+
+
+def _tables(folder: Path, plan: Plan) -> list[tuple[Path, pd.DataFrame]]:
+    return [(folder / MOVED, plan.moved), (folder / TOO_LARGE, plan.too_large)]
+
+
+def _holds(path: Path, frame: pd.DataFrame) -> bool:
+    """Whether a file is the table that the scan writes there."""
+    with suppress(OSError, pa.ArrowException, ValueError):
+        return bool(pq.read_table(path).equals(_to_table(frame)))
+    return False
 
 
 def _to_table(frame: pd.DataFrame) -> pa.Table:
