@@ -1,7 +1,9 @@
 """Where it runs: caches that cannot be written or are damaged, poor terminals, closed pipes, signals, others' state."""
 
+import contextlib
 import io
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -56,6 +58,25 @@ def test_a_damaged_file_of_compiled_code_is_made_anew(tmp_path):
         assert done.stdout == "[0, 2, 0, 1] 0\n", done.stderr
         assert len(file.read_bytes()) > 1000
         assert file.read_bytes() != damaged
+
+
+def test_whoever_waits_for_compiling_at_a_terminal_is_told_what_for(tmp_path):
+    code = "import axiompath.compiled as c; c.PATIENCE = 0\n" + COUNT
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path)}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # how a terminal ends
+            while piece := os.read(ours, 4096):
+                seen += piece
+    os.close(ours)
+    assert process.returncode == 0
+    words, _, answer = seen.decode().rpartition("\r[")
+    assert "Compiling, once after an installation [....................] 0 s, count_rec" in words
+    assert words.endswith(" ")  # and it is wiped away
+    assert answer == "0, 2, 0, 1] 0\r\n"
+    assert "Compiling" not in python(code, NUMBA_CACHE_DIR=str(tmp_path / "other")).stderr
 
 
 def test_every_loop_is_compiled_by_one_decorator():

@@ -2,13 +2,16 @@
 
 What is kept is checked before it is used: a file that is damaged, empty, of another source or of another release of
 numba is compiled anew and replaced. Each signature has a file of its own, so processes that compile at the same time
-do not see each other's halves.
+do not see each other's halves. Whoever waits for that at a terminal or in a notebook is told what for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import pickle
+import shutil
+import sys
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,13 +20,16 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numba
-from numba.core import caching, dispatcher, serialize
+from numba.core import caching, dispatcher, event, serialize
 
 from .errors import Notice
 from .writing import whole_file
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 SIZE = hashlib.sha256().digest_size
+PATIENCE = 0.5  # seconds of compiling before a word is said of it
+USUAL = 260  # loops that a first explanation compiles, those of numba's own included
+BAR = 20  # characters
 
 
 @overload
@@ -98,3 +104,45 @@ class _Files:
 
 def _digest(*values: Any) -> bytes:
     return hashlib.sha256(repr(values).encode()).digest()
+
+
+class _Line(event.Listener):  # type: ignore[misc]
+    """One line while loops are compiled, gone when they are: how far it is, for how long, and which one now."""
+
+    def __init__(self) -> None:
+        self.began, self.spent, self.number, self.depth, self.shown = 0.0, 0.0, 0, 0, False
+
+    def on_start(self, event: Any) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.began = time.monotonic()
+        spent = self.spent + time.monotonic() - self.began
+        if spent > PATIENCE and _is_watched():
+            name = event.data["dispatcher"].py_func.__name__.strip("_")
+            done = min(self.number * BAR // USUAL, BAR)
+            bar = f"[{'#' * done}{'.' * (BAR - done)}]"
+            self._write(f"Compiling, once after an installation {bar} {spent:.0f} s, {name}")
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        self.number += 1
+        if self.depth == 0:
+            self.spent += time.monotonic() - self.began
+            if self.shown:
+                self._write("")
+                self.shown = False
+
+    def _write(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        with suppress(OSError, ValueError):  # nobody is there to read it any more
+            sys.stderr.write(f"\r{text[:width]:{width}}" + ("" if text else "\r"))
+            sys.stderr.flush()
+            self.shown = True
+
+
+def _is_watched() -> bool:
+    """Whether a person sees what is written: a worker's stdout, unlike ours, is nobody's."""
+    return "ipykernel" in sys.modules or (sys.stderr.isatty() and sys.stdout.isatty())
+
+
+event.register("numba:compile", _Line())
