@@ -1,10 +1,13 @@
 """Stored graphs: what is converted comes back sorted, in bounded memory; what is amiss is refused with a sentence."""
 
+import contextlib
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +20,7 @@ from torch_geometric.nn import GCN, SAGEConv
 
 import axiompath
 from axiompath import InputError, convert_graph, match_graphs, open_graph, read_graph, save_graph
+from axiompath.cli import app as cli
 from axiompath.files import order as sorting
 from axiompath.graphs.pair import match_stored
 from axiompath.graphs.sample import MAX_EDGES, sample_pair
@@ -392,9 +396,15 @@ def test_large_graphs_in_memory_are_checked_on_samples_too(monkeypatch, weighted
 
 # ---- the command line ---------------------------------------------------------------------------------------------
 def run(*arguments):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "axiompath.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    """The program in this process: loading torch anew takes longer than all that is asked of it."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["axiompath", *map(str, arguments)])
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
 def test_the_command_line_converts_and_explains_by_name(tables, tmp_path):
