@@ -15,7 +15,7 @@ node, of that snapshot's graph. What `after` gained of an entry that `before` ha
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -271,6 +271,9 @@ def find_change(
         layers.append(known[key])
         descents.append(_find_descents(known[key], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
+    # The matrices are merged now, and are not needed beside what they were merged into.
+    merged = tuple(() for _ in layers)
+    before_pass, after_pass = replace(before_pass, coefficients=merged), replace(after_pass, coefficients=merged)
     return Change(
         network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links, like
     )

@@ -11,6 +11,7 @@ connections and concatenations cost no arithmetic. Coefficients a belong to a sn
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
+from ..memory import CHUNK
 from ..outputs import CLASSES
 from .activations import Activation
 from .coefficients import Rule
@@ -82,9 +84,10 @@ class Layer:
         if all(block.activation is None for block in self.blocks):
             return z
         h = z.copy()
-        for block in self.blocks:
-            if block.activation is not None:
-                h[:, block.outputs] = block.activation.value(z[:, block.outputs])
+        for rows in pieces_of(len(z), self.width):
+            for block in self.blocks:
+                if block.activation is not None:
+                    h[rows, block.outputs] = block.activation.value(z[rows, block.outputs])
         return h
 
     def derivatives(self, z: FloatArray) -> FloatArray:
@@ -189,6 +192,12 @@ def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None 
         preactivations.append(z)
         h = layer.activate(z)
     return ForwardPass(tuple(coefficients), tuple(inputs), tuple(preactivations))
+
+
+def pieces_of(num_rows: int, width: int) -> Iterator[slice]:
+    """Rows of so many columns, a chunk at a time: what is made of them in between stays small."""
+    step = max(CHUNK // max(width, 1), 1)
+    return (slice(start, min(start + step, num_rows)) for start in range(0, num_rows, step))
 
 
 def project(h: Features, channel: Channel) -> FloatArray:

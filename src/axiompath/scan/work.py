@@ -111,8 +111,8 @@ def share_change(change: Change) -> Change:
         change,
         before=_without_graph(change.before),
         after=_without_graph(change.after),
-        before_pass=_without_features(change.before_pass, lowest, coefficients=False),
-        after_pass=_without_features(change.after_pass, lowest, coefficients=True),
+        before_pass=_without_features(change.before_pass, lowest),
+        after_pass=_without_features(change.after_pass, lowest),
     )
     # Where `cached_property` looks.
     slim.__dict__.update(
@@ -127,7 +127,7 @@ def _without_graph(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, x=nothing[0], edge_index=nothing[1], edge_weight=None)
 
 
-def _without_features(forward: ForwardPass, lowest: int, *, coefficients: bool) -> ForwardPass:
+def _without_features(forward: ForwardPass, lowest: int) -> ForwardPass:
     """What layers above the lowest hop received; below it, a leaf's message stands for everything."""
     inputs = tuple(h if t > lowest else np.zeros((0, 0)) for t, h in enumerate(forward.inputs))
-    return replace(forward, inputs=inputs, coefficients=forward.coefficients if coefficients else ())
+    return replace(forward, inputs=inputs)
