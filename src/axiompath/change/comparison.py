@@ -193,14 +193,15 @@ class Change:
             return self.like.messages
         t = self.lowest_hop
         channels = self.network.layers[t].channels
-        after = np.hstack([project(self.after_pass.inputs[t], channel) for channel in channels])
+        received = self.after_pass.received(t)
+        after = np.hstack([project(received, channel) for channel in channels])
         nodes = np.flatnonzero(self.differs[t])
         if len(nodes) == 0:
             return after, after
         before = after.copy()
         # Both sides by products of one shape, which round alike: what does not differ is the same to the last bit.
-        for side, inputs in ((before, self.before_pass.inputs[t]), (after, self.after_pass.inputs[t])):
-            side[nodes] = np.hstack([project(inputs[nodes], channel) for channel in channels])
+        for side, run in ((before, self.before_pass), (after, self.after_pass)):
+            side[nodes] = np.hstack([project(run.received(t, nodes), channel) for channel in channels])
         return before, after
 
     @cached_property

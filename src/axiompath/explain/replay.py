@@ -243,7 +243,7 @@ def _evaluate(
             held = positions[position if entries.local else position + 1]
             node_below = held.node[below.suffix]
             h = change.network.layers[t - 1].activate(z[t - 1])
-            h_base = np.asarray(base.inputs[t][node_below])
+            h_base = np.asarray(base.received(t, node_below))
             grown = (below.mode == GROWN)[:, None]
             difference = np.where(grown, h, h - h_base)
             factor = np.where(below.mode == GROWN, factor_other, -factor_base)

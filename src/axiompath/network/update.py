@@ -41,8 +41,8 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
         return match_snapshots(before, after, backwards=flow != SOURCE_TO_TARGET)
 
     fixed: dict[Rule, tuple[sparse.csr_array, BoolArray]] = {}
-    coefficients, inputs, preactivations = [], [], []
-    h: Features = after.x
+    coefficients, preactivations = [], []
+    x = h = after.x
     differs = differing_features(before, after)
     for t, layer in enumerate(network.layers):
         stale = np.zeros(len(start.z[t]), dtype=np.bool_)
@@ -64,19 +64,14 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
             z = z.copy()
             _compute_rows(layer, matrices, h, rows, z)
         coefficients.append(tuple(matrices[rule] for rule in layer.rules))
-        inputs.append(h)
         preactivations.append(z)
         if t + 1 < len(network.layers):
-            h = start.inputs[t + 1]
-            if len(rows):
-                h = np.array(h)
-                for piece in pieces_of(len(rows), layer.width):
-                    h[rows[piece]] = layer.activate(z[rows[piece]])
+            h = layer.activate(z)
         differs = stale
         if layer.rises:
             before, after, fixed = before.predicted, after.predicted, {}
             along.cache_clear()
-    return ForwardPass(tuple(coefficients), tuple(inputs), tuple(preactivations))
+    return ForwardPass(network.layers, x, tuple(coefficients), tuple(preactivations))
 
 
 def _renew(

@@ -106,7 +106,7 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
             entry, edges = _edges_into(change, t, active)
             receivers = np.repeat(np.arange(len(active)), entries.indptr[active + 1] - entries.indptr[active])
             # Messages of those that send to them, and of no other.
-            used, senders = np.unique(entries.indices[entry], return_inverse=True)
+            used, senders = np.unique(entries.indices[entry].astype(np.int64), return_inverse=True)
             total = np.zeros(len(entry))
             column = 0
             for channel in layer.channels:
@@ -116,7 +116,7 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
                     message = np.ascontiguousarray(change.messages[1][used, column : column + part.shape[1]])
                     column += part.shape[1]
                 else:
-                    message = project(forward.inputs[t][used], channel)
+                    message = project(forward.received(t, used), channel)
                 edge_gradients(receivers, senders, coefficient, part, message, total)
             keys.append(edges)
             values.append(total)

@@ -129,5 +129,4 @@ def _without_graph(snapshot: Snapshot) -> Snapshot:
 
 def _without_features(forward: ForwardPass, lowest: int) -> ForwardPass:
     """What layers above the lowest hop received; below it, a leaf's message stands for everything."""
-    inputs = tuple(h if t > lowest else np.zeros((0, 0)) for t, h in enumerate(forward.inputs))
-    return replace(forward, inputs=inputs)
+    return replace(forward, x=np.zeros((0, 0)), z=tuple(z if t >= lowest else z[:0] for t, z in enumerate(forward.z)))
