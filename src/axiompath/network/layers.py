@@ -23,7 +23,7 @@ from ..outputs import CLASSES
 from .activations import Activation
 from .coefficients import Rule
 
-PIECE = 1 << 18  # numbers that are made at a time on the way to others
+HELD_NUMBERS = 1 << 18  # numbers that are made at a time on the way to others
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None 
 
 def pieces_of(num_rows: int, width: int) -> Iterator[slice]:
     """Rows of so many columns, a chunk at a time: what is made of them in between stays small."""
-    step = max(PIECE // max(width, 1), 1)
+    step = max(HELD_NUMBERS // max(width, 1), 1)
     return (slice(start, min(start + step, num_rows)) for start in range(0, num_rows, step))
 
 
