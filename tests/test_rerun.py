@@ -172,8 +172,8 @@ def test_features_of_two_tensors_are_read_twice():
 
 
 @pytest.mark.slow
-def test_opening_takes_less_than_four_times_what_it_is_given():
-    """Of ten million edges 3.3 times were measured; of fewer, what is held for the sample counts for more."""
+def test_opening_takes_less_than_three_times_what_it_is_given():
+    """As Python counts it; the pages that a process holds are some more, 3.3 times for ten million edges."""
     num_nodes, num_edges = 220_000, 2_200_000
     rng = np.random.default_rng(0)
     x, edges = torch.randn(num_nodes, 32), torch.from_numpy(rng.integers(0, num_nodes, (2, num_edges)))
@@ -187,4 +187,4 @@ def test_opening_takes_less_than_four_times_what_it_is_given():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 4 * given
+    assert peak < 3 * given
