@@ -3,6 +3,9 @@
 (a) the literal twin of tests/references.py, which follows the definition one path at a time;
 (b) one dense float64 matrix product with as many multiply-adds as the paths need.
 
+Beside them the bytes that a path moves at the least, and what share of the machine's bandwidth, measured by copying,
+that comes to.
+
 Also shows that peak memory follows the batch and not the number of targets. Run with AXIOMPATH_DATA set (not needed for
 --tiny):
 
@@ -28,6 +31,7 @@ import axiompath
 from axiompath import datasets
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import walk_paths
+from axiompath.threads import run_in_pieces
 from references import LiteralAttribution
 from tables import best_time, make_parser, publish, to_markdown
 
@@ -69,6 +73,26 @@ def dense_product_seconds(num_multiply_adds: float) -> float:
     return each * num_multiply_adds
 
 
+def bytes_a_path(explainer: axiompath.Explainer) -> float:
+    """What is read and written at the least: the leaf's message and entry; nodes, states, kind, and contributions,
+    which are written once and read once more to be summed up by cause."""
+    network = explainer.change.network
+    entry = 4 + 2 * 8 * len(network.layers[explainer.change.lowest_hop].rules)
+    message = 8 * explainer.change.messages[1].shape[1]
+    return entry + message + 8 * network.num_positions + 8 + 1 + 1 + 2 * 8 * network.num_classes
+
+
+def bandwidth() -> float:
+    """Bytes a second that all cores together read and write when they copy what no cache holds."""
+    source = np.ones(1 << 25)
+    target = np.empty_like(source)
+
+    def copy(start: int, stop: int) -> None:
+        target[start:stop] = source[start:stop]
+
+    return 2 * source.nbytes / best_time(lambda: run_in_pieces(copy, len(source), float(len(source))))
+
+
 def literal_seconds_per_path(explainer: axiompath.Explainer, seconds: float) -> float:
     """The twin on targets of few paths; forward passes and the search for nodes that differ are not timed."""
     change = explainer.change
@@ -86,8 +110,8 @@ def literal_seconds_per_path(explainer: axiompath.Explainer, seconds: float) -> 
     return spent / num_paths
 
 
-def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float) -> dict[str, str]:
-    """One row of the table."""
+def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float, most: float) -> dict[str, str]:
+    """One row of the table; `most` is the machine's bandwidth."""
     before = load(name)
     after = datasets.evolve(before, added=200, seed=0)
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
@@ -119,6 +143,8 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float)
         "the same, one object a target": f"{1e9 * through_explainer / num_paths:,.0f}",
         "twin / ours": f"{literal / (ours / num_paths):,.0f}",
         "ours / product": f"{ours / product:,.1f}",
+        "bytes a path": f"{bytes_a_path(explainer):,.0f}",
+        "of the bandwidth": f"{100 * bytes_a_path(explainer) * num_paths / ours / most:.0f} %",
     }
 
 
@@ -155,9 +181,10 @@ def main() -> None:
     ]  # fmt: skip
     if options.tiny:
         cases = [("random", 16, 2, True)]
-    rows = []
+    rows, most = [], bandwidth()
+    print(f"bandwidth: {most / 1e9:.1f} GB/s", flush=True)
     for case in cases:
-        rows.append(compare(*case, seconds=0.1 if options.tiny else 2.0))
+        rows.append(compare(*case, seconds=0.1 if options.tiny else 2.0, most=most))
         print(rows[-1], flush=True)
     publish(options.docs, "attribution.md", "attribution", to_markdown(rows))
     memory = to_markdown(measure_memory("random" if options.tiny else "amazon_photo"))

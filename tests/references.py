@@ -523,3 +523,21 @@ def literal_changes(before, after, directed=False, open_nodes=False):
     return sorted(
         rows, key=lambda row: (order.index(row[0]), *(first if value is None else value for value in row[1:5]))
     )
+
+
+def literal_row(explanation, columns):
+    """One Explanation -> the row of a part that holds it, value by value."""
+    row = dict.fromkeys(columns)
+    for name in columns:
+        value = getattr(explanation, name, None)
+        row[name] = value.tolist() if isinstance(value, np.ndarray) else list(value) if name == "kinds" else value
+    row["causes"] = {kind: part.tolist() for kind, part in explanation.causes.items()}
+    row["node_names"] = list(explanation.node_names.items())
+    row["class_names"] = list(explanation.class_names)
+    row["hops"] = [{"flow": hop.flow, "weighted": hop.weighted} for hop in explanation.hops]
+    if explanation.class_names:
+        row["class_before_name"] = explanation.class_names[explanation.class_before]
+        row["class_after_name"] = explanation.class_names[explanation.class_after]
+    if isinstance(explanation.target, tuple):
+        row["target"], row["partner"] = explanation.target
+    return row

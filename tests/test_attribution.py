@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import APPNP, GAT, GCNConv, TAGConv
+from torch_geometric.nn import APPNP, GAT, GCN, GCNConv, TAGConv
 
 import axiompath
 from axiompath.change.comparison import find_change
@@ -43,6 +43,27 @@ def test_contributions_sum_to_the_change_of_every_logit(model, graphs):
         assert np.abs(sum(found.causes.values()) - found.delta_logits).max() < 1e-9 * scale
         if count == 0:
             assert np.abs(found.delta_logits).max() < 1e-9 * scale
+
+
+@pytest.mark.parametrize("num_classes", [1, 3, 4, 5, 8, 9, 12, 13, 17])
+def test_any_number_of_classes_equals_the_literal_twin(num_classes):
+    """Classes are taken eight at a time, or four: whatever is left over is none the worse for it."""
+    rng = np.random.default_rng(num_classes)
+    edges = [torch.from_numpy(rng.integers(0, 9, size=(2, 24))) for _ in range(2)]
+    features = [torch.from_numpy(rng.normal(size=(9, 3))) for _ in range(2)]
+    graphs = [Data(x=x, edge_index=e) for x, e in zip(features, edges, strict=True)]
+    torch.manual_seed(0)
+    output = "value" if num_classes == 1 else "classes"
+    change = axiompath.Explainer(GCN(3, 5, 2, num_classes).double().eval(), *graphs, output=output).change
+    reference = LiteralAttribution(change.network, change.before, change.after)
+    found = walk_paths(change, np.arange(9))
+    shares = attribute_paths(change, found)
+    for i in range(9):
+        expected = reference(i)
+        rows = slice(found.indptr[i], found.indptr[i + 1])
+        assert len(expected) == rows.stop - rows.start > 0
+        for path, value in zip(found.paths[rows].tolist(), shares.contributions[rows], strict=True):
+            np.testing.assert_allclose(value, expected[tuple(path)], rtol=0, atol=1e-12)
 
 
 @settings(relaxed, max_examples=300)

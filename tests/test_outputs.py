@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from axiompath.metrics import kl_of_logits
+from axiompath.metrics import kl_divergence, kl_of_logits
 from axiompath.outputs import Output, scales_of
 from certificates import precise_apart
 
@@ -68,3 +68,13 @@ def test_a_unit_is_how_much_a_column_varies_and_1_where_it_does_not():
     assert scales_of(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist() == [1.0, 1.0]
     assert scales_of(np.array([[1.0], [5.0]])).tolist() == [2.0]
     assert scales_of(np.empty((0, 2))).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-9, 1e-3, 1.0, 40.0, 900.0])
+def test_divergences_of_many_rows_are_those_of_each_to_the_last_bit(apart):
+    rng = np.random.default_rng(0)
+    p = rng.normal(size=(5000, 7)) * max(1.0, apart)
+    q = p + apart * rng.normal(size=p.shape)
+    many = kl_divergence(p, q)
+    rows = [*range(0, 5000, 97), 2047, 2048, 4999]
+    assert [many[row] for row in rows] == [float(kl_divergence(p[row], q[row])) for row in rows]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import axiompath
-from axiompath.rivals import best_by_gradient, best_by_relevance, gnnlrp
+from axiompath.rivals import best_by_gradient, best_by_relevance, gnnlrp, gradient
 from axiompath.rivals.gradient import edge_scores
 from evolutions import aligned, any_networks, graph_pairs
 from references import LiteralAttribution
@@ -94,6 +94,22 @@ def test_edge_gradients_equal_autograd(depth):
         np.testing.assert_allclose(scores, np.abs(by_edge.reshape(-1)[keys]), atol=1e-12)
         rest = np.delete(by_edge.reshape(-1), keys)
         np.testing.assert_allclose(rest, 0, atol=1e-12)
+
+
+def test_gradients_are_taken_of_the_rows_in_reach_alone(monkeypatch):
+    num_nodes, seen = 500, []
+    torch.manual_seed(0)
+    steps = torch.arange(num_nodes)
+    edges = torch.stack([steps, (steps + 1) % num_nodes])
+    x = torch.randn(num_nodes, 4, dtype=torch.float64)
+    model = SumGNN(4, 6, 6, 3).double()
+    change = axiompath.Explainer(model, Data(x=x, edge_index=edges[:, 1:]), Data(x=x, edge_index=edges)).change
+    project = gradient.project
+    monkeypatch.setattr(gradient, "project", lambda h, channel: (seen.append(len(h)), project(h, channel))[1])
+    paths, _ = best_by_gradient(change, 3, 5, 0)
+    assert paths.tolist() == [[0, 1, 2, 3]]
+    assert seen
+    assert max(seen) == 1
 
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift", "gnnlrp", "grad")

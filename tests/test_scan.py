@@ -19,18 +19,20 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from torch_geometric.data import Data
-from torch_geometric.nn import GCN
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCN, GCNConv, global_add_pool
 
 import axiompath
 from axiompath.errors import InputError, Notice
 from axiompath.explain import walks
+from axiompath.explain.answer import explain_rows
 from axiompath.explain.explanation import Caption
 from axiompath.explain.question import Question
 from axiompath.origin import Origin
-from axiompath.scan import engines, plan, work, workers
+from axiompath.scan import engines, parts, plan, work, workers
 from axiompath.scan.engines import Queue
 from axiompath.threads import limit_cores
+from references import literal_row
 
 NO_NAMES = Caption(Origin("", {}))
 
@@ -91,6 +93,7 @@ def at_walks(lines):
     return f"""
 import os, signal, threading, time
 from axiompath.explain import walks
+from axiompath.explain.answer import explain_rows
 walk = walks.walk_paths
 def watched(change, targets, *steps):
     nodes = set(change.before.node_ids[targets].tolist())
@@ -122,6 +125,69 @@ def test_finds_and_explains_what_a_plain_loop_does(explainer, tmp_path):
     frame = found.to_frame()
     assert frame.target.tolist() == moved.target.tolist()
     assert (frame.kl_residual >= frame.kl_bound).all()
+
+
+class Linked(torch.nn.Module):
+    """Two columns a pair of nodes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = GCNConv(8, 5), torch.nn.Linear(10, 2)
+
+    def forward(self, x, edge_index, edge_label_index):
+        h = self.first(x, edge_index).relu()
+        return self.last(torch.cat([h[edge_label_index[0]], h[edge_label_index[1]]], dim=-1))
+
+
+class Pooled(torch.nn.Module):
+    """Three columns a graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = GCNConv(8, 5), torch.nn.Linear(5, 3)
+
+    def forward(self, x, edge_index, batch):
+        return self.last(global_add_pool(self.first(x, edge_index).relu(), batch))
+
+
+ROADS = {
+    "names": (
+        lambda: GCN(8, 6, 2, 3),
+        {"class_names": ["a", "b", "c"], "node_names": {n: f"n{n}" for n in range(0, 40, 3)}},
+    ),
+    "no names": (lambda: GCN(8, 6, 2, 3), {}),
+    "values": (lambda: GCN(8, 6, 2, 2), {"output": "value", "class_names": ["a", "b"]}),
+    "labels": (lambda: GCN(8, 6, 2, 3), {"output": "labels"}),
+    "one logit": (lambda: GCN(8, 6, 2, 1), {"output": "binary", "class_names": ["n", "y"]}),
+    "links": (Linked, {"links": np.arange(40).reshape(20, 2), "node_names": {n: f"n{n}" for n in range(7)}}),
+    "graphs": (Pooled, {"node_names": {n: f"n{n}" for n in range(7)}}),
+}
+
+
+@pytest.mark.parametrize(("road", "method"), [*((road, "convex") for road in ROADS), ("names", "gnnlrp")])
+@pytest.mark.parametrize("budget", [0, 4])
+def test_rows_of_parts_are_those_of_the_answers_one_by_one(road, method, budget):
+    make, options = ROADS[road]
+    before, after = evolving_graph(40, 6)
+    if road == "graphs":
+        before, after = (
+            Batch.from_data_list([one, other])
+            for one, other in zip((before, after), evolving_graph(30, 6, 1), strict=True)
+        )
+    torch.manual_seed(0)
+    case = axiompath.Explainer(make().eval(), before, after, **options).case
+    rows = np.flatnonzero((case.num_paths > 0) & case.change.in_both)
+    (found,) = explain_rows(case.change, case.walks(rows, 1e9, None), Question(budget, method), case.caption)
+    columns = parts.columns_of(case.change.task)
+    table = parts.to_table(found, parts.pa.schema(list(columns.items())))
+    assert len(found) == len(table) == len(rows) > 0
+    assert repr(table.to_pylist()) == repr([literal_row(one, columns) for one in found])
+    # By itself a target has the answer that it has among others, to the last bit.
+    for row, one in zip(rows, found, strict=True):
+        (alone,) = case.explain(np.array([row]), Question(budget, method), 1e9)
+        assert json.dumps(alone.to_dict()) == json.dumps(one.to_dict())
+    assert json.dumps(found[-1].to_dict()) == json.dumps(one.to_dict())
+    assert [one.name for one in found[1:3]] == found.names[1:3].tolist()
 
 
 @pytest.mark.parametrize(("min_kl", "only_flips"), [(0.0, False), (1e-3, False), (0.05, False), (0.0, True)])

@@ -17,6 +17,7 @@ Divergence: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 
 # Below the first number e^v - 1 - v is v^2 times a series with these coefficients; above it the difference will do.
 SERIES = 0.3
+KL_ROWS = 2048  # of which a divergence is computed at a time
 INVERSE_FACTORIALS = 1 / special.factorial(np.arange(2, 14))
 
 
@@ -26,9 +27,17 @@ def kl_divergence(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
     Not by that difference, which leaves nothing of a tiny divergence, but with v = logits_q - logits_p less its mean
     under P:  KL = log(sum P e^v) = log1p(sum P (e^v - 1 - v)), a sum of terms that are never negative.
     """
-    log_p = special.log_softmax(logits_p, axis=-1)
+    z_p, z_q = np.broadcast_arrays(*(np.asarray(z, dtype=np.float64) for z in (logits_p, logits_q)))
+    if z_p.ndim != 2 or len(z_p) <= KL_ROWS:
+        return _kl_divergence(z_p, z_q)
+    # What a few thousand rows need in between stays in the processor's cache.
+    pieces = [slice(start, start + KL_ROWS) for start in range(0, len(z_p), KL_ROWS)]
+    return np.concatenate([_kl_divergence(z_p[piece], z_q[piece]) for piece in pieces])
+
+
+def _kl_divergence(z_p: FloatArray, z_q: FloatArray) -> FloatArray:
+    log_p = special.log_softmax(z_p, axis=-1)
     p = np.exp(log_p)
-    z_q, z_p = np.broadcast_arrays(*(np.asarray(z, dtype=np.float64) for z in (logits_q, logits_p)))
     # What all classes have in common must not cost digits: the error of the difference is carried along (Knuth's
     # two-sum), and the likeliest class is subtracted first, which is exact where it matters.
     v = z_q - z_p
@@ -37,14 +46,22 @@ def kl_divergence(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:
     top = np.argmax(z_p, axis=-1, keepdims=True)
     v = (v - np.take_along_axis(v, top, axis=-1)) + (low - np.take_along_axis(low, top, axis=-1))
     v = v - (p * v).sum(axis=-1, keepdims=True)
-    series = np.where(np.abs(v) < SERIES, v, 0.0)
+    small = np.abs(v) < SERIES
+    series = np.where(small, v, 0.0)
     terms = series**2 * np.polynomial.polynomial.polyval(series, INVERSE_FACTORIALS)
-    with np.errstate(over="ignore"):
-        terms = np.where(np.abs(v) < SERIES, terms, np.exp(v) - 1 - v)
+    if not small.all():
+        with np.errstate(over="ignore"):
+            terms = np.where(small, terms, np.exp(v) - 1 - v)
     near = (p > 0) & (v < 600)  # elsewhere e^(log p + v) is all that counts
-    total = np.where(near, p * np.where(near, terms, 0.0), np.exp(np.minimum(log_p + v, 100.0))).sum(axis=-1)
-    large = special.logsumexp(log_p + v, axis=-1)
-    return np.asarray(np.where(total < 1e15, np.log1p(np.minimum(total, 1e15)), np.maximum(large, 0.0)))
+    if near.all():
+        total = (p * terms).sum(axis=-1)
+    else:
+        total = np.where(near, p * np.where(near, terms, 0.0), np.exp(np.minimum(log_p + v, 100.0))).sum(axis=-1)
+    found = np.log1p(np.minimum(total, 1e15))
+    if not (total < 1e15).all():
+        large = special.logsumexp(log_p + v, axis=-1)
+        found = np.where(total < 1e15, found, np.maximum(large, 0.0))
+    return np.asarray(found)
 
 
 def kl_of_logits(logits_p: FloatArray, logits_q: FloatArray) -> FloatArray:

@@ -71,9 +71,14 @@ class Output:
 
     def told(self, before: FloatArray, after: FloatArray) -> tuple[int, int]:
         """Of one prediction its class before and after; of labels and values twice the column that moved most."""
+        old, new = self.told_of(before, after)
+        return int(old), int(new)
+
+    def told_of(self, before: FloatArray, after: FloatArray) -> tuple[IntArray, IntArray]:
+        """The same of many; [...] each."""
         if self.kind in (CLASSES, BINARY):
-            return int(self.decide(before)), int(self.decide(after))
-        most = int(self.by_column(after, before).argmax())
+            return self.decide(before), self.decide(after)
+        most = np.asarray(self.by_column(after, before).argmax(axis=-1))
         return most, most
 
     def column(self, label: int) -> int:

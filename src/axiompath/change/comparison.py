@@ -15,7 +15,7 @@ node, of that snapshot's graph. What `after` gained of an entry that `before` ha
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -193,14 +193,15 @@ class Change:
             return self.like.messages
         t = self.lowest_hop
         channels = self.network.layers[t].channels
-        after = np.hstack([project(self.after_pass.inputs[t], channel) for channel in channels])
+        received = self.after_pass.received(t)
+        after = np.hstack([project(received, channel) for channel in channels])
         nodes = np.flatnonzero(self.differs[t])
         if len(nodes) == 0:
             return after, after
         before = after.copy()
         # Both sides by products of one shape, which round alike: what does not differ is the same to the last bit.
-        for side, inputs in ((before, self.before_pass.inputs[t]), (after, self.after_pass.inputs[t])):
-            side[nodes] = np.hstack([project(inputs[nodes], channel) for channel in channels])
+        for side, run in ((before, self.before_pass), (after, self.after_pass)):
+            side[nodes] = np.hstack([project(run.received(t, nodes), channel) for channel in channels])
         return before, after
 
     @cached_property
@@ -271,6 +272,9 @@ def find_change(
         layers.append(known[key])
         descents.append(_find_descents(known[key], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
+    # The matrices are merged now, and are not needed beside what they were merged into.
+    merged = tuple(() for _ in layers)
+    before_pass, after_pass = replace(before_pass, coefficients=merged), replace(after_pass, coefficients=merged)
     return Change(
         network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links, like
     )

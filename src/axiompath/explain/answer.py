@@ -1,4 +1,4 @@
-"""Change + targets + question -> Explanations: the one road, under everything that explains.
+"""Change + targets + question -> Records of Explanations: the one road, under everything that explains.
 
 Paths that memory holds are chosen from as they are. Where it does not, those that rank paths (linear, topk, deeplift)
 hold the best n so far, which loses nothing, and the relaxation is solved on a pool of candidates: with y = C'x its
@@ -22,8 +22,6 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.states import KINDS
-from ..metrics import fidelity_minus, fidelity_plus
 from ..outputs import Output
 from ..rivals import RIVALS
 from ..selection import METHODS, Selection, select, select_budgets, select_many
@@ -33,10 +31,10 @@ from ..selection.convex import TOLERANCE
 from ..selection.objective import SOFTMAX, Dual, Goal, find_goal, fixed_part, remainder, rounding_of, tilt
 from ..selection.problem import checked_kind
 from .candidates import Candidates, Held, Pool, Stream
-from .explanation import Caption, Explanation
-from .hops import hops_of
+from .explanation import Caption
 from .question import RELAXED, Question
-from .replay import replay_paths
+from .records import Chosen, Records, Told, make_records
+from .replay import replay_both
 from .walks import Batch, Walks
 
 POOL_PATHS = 2000  # candidates, or twenty times the budget
@@ -60,10 +58,10 @@ class _Choice:
     status: str
 
 
-def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Explanation]:
-    """One Explanation a target, in order and lazily, walked in batches that fit into memory."""
+def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Records]:
+    """Answers about the targets, in order and lazily, as many at a time as are walked together."""
     for places in walks.batches():
-        yield from answer(change, open_batch(change, walks.batch(places)), [question], caption)
+        yield answer(change, open_batch(change, walks.batch(places)), [question], caption)
 
 
 def open_batch(change: Change, batch: Batch) -> list[Candidates]:
@@ -80,13 +78,13 @@ def answer(
     questions: Sequence[Question],
     caption: Caption,
     rank: Ranking | None = None,
-) -> list[Explanation]:
-    """Explanations of the targets of one batch, one a question; the questions differ in their budgets alone.
+) -> Records:
+    """Answers about the targets of one batch, one a question; the questions differ in their budgets alone.
 
     `rank` hands in a ranking of paths of `after` that is none of RIVALS, in place of the questions' method.
     """
-    if not questions or not sources:
-        return []
+    assert questions
+    assert sources
     rank = rank or RIVALS.get(questions[0].method)
     if rank is not None:
         choices = [choice for source in sources for choice in _choose_ranked(change, source, questions, rank)]
@@ -228,52 +226,22 @@ def _pool_size(question: Question) -> int:
     return max(POOL_PATHS, 20 * int(question.budget))
 
 
-def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> list[Explanation]:
+def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Records:
     """The records, in the user's node numbers; both replays of all choices at once."""
     rows = np.array([choice.source.row for choice in choices])
-    job = np.repeat(np.arange(len(choices)), [len(choice.pool.paths) for choice in choices])
-    paths = np.concatenate([choice.pool.paths for choice in choices])
-    undone, added = (replay_paths(change, rows, job, paths, add=add) for add in (False, True))
-    hops, output = hops_of(change.network), change.output
-    found = []
-    for i, choice in enumerate(choices):
-        question, source, pool = choice.question, choice.source, choice.pool
-        before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
-        target, chosen = change.target(source.row), change.numbers(pool.paths)
-        told = output.told(before, after)
-        explanation = Explanation(
-            target=target,
-            method=question.method,
-            objective=question.objective,
-            budget=int(question.budget),
-            class_before=told[0],
-            class_after=told[1],
-            prob_before=output.means(before),
-            prob_after=output.means(after),
-            logits_before=before,
-            logits_after=after,
-            kl=float(output.divergence(after, before)),
-            num_paths=source.num_paths,
-            paths=chosen,
-            contributions=pool.contributions,
-            weights=choice.weights,
-            kinds=pool.kind_names,
-            causes=dict(zip(KINDS, source.causes.copy(), strict=True)),
-            kl_residual=choice.kl_residual,
-            kl_bound=choice.kl_bound,
-            gap=choice.kl_residual - choice.kl_bound,
-            fidelity_minus=float(fidelity_minus(undone[i], before, after, output.divergence)),
-            fidelity_plus=float(fidelity_plus(added[i], before, after, output.divergence)),
-            completeness=float(np.abs(source.causes.sum(axis=0) - (after - before)).max()),
-            status=choice.status,
-            node_names=caption.names_of(np.append(chosen, [] if change.of_graphs else target)),
-            class_names=caption.class_names,
-            origin=caption.origin,
-            unit=change.unit,
-            output=output,
-            hops=hops,
-            graph=caption.graph,
-            graph_before=caption.graph_before,
-        )
-        found.append(explanation)
-    return found
+    pools = [choice.pool for choice in choices]
+    indptr = np.cumsum([0, *(len(pool.paths) for pool in pools)])
+    job = np.repeat(np.arange(len(choices)), np.diff(indptr))
+    chosen = Chosen(
+        indptr,
+        np.concatenate([pool.paths for pool in pools]),
+        np.concatenate([pool.contributions for pool in pools]),
+        np.concatenate([choice.weights for choice in choices]),
+        np.concatenate([pool.kinds for pool in pools]),
+    )
+    replayed = replay_both(change, rows, job, chosen.paths)
+    asked = [(choice.question, choice) for choice in choices]
+    told = [Told(q.method, q.objective, int(q.budget), c.source.num_paths, c.status) for q, c in asked]
+    residuals, bounds = np.array([[choice.kl_residual, choice.kl_bound] for choice in choices]).T
+    causes = np.stack([choice.source.causes for choice in choices])
+    return make_records(change, rows, told, chosen, (residuals, bounds), replayed, causes, caption)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,8 @@ class Case:
     def explain(self, rows: IntArray, question: Question, memory: float) -> Iterator[Explanation]:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
         walks = self._checked(self.walks(rows, memory, pool_bytes(self.change, question)))
-        return explain_rows(self.change, walks, question, self._caption_with_graphs)
+        found = explain_rows(self.change, walks, question, self._caption_with_graphs)
+        return chain.from_iterable(found)
 
     def frontier(self, row: int, questions: Sequence[Question], memory: float) -> list[Explanation]:
         """One Explanation a question about one row; the questions differ in their budgets alone."""
@@ -152,7 +154,7 @@ class Case:
         largest = max(questions, key=lambda question: question.budget)
         walks = self._checked(self.walks(np.array([row]), memory, pool_bytes(self.change, largest)))
         source = open_batch(self.change, walks.batch(np.array([0])))
-        return answer(self.change, source, questions, self._caption_with_graphs)
+        return list(answer(self.change, source, questions, self._caption_with_graphs))
 
     def attribute(self, rows: IntArray, memory: float, *, whole: bool = True) -> Iterator[Attribution]:
         """One Attribution a row, in order and lazily; or, where it need not be `whole`, one a piece of its paths."""

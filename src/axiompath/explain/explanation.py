@@ -268,10 +268,6 @@ class Caption:
         """The user's name of a node, else its number."""
         return self.node_names.get(node, str(node))
 
-    def names_of(self, nodes: IntArray) -> dict[int, str]:
-        """The user's names of these nodes, where they have any."""
-        return {node: self.node_names[node] for node in np.unique(nodes).tolist() if node in self.node_names}
-
 
 def write_json(path: str | Path, values: dict[str, Any]) -> None:
     """Write a record whole or not at all."""

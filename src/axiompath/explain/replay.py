@@ -67,10 +67,19 @@ def replay_paths(change: Change, targets: IntArray, job: IntArray, paths: IntArr
 
     With add=True the paths are added to `before` instead. Nodes are rows of the aligned snapshots; rows are leaf first.
     """
+    return _replay(change, targets, _find_suffixes(change, targets, job, paths) if len(paths) else None, add)
+
+
+def replay_both(change: Change, targets: IntArray, job: IntArray, paths: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The same both ways: undone in `after`, added to `before`."""
+    positions = _find_suffixes(change, targets, job, paths) if len(paths) else None
+    return _replay(change, targets, positions, add=False), _replay(change, targets, positions, add=True)
+
+
+def _replay(change: Change, targets: IntArray, positions: list[Suffixes] | None, add: bool) -> FloatArray:
     base = change.before_pass if add else change.after_pass
-    if len(paths) == 0:
+    if positions is None:
         return base.logits[targets].copy()
-    positions = _find_suffixes(change, targets, job, paths)
     trie = _grow_trie(change, positions, add)
     return _evaluate(change, positions, trie, base, add)[len(change.layers) - 1]
 
@@ -78,7 +87,7 @@ def replay_paths(change: Change, targets: IntArray, job: IntArray, paths: IntArr
 def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntArray) -> list[Suffixes]:
     """The tree of node sequences, from the roots (one a job) down to the leaves: one Suffixes a position."""
     altered_from = _walk(change, change.steps, paths)  # from the root in delta, whatever states it ends in
-    num_hops = paths.shape[1] - 1
+    num_hops, span = paths.shape[1] - 1, 1 + int(paths.max())
     nothing = np.zeros(len(targets), dtype=np.bool_)
     positions = [Suffixes(targets, np.full(len(targets), -1), nothing, nothing)]
     suffix = job.copy()
@@ -91,14 +100,14 @@ def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntA
         altered[suffix[starts_here]] |= altered_from[starts_here]
         positions[-1] = Suffixes(here.node, here.parent, biased, altered)
         going = np.flatnonzero(~ends)
-        pairs = np.stack([suffix[going], paths[going, p]], axis=1)
-        found, where = np.unique(pairs, axis=0, return_inverse=True)
+        # One number a pair, since numpy sorts numbers much faster than pairs.
+        found, where = np.unique(suffix[going] * span + paths[going, p], return_inverse=True)
         suffix = np.full(len(paths), -1)
-        suffix[going] = where.reshape(-1)
+        suffix[going] = where
         altered = np.zeros(len(found), dtype=np.bool_)
         if p == 0:
-            altered[where.reshape(-1)] = altered_from[going]
-        positions.append(Suffixes(found[:, 1], found[:, 0], np.zeros(len(found), dtype=np.bool_), altered))
+            altered[where] = altered_from[going]
+        positions.append(Suffixes(found % span, found // span, np.zeros(len(found), dtype=np.bool_), altered))
     return positions
 
 
@@ -234,7 +243,7 @@ def _evaluate(
             held = positions[position if entries.local else position + 1]
             node_below = held.node[below.suffix]
             h = change.network.layers[t - 1].activate(z[t - 1])
-            h_base = np.asarray(base.inputs[t][node_below])
+            h_base = np.asarray(base.received(t, node_below))
             grown = (below.mode == GROWN)[:, None]
             difference = np.where(grown, h, h - h_base)
             factor = np.where(below.mode == GROWN, factor_other, -factor_base)

@@ -24,7 +24,7 @@ from ..errors import InputError, WrongKind
 from ..memory import CHUNK
 from .adjacency import NO_IDS, Incoming, row_ranges, sweep
 from .rows import compare_edges, mark_receivers
-from .snapshot import Snapshot, align_snapshots, read_snapshot, rows_differ, rows_of, warn_of_rows
+from .snapshot import Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
 from .stored import SparseRows, StoredGraph
 
 A_NUMBER = "^[+-]?[0-9]+$"
@@ -224,8 +224,7 @@ def open_pair(before: Any, after: Any) -> Pair:
         raise WrongKind("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
     if isinstance(before, StoredGraph):
         return match_stored(before, after)
-    aligned = align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
-    return match_snapshots(*aligned, (before, after))
+    return match_snapshots(*read_aligned(before, after), (before, after))
 
 
 def match_snapshots(

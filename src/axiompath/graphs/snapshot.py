@@ -97,8 +97,18 @@ PLAIN_FIELDS = Fields()
 NODE, EDGE, GRAPH = "node", "edge", "graph"
 
 
-def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapshot:
-    """Check a Data object and copy what matters of it; `name` ("before", "after") is used in error messages."""
+def read_aligned(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> tuple[Snapshot, Snapshot]:
+    """Two Data objects, numbered alike; features that both hold as the very same object are read once."""
+    first = read_snapshot(before, "before", fields)
+    shared = all(before.get(field) is getattr(after, field, None) for field in fields.features)
+    return align_snapshots(first, read_snapshot(after, "after", fields, first.x if shared else None))
+
+
+def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Features | None = None) -> Snapshot:
+    """Check a Data object and take what matters of it; `name` ("before", "after") is used in error messages.
+
+    What has the right type already is not copied.
+    """
     from torch_geometric.data import Data, HeteroData
 
     if isinstance(data, HeteroData):
@@ -111,7 +121,8 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS) -> Snapsh
             f"Expected `{name}` to be a torch_geometric.data.Data (got {type(data).__name__}); "
             "build one with `Data(x=..., edge_index=...)`."
         )
-    x = _side_by_side([_read_features(data.get(field), f"{name}.{field}") for field in fields.features])
+    if x is None:
+        x = _side_by_side([_read_features(data.get(field), f"{name}.{field}") for field in fields.features])
     num_nodes = x.shape[0]
     edge_index = _read_edge_index(data, num_nodes, name)
     edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
@@ -180,7 +191,8 @@ def find_numbers(ids: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
 
 def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
     """Which nodes of two aligned snapshots have other features, or exist in one alone. [num_nodes]."""
-    return np.asarray(rows_differ(before.x, after.x) | (before.present != after.present), dtype=np.bool_)
+    other = np.zeros(before.num_nodes, dtype=np.bool_) if before.x is after.x else rows_differ(before.x, after.x)
+    return np.asarray(other | (before.present != after.present), dtype=np.bool_)
 
 
 def rows_differ(x: Features, other: Features) -> BoolArray:
@@ -404,7 +416,8 @@ def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
         raise InputError(
             f"Expected `{name}.edge_index` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst})."
         )
-    return edges.astype(np.int64)
+    # As they lie in the user's graph, where they can be read so: a graph of many edges is held once.
+    return edges.astype(np.int64, copy=not edges.flags.writeable)
 
 
 def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:

@@ -215,7 +215,7 @@ class SymmetricNorm(Rule):
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Loops added where wanted, then both ends divided by the root of their degree."""
-        receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
+        receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)  # arrays of our own
         if self.self_loops is not None:
             # As in PyG, a node that already has a loop keeps its weight (the last one listed, if several).
             loop_weights = np.where(snapshot.present, self.self_loops, 0.0)
@@ -228,7 +228,9 @@ class SymmetricNorm(Rule):
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = degree**-0.5
         scale[np.isinf(scale)] = 0.0
-        return assemble(snapshot, receivers, senders, scale[senders] * weights * scale[receivers])
+        weights *= scale[senders]
+        weights *= scale[receivers]
+        return assemble(snapshot, receivers, senders, weights)
 
 
 @dataclass(frozen=True)
@@ -285,10 +287,11 @@ def renew_loops(
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The edges with every self-loop taken away, then one with weight loops[V] given to each node that is present."""
     others = receivers != senders
-    nodes = np.flatnonzero(snapshot.present)
+    nodes = np.flatnonzero(snapshot.present).astype(np.int32)
+    # Half as wide as the user's: this is where a large graph takes the most room.
     return (
-        np.concatenate([receivers[others], nodes]),
-        np.concatenate([senders[others], nodes]),
+        np.concatenate([receivers[others].astype(np.int32), nodes]),
+        np.concatenate([senders[others].astype(np.int32), nodes]),
         np.concatenate([weights[others], loops[nodes]]),
     )
 

@@ -11,6 +11,7 @@ connections and concatenations cost no arithmetic. Coefficients a belong to a sn
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ from ..graphs.snapshot import Features, Snapshot
 from ..outputs import CLASSES
 from .activations import Activation
 from .coefficients import Rule
+
+HELD_NUMBERS = 1 << 18  # numbers that are made at a time on the way to others
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +85,10 @@ class Layer:
         if all(block.activation is None for block in self.blocks):
             return z
         h = z.copy()
-        for block in self.blocks:
-            if block.activation is not None:
-                h[:, block.outputs] = block.activation.value(z[:, block.outputs])
+        for rows in pieces_of(len(z), self.width):
+            for block in self.blocks:
+                if block.activation is not None:
+                    h[rows, block.outputs] = block.activation.value(z[rows, block.outputs])
         return h
 
     def derivatives(self, z: FloatArray) -> FloatArray:
@@ -142,9 +146,17 @@ class Network:
 class ForwardPass:
     """What a network computed on one snapshot."""
 
+    layers: tuple[Layer, ...]  # of the network
+    x: Features  # what the first of them received
     coefficients: tuple[tuple[sparse.csr_array, ...], ...]  # one matrix a layer and rule
-    inputs: tuple[Features, ...]  # h^(t-1), what layer t received
     z: tuple[FloatArray, ...]  # [num_nodes, width] a layer
+
+    def received(self, t: int, rows: IntArray | None = None) -> Features:
+        """h^(t-1), what layer t received, of these rows or of all: from z, which is held, rather than held itself."""
+        if t == 0:
+            return self.x if rows is None else self.x[rows]
+        z = self.z[t - 1]
+        return self.layers[t - 1].activate(z if rows is None else z[rows])
 
     @property
     def logits(self) -> FloatArray:
@@ -157,16 +169,12 @@ def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None 
     fixed: dict[Rule, sparse.csr_array] = {}
     start = 0 if below is None or network.rise is None else network.rise
     h: Features = snapshot.x
+    x = h if below is None else below.x
     coefficients: list[tuple[sparse.csr_array, ...]] = []
-    inputs: list[Features] = []
     preactivations: list[FloatArray] = []
     if below is not None:
-        h = below.inputs[start]
-        coefficients, inputs, preactivations = (
-            list(below.coefficients[:start]),
-            list(below.inputs[:start]),
-            list(below.z[:start]),
-        )
+        h = below.received(start)
+        coefficients, preactivations = list(below.coefficients[:start]), list(below.z[:start])
     for layer in network.layers[start:]:
         matrices = {}
         for rule in layer.rules:
@@ -185,10 +193,15 @@ def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None 
         if layer.bias is not None:
             z += layer.bias
         coefficients.append(tuple(matrices[rule] for rule in layer.rules))
-        inputs.append(h)
         preactivations.append(z)
-        h = layer.activate(z)
-    return ForwardPass(tuple(coefficients), tuple(inputs), tuple(preactivations))
+        h = layer.activate(z) if layer is not network.layers[-1] else z
+    return ForwardPass(network.layers, x, tuple(coefficients), tuple(preactivations))
+
+
+def pieces_of(num_rows: int, width: int) -> Iterator[slice]:
+    """Rows of so many columns, a chunk at a time: what is made of them in between stays small."""
+    step = max(HELD_NUMBERS // max(width, 1), 1)
+    return (slice(start, min(start + step, num_rows)) for start in range(0, num_rows, step))
 
 
 def project(h: Features, channel: Channel) -> FloatArray:

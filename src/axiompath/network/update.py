@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_limits
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.adjacency import Incoming, rows_of_matrix, take_rows
 from ..graphs.pair import Pair, match_snapshots
-from ..graphs.rows import compare_edges, mark_receivers, mark_senders, replace_rows
+from ..graphs.rows import compare_edges, mark_receivers, mark_senders, replace_rows, sum_rows
 from ..graphs.snapshot import Features, Snapshot, differing_features
 from ..threads import run_in_pieces
 from .coefficients import SOURCE_TO_TARGET, Rule
-from .layers import ForwardPass, Layer, Network, project, run_network
+from .layers import ForwardPass, Layer, Network, pieces_of, project, run_network
 
 
 def run_pair(network: Network, before: Snapshot, after: Snapshot) -> tuple[ForwardPass, ForwardPass]:
@@ -41,8 +41,8 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
         return match_snapshots(before, after, backwards=flow != SOURCE_TO_TARGET)
 
     fixed: dict[Rule, tuple[sparse.csr_array, BoolArray]] = {}
-    coefficients, inputs, preactivations = [], [], []
-    h: Features = after.x
+    coefficients, preactivations = [], []
+    x = h = after.x
     differs = differing_features(before, after)
     for t, layer in enumerate(network.layers):
         stale = np.zeros(len(start.z[t]), dtype=np.bool_)
@@ -62,20 +62,16 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
         z = start.z[t]
         if len(rows):
             z = z.copy()
-            z[rows] = _compute_rows(layer, matrices, h, rows)
+            _compute_rows(layer, matrices, h, rows, z)
         coefficients.append(tuple(matrices[rule] for rule in layer.rules))
-        inputs.append(h)
         preactivations.append(z)
         if t + 1 < len(network.layers):
-            h = start.inputs[t + 1]
-            if len(rows):
-                h = np.array(h)
-                h[rows] = layer.activate(z[rows])
+            h = layer.activate(z)
         differs = stale
         if layer.rises:
             before, after, fixed = before.predicted, after.predicted, {}
             along.cache_clear()
-    return ForwardPass(tuple(coefficients), tuple(inputs), tuple(preactivations))
+    return ForwardPass(network.layers, x, tuple(coefficients), tuple(preactivations))
 
 
 def _renew(
@@ -113,14 +109,27 @@ def _rows_of_rule(rule: Rule, snapshot: Snapshot, edges: Incoming, h: Features, 
     """Rows of the rule's matrix, computed on a snapshot of their surroundings. [len(rows), num_nodes]."""
     inside = np.zeros(snapshot.num_nodes, dtype=np.bool_)
     inside[rows] = True
-    for _ in range(rule.reach or 0):
+    # Of edges that have no weights a count is exact, and stands for those into the senders.
+    counted = rule.heeds_unseen and snapshot.edge_weight is None
+    for _ in range(0 if counted else rule.reach or 0):
         mark_senders(edges, np.flatnonzero(inside), inside)
     receivers = np.flatnonzero(inside)
     taken = take_rows(edges, receivers)
-    inside[taken.senders] = True
+    senders, targets = taken.senders, np.repeat(receivers, np.diff(taken.indptr))
+    inside[senders] = True
     nodes = np.flatnonzero(inside)
     position = np.cumsum(inside) - 1
-    ends = position[taken.senders], position[np.repeat(receivers, np.diff(taken.indptr))]
+    unseen = None if snapshot.unseen is None else snapshot.unseen[:, nodes]
+    if counted:
+        inside[receivers] = False
+        beyond = np.flatnonzero(inside)
+        sums, num_loops = np.zeros((2, len(beyond))), np.zeros(len(beyond), dtype=np.int64)
+        sum_rows(edges, beyond, sums, num_loops)
+        unseen = np.zeros((2, len(nodes))) if unseen is None else unseen
+        unseen[:, position[beyond]] += sums
+        loops = np.repeat(beyond, num_loops)
+        senders, targets = np.concatenate([senders, loops]), np.concatenate([targets, loops])
+    ends = position[senders], position[targets]
     part = replace(
         snapshot,
         x=np.zeros((len(nodes), 0)),
@@ -128,7 +137,7 @@ def _rows_of_rule(rule: Rule, snapshot: Snapshot, edges: Incoming, h: Features, 
         edge_weight=None if snapshot.edge_weight is None else taken.values,
         node_ids=snapshot.node_ids[nodes],
         present=snapshot.present[nodes],
-        unseen=None if snapshot.unseen is None else snapshot.unseen[:, nodes],
+        unseen=unseen,
     )
     matrix = rule.matrix(part, h[nodes] if rule.reads_inputs else part.x)[position[rows]]
     matrix.sort_indices()
@@ -147,18 +156,22 @@ def _with_rows(matrix: sparse.csr_array, rows: IntArray, new: sparse.csr_array) 
     return sparse.csr_array((replaced.values, replaced.senders, replaced.indptr), shape=matrix.shape)
 
 
-def _compute_rows(layer: Layer, matrices: dict[Rule, sparse.csr_array], h: Features, rows: IntArray) -> FloatArray:
-    """z of some nodes, [len(rows), width]: only what they take from is projected."""
-    z = np.zeros((len(rows), layer.width))
+def _compute_rows(
+    layer: Layer, matrices: dict[Rule, sparse.csr_array], h: Features, rows: IntArray, z: FloatArray
+) -> None:
+    """Put z of some nodes in their rows: only what they take from is projected, and never much of it at a time."""
+    z[rows] = 0.0 if layer.bias is None else layer.bias
     for channel in layer.channels:
-        taken = matrices[channel.coefficients][rows]
-        used = np.zeros(taken.shape[1], dtype=np.bool_)
-        used[taken.indices] = True
-        senders = np.flatnonzero(used)
-        local = sparse.csr_array(
-            (taken.data, (np.cumsum(used) - 1)[taken.indices], taken.indptr), shape=(len(rows), len(senders))
-        )
-        z[:, channel.outputs] += local @ project(h[senders], channel)
-    if layer.bias is not None:
-        z += layer.bias
-    return z
+        matrix = matrices[channel.coefficients]
+        used = np.zeros(matrix.shape[1], dtype=np.bool_)
+        mark_senders(rows_of_matrix(matrix), rows, used)
+        senders, place = np.flatnonzero(used), np.cumsum(used) - 1
+        message = np.empty((len(senders), channel.outputs.stop - channel.outputs.start))
+        for piece in pieces_of(len(senders), h.shape[1]):
+            message[piece] = project(h[senders[piece]], channel)
+        entries = max(int(matrix.nnz / max(matrix.shape[0], 1)), 1)
+        for piece in pieces_of(len(rows), entries):
+            taken = matrix[rows[piece]]
+            shape = (taken.shape[0], len(senders))
+            local = sparse.csr_array((taken.data, place[taken.indices], taken.indptr), shape=shape)
+            z[rows[piece], channel.outputs] += local @ message

@@ -15,9 +15,10 @@ only one snapshot has is *gained* or *lost*; the kind of any other is the larger
 *feature*, by the sum over classes of |share|.
 
 A source g at the end of the path (a leaf's message, or a bias) contributes M @ (rate * g). Only P is stored: M and Q
-of a partial path live in a scratch buffer, and those of the lowest hop, by far the most, are never formed. There the
-sum is taken the other way round, P @ (coefficient * rate * g), which costs one small vector a path. Most paths have one
-cause, which needs no more than to know it; those with several are summed cause by cause, never held cause by cause.
+of a partial path live in a scratch buffer, and those of the lowest hop, by far the most, are never formed. There
+P * coefficient * rate is formed once for all sources below a partial path, and each of them costs one product with its
+message. Most paths have one cause, which needs no more than to know it; those with several are summed cause by cause,
+never held cause by cause.
 """
 
 from __future__ import annotations

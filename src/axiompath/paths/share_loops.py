@@ -201,11 +201,59 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                 row += 1
 
 
+@compiled(fastmath=FAST, inline="always")
+def _add_product(weights, low, message, sender, column, size, scale, totals, row):
+    """Add scale * weights[:, low:low + size] @ message[sender, column:column + size] to a row of the totals.
+
+    Eight classes at a time, or four, so that the message is loaded once for all of them; rows of weights are padded.
+    """
+    num_classes = totals.shape[1]
+    j = 0
+    while j < num_classes:
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        if num_classes - j > 4:
+            for n in range(size):
+                d, y = low + np.uintp(n), message[sender, column + np.uintp(n)]
+                s0 += weights[j, d] * y
+                s1 += weights[j + 1, d] * y
+                s2 += weights[j + 2, d] * y
+                s3 += weights[j + 3, d] * y
+                s4 += weights[j + 4, d] * y
+                s5 += weights[j + 5, d] * y
+                s6 += weights[j + 6, d] * y
+                s7 += weights[j + 7, d] * y
+        else:
+            for n in range(size):
+                d, y = low + np.uintp(n), message[sender, column + np.uintp(n)]
+                s0 += weights[j, d] * y
+                s1 += weights[j + 1, d] * y
+                s2 += weights[j + 2, d] * y
+                s3 += weights[j + 3, d] * y
+        left = num_classes - j
+        totals[row, j] += scale * s0
+        if left > 1:
+            totals[row, j + 1] += scale * s1
+        if left > 2:
+            totals[row, j + 2] += scale * s2
+        if left > 3:
+            totals[row, j + 3] += scale * s3
+        if left > 4:
+            totals[row, j + 4] += scale * s4
+        if left > 5:
+            totals[row, j + 5] += scale * s5
+        if left > 6:
+            totals[row, j + 6] += scale * s6
+        if left > 7:
+            totals[row, j + 7] += scale * s7
+        j += 8
+
+
 @compiled(fastmath=FAST)
 def take_sources(start, stop, above, here, sources, totals):
-    """Add M @ (rate * g) to each source's row, g being its message a * y, as P @ (factor * rate * g).
+    """Add M @ (rate * g) to each source's row, g being its message a * y.
 
-    Sources of several causes are left to `take_mixed`.
+    P times factor and rate is formed once a suffix, for the states of delta, of after and of before; each of its
+    sources then costs one product with y. Sources of several causes are left to `take_mixed`.
     """
     product, above_first, above_held, channels = above.product, above.first, above.held, above.channels
     kept, after, before = above.entries.kept, above.entries.after, above.entries.before
@@ -216,128 +264,83 @@ def take_sources(start, stop, above, here, sources, totals):
     differs, source_channels, y_before, y_after = sources.differs, sources.channels, sources.before, sources.after
     has_rates = len(slopes) > 0
     num_classes = product.shape[1]
-    # Rows 0 to 2: rate * message in delta, after, before. Row 3: their sum, weighted by factors, where several meet.
-    g = np.zeros((4, width))
-    direct = len(source_channels) == 1 and has_rates
-    # By row of P above the suffix and channel: the factors that lead to delta, after and before.
-    factors = np.zeros((NUM_STATES, len(channels), 3))
+    # In delta, after and before: P * factor * rate; classes padded to whole blocks of eight.
+    weights = np.zeros((3, (num_classes + 7) // 8 * 8, width))
+    used, rate = np.zeros(3, dtype=np.bool_), np.zeros(width)
+    moved = np.zeros((1, y_after.shape[1]))
     for i in range(start, stop):
         if num_sources[i] == 0:
             continue
         p, e_above, w = parent[i], entry[i], node[i]
-        num_above = 0
-        for state in range(NUM_STATES):
-            if not above_held[p] >> state & 1:
+        for which in range(3):
+            used[which] = False
+            if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
                 continue
-            for k in range(len(channels)):
-                rule = channels[k, 3]
-                both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
-                in_after = new - both if state == 0 else new if state <= 2 else 0.0
-                in_before = both - old if state == 0 else old if state > 2 else 0.0
-                factors[num_above, k, 0] = both if state == 0 and held[i] & DELTA else 0.0
-                factors[num_above, k, 1] = in_after if held[i] & IN_AFTER else 0.0
-                factors[num_above, k, 2] = in_before if held[i] & IN_BEFORE else 0.0
-            num_above += 1
+            above_row = above_first[p]
+            slope = slope_rows[which, w] if has_rates else 0
+            for state in range(NUM_STATES):
+                if not above_held[p] >> state & 1:
+                    continue
+                for k in range(len(channels)):
+                    rule = channels[k, 3]
+                    both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                    factor = 0.0
+                    if which == 0:
+                        factor = both if state == 0 else 0.0
+                    elif which == 1:
+                        factor = new - both if state == 0 else new if state <= 2 else 0.0
+                    else:
+                        factor = both - old if state == 0 else old if state > 2 else 0.0
+                    if factor == 0.0:
+                        continue
+                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
+                    alone = not used[which] and size == width
+                    if not used[which] and not alone:
+                        weights[which] = 0.0
+                    used[which] = True
+                    for n in range(size):
+                        rate[n] = factor * slopes[slope, low + np.uintp(n)] if has_rates else factor
+                    if alone:
+                        for j in range(num_classes):
+                            for n in range(size):
+                                d = np.uintp(n)
+                                weights[which, j, d] = rate[d] * product[above_row, j, column + d]
+                        continue
+                    for j in range(num_classes):
+                        for n in range(size):
+                            d = np.uintp(n)
+                            weights[which, j, low + d] += rate[d] * product[above_row, j, column + d]
+                above_row += 1
         for row in range(source_rows[i], source_rows[i] + num_sources[i]):
             if ONE_CAUSE[source_held[row]] < 0:
                 continue
             e = source_entry[row]
             u = indices[e]
-            for which in range(3):
-                if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
-                    continue
-                slope = slope_rows[which, w] if has_rates else 0
-                if not direct:
-                    for d in range(width):
-                        g[which, d] = 0.0
-                for k in range(len(source_channels)):
-                    column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
-                    size = source_channels[k, 2]
-                    a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
+            differ = differs[u]
+            for k in range(len(source_channels)):
+                column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
+                size = source_channels[k, 2]
+                a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
+                for which in range(3):
+                    if not used[which]:
+                        continue
                     from_after = a_after if which != 2 else 0.0
                     from_before = a_before if which == 2 else 0.0 if which == 1 else -a_before
-                    if not differs[u]:
+                    if not differ:
                         # One message in both snapshots: read it once.
                         from_after += from_before
                         from_before = 0.0
-                    # Kept as it is, a coefficient carries the difference: taken first, it is 0 where nothing differs.
-                    difference = from_before != 0.0 and from_before == -from_after
-                    if direct:
-                        if difference:
-                            for n in range(size):
-                                d = np.uintp(n)
-                                moved = y_after[u, column + d] - y_before[u, column + d]
-                                g[which, low + d] = from_after * moved * slopes[slope, low + d]
-                            continue
+                    if from_before != 0.0 and from_before == -from_after:
+                        # Kept as it is, a coefficient carries the difference: taken first, it is 0 where none is.
                         for n in range(size):
-                            d = np.uintp(n)
-                            g[which, low + d] = from_after * y_after[u, column + d] * slopes[slope, low + d]
-                        if from_before != 0.0:
-                            for n in range(size):
-                                d = np.uintp(n)
-                                g[which, low + d] += from_before * y_before[u, column + d] * slopes[slope, low + d]
-                        continue
-                    if difference:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[which, low + d] += from_after * (y_after[u, column + d] - y_before[u, column + d])
+                            d = column + np.uintp(n)
+                            moved[0, d] = y_after[u, d] - y_before[u, d]
+                        _add_product(weights[which], low, moved, 0, column, size, from_after, totals, row)
                         continue
                     if from_after != 0.0:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[which, low + d] += from_after * y_after[u, column + d]
+                        _add_product(weights[which], low, y_after, u, column, size, from_after, totals, row)
                     if from_before != 0.0:
-                        for n in range(size):
-                            d = np.uintp(n)
-                            g[which, low + d] += from_before * y_before[u, column + d]
-                if has_rates and not direct:
-                    for d in range(width):
-                        g[which, d] *= slopes[slope, d]
-            above_row = above_first[p]
-            for r in range(num_above):
-                for k in range(len(channels)):
-                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
-                    used, scale, num_used = 3, 0.0, 0
-                    for which in range(3):
-                        if factors[r, k, which] != 0.0:
-                            used, scale, num_used = which, factors[r, k, which], num_used + 1
-                    if num_used == 0:
-                        continue
-                    if num_used > 1:
-                        for n in range(size):
-                            g[3, low + np.uintp(n)] = 0.0
-                        for which in range(3):
-                            factor = factors[r, k, which]
-                            if factor != 0.0:
-                                for n in range(size):
-                                    d = low + np.uintp(n)
-                                    g[3, d] += factor * g[which, d]
-                        used, scale = 3, 1.0
-                    # Four classes at a time, so that g is loaded once for all four; the last four may overlap.
-                    done = 0
-                    while done + 4 <= num_classes or (done < num_classes and num_classes >= 4):
-                        j = min(done, num_classes - 4)
-                        s0 = s1 = s2 = s3 = 0.0
-                        for n in range(size):
-                            d, h = column + np.uintp(n), low + np.uintp(n)
-                            s0 += product[above_row, j, d] * g[used, h]
-                            s1 += product[above_row, j + 1, d] * g[used, h]
-                            s2 += product[above_row, j + 2, d] * g[used, h]
-                            s3 += product[above_row, j + 3, d] * g[used, h]
-                        if j >= done:
-                            totals[row, j] += scale * s0
-                        if j + 1 >= done:
-                            totals[row, j + 1] += scale * s1
-                        if j + 2 >= done:
-                            totals[row, j + 2] += scale * s2
-                        totals[row, j + 3] += scale * s3
-                        done = j + 4
-                    for j in range(done, num_classes):
-                        s0 = 0.0
-                        for n in range(size):
-                            s0 += product[above_row, j, column + np.uintp(n)] * g[used, low + np.uintp(n)]
-                        totals[row, j] += scale * s0
-                above_row += 1
+                        _add_product(weights[which], low, y_before, u, column, size, from_before, totals, row)
 
 
 @compiled

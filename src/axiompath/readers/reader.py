@@ -15,7 +15,7 @@ from ..arrays import IntArray
 from ..errors import InputError
 from ..graphs.pair import match_snapshots
 from ..graphs.sample import WHOLE_EDGES, sample_pair
-from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, align_snapshots, read_snapshot, rows_of
+from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, read_aligned, read_snapshot, rows_of
 from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
@@ -63,7 +63,7 @@ def read_network(
     def align(fields: Fields) -> tuple[Snapshot, Snapshot]:
         if fields == PLAIN_FIELDS:
             return before, after
-        return align_snapshots(read_snapshot(before_data, "before", fields), read_snapshot(after_data, "after", fields))
+        return read_aligned(before_data, after_data, fields)
 
     num_edges = max(before.edge_index.shape[1], after.edge_index.shape[1])
     if pairs is None and before.graphs is None and num_edges > WHOLE_EDGES:

@@ -11,13 +11,13 @@ first edge and are not ranked.
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import IN_AFTER
 from ..graphs.rows import entries_of
 from ..network.layers import project
-from ..paths.walk import ways_over
 from .rank_loops import Ranked, best_continuations, edge_gradients
 
 
@@ -43,14 +43,17 @@ def best_by_edges(
     ranked[change.lowest_hop - 1].scores[:] = 0.0
     for t in layers:
         layer, below, here = change.layers[t], ranked[t - 1], _ranked(*reached[t], num_paths)
-        entry_scores = np.zeros(len(layer.indices))
+        entry, wanted = _edges_into(change, t, here.node)
+        entry_scores = np.zeros(len(entry))
         if len(keys) and not layer.local and not change.network.layers[t].rises:
-            entry, wanted = _edges_into(change, t, here.node)
             found_at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            entry_scores[entry] = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
-        where = np.full((len(change.differs[t]), len(steps.sets[t - 1].held)), -1)
-        where[below.node, below.sets] = np.arange(len(below.node))
-        best_continuations(ways_over(change, steps, t), entry_scores, where, below, here)
+            entry_scores = np.where(keys[found_at] == wanted, scores[found_at], 0.0)
+        counts = layer.indptr[here.node + 1] - layer.indptr[here.node]
+        following = steps.following[t][np.repeat(here.sets, counts), change.descents[t].marks[entry]]
+        num_sets = len(steps.sets[t - 1].held)
+        known, key = below.node * num_sets + below.sets, layer.indices[entry].astype(np.int64) * num_sets + following
+        place = np.where(following > 0, np.searchsorted(known, key), -1)
+        best_continuations(counts, entry_scores, place, below, here)
         ranked[t] = here
     best = here.scores[0]
     held = np.flatnonzero(np.isfinite(best))
@@ -102,25 +105,30 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
         if not entries.local and not layer.rises:
             entry, edges = _edges_into(change, t, active)
             receivers = np.repeat(np.arange(len(active)), entries.indptr[active + 1] - entries.indptr[active])
-            senders = entries.indices[entry]
+            # Messages of those that send to them, and of no other.
+            used, senders = np.unique(entries.indices[entry].astype(np.int64), return_inverse=True)
             total = np.zeros(len(entry))
             column = 0
             for channel in layer.channels:
                 coefficient = entries.after[entry, layer.rules.index(channel.coefficients)]
                 part = np.ascontiguousarray(gradient[:, channel.outputs])
                 if t == change.lowest_hop:  # held already: the features are wide
-                    message = np.ascontiguousarray(change.messages[1][:, column : column + part.shape[1]])
+                    message = np.ascontiguousarray(change.messages[1][used, column : column + part.shape[1]])
                     column += part.shape[1]
                 else:
-                    message = project(forward.inputs[t], channel)
+                    message = project(forward.received(t, used), channel)
                 edge_gradients(receivers, senders, coefficient, part, message, total)
             keys.append(edges)
             values.append(total)
         if t > change.lowest_hop:
-            below = _senders(change, t, active)
+            entry = entries_of(entries.indptr, active)
+            there = (entries.marks[entry] & IN_AFTER).any(axis=1)
+            receivers = np.repeat(np.arange(len(active)), entries.indptr[active + 1] - entries.indptr[active])[there]
+            below, senders = np.unique(entries.indices[entry[there]].astype(np.int64), return_inverse=True)
             next_gradient = np.zeros((len(below), network.layers[t - 1].width))
-            for rule, matrix in zip(layer.rules, forward.coefficients[t], strict=True):
-                flow = matrix[active][:, below].T
+            for number, rule in enumerate(layer.rules):
+                coefficients = entries.after[entry[there], number]
+                flow = sparse.csr_array((coefficients, (senders, receivers)), shape=(len(below), len(active)))
                 for channel in layer.channels:
                     if channel.coefficients == rule:
                         part = gradient[:, channel.outputs]
@@ -129,11 +137,3 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
             active, gradient = below, next_gradient
     every_key, where = np.unique(np.concatenate(keys), return_inverse=True)
     return every_key, np.abs(np.bincount(where, weights=np.concatenate(values), minlength=len(every_key)))
-
-
-def _senders(change: Change, t: int, nodes: IntArray) -> IntArray:
-    """Nodes from which these receive in layer t of `after`, ascending."""
-    layer = change.layers[t]
-    entry = entries_of(layer.indptr, nodes)
-    there = (layer.marks[entry] & IN_AFTER).any(axis=1)
-    return np.unique(layer.indices[entry[there]]).astype(np.int64)

@@ -102,19 +102,21 @@ def edge_gradients(receivers, senders, after, gradient, message, total):
 
 
 @compiled
-def best_continuations(ways, entry_scores, where, below, here):
+def best_continuations(counts, entry_scores, place, below, here):
     """The largest entry score + score below of every node and set of states, largest first; earlier entries first
-    among equals. where[u, s] is the place of node u with set s in `below`."""
+    among equals. Entries lie one node after the other, counts[i] of each; `place` is where in `below` one leads to, -1
+    for nowhere."""
     found, child, rank = here.scores, here.child, here.rank
     size = found.shape[1]
     if size == 0:
         return
+    stop = 0
     for i in range(len(here.node)):
-        for e in range(ways.indptr[here.node[i]], ways.indptr[here.node[i] + 1]):
-            s = ways.following[here.sets[i], ways.marks[e]]
-            if not s:
+        start, stop = stop, stop + counts[i]
+        for e in range(start, stop):
+            c = place[e]
+            if c < 0:
                 continue
-            c = where[ways.indices[e], s]
             for r in range(below.scores.shape[1]):
                 score = entry_scores[e] + below.scores[c, r]
                 if not score > found[i, size - 1]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..explain.explanation import Explanation
+from ..explain.records import Records
 from ..threads import limit_cores, num_cores
 from .engines import Queue
 from .parts import Failure, write_part
@@ -97,9 +97,9 @@ def _run(ray: Any, load: Workload, parts: list[int], memory: float, workers: int
 def _run_one_by_one(ray: Any, task: Any, packed: Any, load: Workload, part: int) -> None:
     """Workers kept dying at this part: a target at which they die alone is recorded, the others are explained."""
 
-    def explain(place: int) -> Explanation | Failure:
+    def explain(place: int) -> Records | Failure:
         try:
-            found: Explanation | Failure = ray.get(task.options(max_retries=0).remote(packed, "target", place))
+            found: Records | Failure = ray.get(task.options(max_retries=0).remote(packed, "target", place))
             return found
         except ray.exceptions.WorkerCrashedError:
             return load.lost(place)

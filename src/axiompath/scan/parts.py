@@ -1,25 +1,27 @@
-"""Explanations -> one Parquet file, whole or not there at all; and back.
+"""Records of Explanations -> one Parquet file, whole or not there at all; and back.
 
 A row is a target. One that failed has its name, its reason in `problem` and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass, fields
-from itertools import islice
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from .. import parquet
+from ..arrays import IntArray
 from ..change.states import KINDS
 from ..errors import InputError
 from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation, read_target
-from ..graphs.labels import label_class
+from ..explain.records import KIND_WORDS, Records
+from ..graphs.labels import label_class, label_nodes
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
 from ..origin import Origin
 from ..pages import longest_text, open_parquet, spell_out
@@ -62,6 +64,8 @@ COLUMNS: dict[str, pa.DataType] = {
     "class_names": TEXTS,
     "hops": pa.list_(pa.struct([("flow", pa.string()), ("weighted", pa.bool_())])),
 }
+NUMBERS = ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
+VECTORS = ("prob_before", "prob_after", "logits_before", "logits_after")
 PARTNER = "partner"  # the second end, where targets are links
 LATER = {"hops"}  # columns that scans of 0.1 do not have
 BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
@@ -96,16 +100,20 @@ def written_for(path: Path) -> str | None:
     return None
 
 
-def write_part(path: Path, found: Iterable[Explanation | Failure], notes: Mapping[str, Any]) -> None:
+def write_part(path: Path, found: Iterable[Records | Failure], notes: Mapping[str, Any]) -> None:
     """Write the rows as they come, some at a time; nobody ever sees a file that is not whole."""
-    kinds = columns_of(notes["task"])
-    schema = parquet.with_notes(pa.schema(list(kinds.items())), notes)
-    rows = iter(found)
+    schema = parquet.with_notes(pa.schema(list(columns_of(notes["task"]).items())), notes)
 
     def tables() -> Iterator[pa.Table]:
-        while group := [_to_row(item) for item in islice(rows, GROUP)]:
-            columns = [pa.array([row.get(name) for row in group], type=kind) for name, kind in kinds.items()]
-            yield pa.Table.from_arrays(columns, schema=schema)
+        held = schema.empty_table()
+        for item in found:
+            held = pa.concat_tables([held, to_table(item, schema)])
+            while len(held) >= GROUP:
+                # In one piece each: where batches end must not show in the bytes.
+                yield held.slice(0, GROUP).combine_chunks()
+                held = held.slice(GROUP)
+        if len(held):
+            yield held.combine_chunks()
 
     parquet.write_part(path, tables(), schema)
 
@@ -178,16 +186,78 @@ def _damaged(path: Path) -> AbstractContextManager[None]:
     return blamed(f"Expected a whole part of a scan at {path} (it is cut short or damaged).")
 
 
-def _to_row(item: Explanation | Failure) -> dict[str, Any]:
-    if isinstance(item, Failure):
-        return {**split_target(item.target), "name": item.name, "problem": item.problem}
-    row: dict[str, Any] = {}
-    for field in fields(item):
-        value = getattr(item, field.name)
-        if field.name in COLUMNS:
-            row[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
-    row["hops"] = [asdict(hop) for hop in item.hops]
-    return {**row, **_beside(row), **split_target(item.target), "name": item.name}
+def to_table(item: Records | Failure, schema: pa.Schema) -> pa.Table:
+    """Rows with these columns, all targets at once."""
+    columns = _columns_of_failure(item) if isinstance(item, Failure) else _columns_of_records(item)
+    size = len(columns["target"])
+    arrays = [columns.get(kind.name) for kind in schema]
+    filled = [pa.nulls(size, kind.type) if a is None else a for kind, a in zip(schema, arrays, strict=True)]
+    return pa.Table.from_arrays(filled, schema=schema)
+
+
+def _columns_of_failure(item: Failure) -> dict[str, pa.Array]:
+    row = {**split_target(item.target), "name": item.name, "problem": item.problem}
+    return {name: pa.array([value]) for name, value in row.items()}
+
+
+def _columns_of_records(found: Records) -> dict[str, pa.Array]:
+    size, told, chosen, caption = len(found), found.told, found.chosen, found.caption
+    targets, classes = found.targets.reshape(size, -1), caption.class_names
+    starts, nodes = found.mentioned
+    columns = {
+        "target": pa.array(targets[:, 0]),
+        PARTNER: pa.array(targets[:, -1]),
+        "name": pa.array(found.names, pa.string()),
+        "class_before": pa.array(found.class_before),
+        "class_after": pa.array(found.class_after),
+        "num_paths": pa.array([one.num_paths for one in told], pa.int64()),
+        "budget": pa.array([one.budget for one in told], pa.int64()),
+        **{
+            key: pa.array([getattr(one, key) for one in told], pa.string()) for key in ("status", "method", "objective")
+        },
+        **{key: pa.array(getattr(found, key), pa.float64()) for key in NUMBERS},
+        **{key: _lists(getattr(found, key)) for key in VECTORS},
+        "paths": _cut(chosen.indptr, _lists(chosen.paths)),
+        "contributions": _cut(chosen.indptr, _lists(chosen.contributions)),
+        "weights": _cut(chosen.indptr, pa.array(chosen.weights)),
+        "kinds": _cut(chosen.indptr, _words(KIND_WORDS, np.where(chosen.kinds < 0, len(KINDS), chosen.kinds))),
+        "causes": pa.StructArray.from_arrays([_lists(found.causes[:, k]) for k in range(len(KINDS))], list(KINDS)),
+        "node_names": pa.MapArray.from_arrays(
+            _offsets(starts), pa.array(nodes, pa.int64()), pa.array(label_nodes(nodes, caption.node_names), pa.string())
+        ),
+        "class_names": _alike(list(classes), TEXTS, size),
+        "hops": _alike([asdict(hop) for hop in found.hops], COLUMNS["hops"], size),
+    }
+    if classes:
+        names = [
+            label_class(label, classes) for label in range(1 + max(found.class_before.max(), found.class_after.max()))
+        ]
+        columns["class_before_name"] = _words(names, found.class_before)
+        columns["class_after_name"] = _words(names, found.class_after)
+    return columns
+
+
+def _offsets(starts: IntArray) -> pa.Array:
+    return pa.array(starts, pa.int32())
+
+
+def _cut(starts: IntArray, values: pa.Array) -> pa.Array:
+    """A list a row, of one value after the other."""
+    return pa.ListArray.from_arrays(_offsets(starts), values)
+
+
+def _lists(rows: NDArray[Any]) -> pa.Array:
+    """A list a row of an array [n, size]."""
+    return _cut(np.arange(len(rows) + 1) * rows.shape[1], pa.array(rows.ravel()))
+
+
+def _words(words: Sequence[str], which: NDArray[Any]) -> pa.Array:
+    return pa.array(words, pa.string()).take(pa.array(which))
+
+
+def _alike(value: Any, kind: pa.DataType, size: int) -> pa.Array:
+    """The same in every row."""
+    return pa.array([value], kind).take(pa.array(np.zeros(size, dtype=np.int64)))
 
 
 def split_target(target: Target) -> dict[str, int]:

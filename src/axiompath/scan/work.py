@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 from ..arrays import IntArray
 from ..change.comparison import Change
 from ..explain.answer import explain_rows
-from ..explain.explanation import Caption, Explanation
+from ..explain.explanation import Caption
 from ..explain.question import Question
+from ..explain.records import Records
 from ..explain.walks import Walks
 from ..graphs.labels import label_targets
 from ..graphs.places import Target
@@ -77,7 +78,7 @@ def run_part(load: Workload, part: int) -> None:
         write_part(load.file_of(part), found, load.notes_of(part))
 
 
-def run_task(load: Workload, kind: str, number: int) -> Explanation | Failure | int:
+def run_task(load: Workload, kind: str, number: int) -> Records | Failure | int:
     """What workers are asked for: a `part`, whose number is returned when it is written, or one `target`."""
     if kind == "target":
         return explain_alone(load, number)
@@ -85,14 +86,14 @@ def run_task(load: Workload, kind: str, number: int) -> Explanation | Failure | 
     return number
 
 
-def explain_alone(load: Workload, place: int) -> Explanation | Failure:
+def explain_alone(load: Workload, place: int) -> Records | Failure:
     """One target, by itself."""
     with threadpool_limits(1):
         (found,) = _explain_batch(load, np.array([place]))
     return found
 
 
-def _explain_batch(load: Workload, places: IntArray) -> list[Explanation | Failure]:
+def _explain_batch(load: Workload, places: IntArray) -> list[Records | Failure]:
     try:
         return list(explain_rows(load.change, load.walks.take(places), load.question, load.caption))
     except Exception as error:
@@ -110,8 +111,8 @@ def share_change(change: Change) -> Change:
         change,
         before=_without_graph(change.before),
         after=_without_graph(change.after),
-        before_pass=_without_features(change.before_pass, lowest, coefficients=False),
-        after_pass=_without_features(change.after_pass, lowest, coefficients=True),
+        before_pass=_without_features(change.before_pass, lowest),
+        after_pass=_without_features(change.after_pass, lowest),
     )
     # Where `cached_property` looks.
     slim.__dict__.update(
@@ -126,7 +127,6 @@ def _without_graph(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, x=nothing[0], edge_index=nothing[1], edge_weight=None)
 
 
-def _without_features(forward: ForwardPass, lowest: int, *, coefficients: bool) -> ForwardPass:
+def _without_features(forward: ForwardPass, lowest: int) -> ForwardPass:
     """What layers above the lowest hop received; below it, a leaf's message stands for everything."""
-    inputs = tuple(h if t > lowest else np.zeros((0, 0)) for t, h in enumerate(forward.inputs))
-    return replace(forward, inputs=inputs, coefficients=forward.coefficients if coefficients else ())
+    return replace(forward, x=np.zeros((0, 0)), z=tuple(z if t >= lowest else z[:0] for t, z in enumerate(forward.z)))

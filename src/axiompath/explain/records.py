@@ -1,0 +1,198 @@
+"""Records: what is said of the targets of one batch, as columns; an Explanation of any of them is made when it is read.
+
+Everything that explains comes by here. Whoever wants the answers one by one reads them as a sequence; whoever writes
+thousands of them into a file takes the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..change.states import KINDS
+from ..graphs.labels import label_targets
+from ..graphs.places import Target
+from ..metrics import fidelity_minus, fidelity_plus
+from ..outputs import Output
+from .explanation import Caption, Explanation
+from .hops import Hop, hops_of
+
+UNALTERED = "unchanged"  # the kind of a path that is the same in both snapshots
+KIND_WORDS = (*KINDS, UNALTERED)  # by number; that of an unaltered path is -1
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What is known of one answer only by itself."""
+
+    method: str
+    objective: str
+    budget: int
+    num_paths: int
+    status: str
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The chosen paths of all answers, one answer after the other, in rows of the aligned snapshots."""
+
+    indptr: IntArray  # [num_answers + 1]
+    paths: IntArray  # [num_chosen, num_positions]
+    contributions: FloatArray  # [num_chosen, num_classes]
+    weights: FloatArray  # [num_chosen]
+    kinds: NDArray[np.int8]  # [num_chosen]: index into KINDS, -1 for none
+
+
+@dataclass(frozen=True, eq=False)
+class Records(Sequence[Explanation]):
+    """Answers in order; the arrays run over them, names are those of the fields of an Explanation."""
+
+    told: Sequence[Told]
+    targets: IntArray  # [num_answers], of links [num_answers, 2]: the user's numbers
+    class_before: IntArray
+    class_after: IntArray
+    prob_before: FloatArray  # [num_answers, num_classes], as the three that follow
+    prob_after: FloatArray
+    logits_before: FloatArray
+    logits_after: FloatArray
+    kl: FloatArray
+    chosen: Chosen  # paths in the user's numbers
+    causes: FloatArray  # [num_answers, len(KINDS), num_classes]
+    kl_residual: FloatArray
+    kl_bound: FloatArray
+    gap: FloatArray
+    fidelity_minus: FloatArray
+    fidelity_plus: FloatArray
+    completeness: FloatArray
+    caption: Caption
+    unit: str
+    output: Output
+    hops: tuple[Hop, ...]
+    named: bool  # whether the nodes' names are those of the targets
+
+    @cached_property
+    def names(self) -> NDArray[np.object_]:
+        """What the targets are called, [num_answers]."""
+        return label_targets(self.targets, self.caption.node_names if self.named else {})
+
+    @cached_property
+    def mentioned(self) -> tuple[IntArray, IntArray]:
+        """Nodes of each answer that have names of the user's, ascending: where those of each begin, and all of them."""
+        size = len(self)
+        nothing = np.zeros(size + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        if not self.caption.node_names:
+            return nothing
+        where = [np.repeat(np.arange(size), np.diff(self.chosen.indptr) * self.chosen.paths.shape[1])]
+        nodes = [self.chosen.paths.ravel()]
+        if self.named:
+            ends = self.targets.reshape(size, -1)
+            where.append(np.repeat(np.arange(size), ends.shape[1]))
+            nodes.append(ends.ravel())
+        every, place = np.unique(np.concatenate(nodes), return_inverse=True)
+        known = np.fromiter((node in self.caption.node_names for node in every.tolist()), np.bool_, len(every))
+        pairs = np.unique((np.concatenate(where) * len(every) + place)[known[place]])
+        return np.searchsorted(pairs // len(every), np.arange(size + 1)), every[pairs % len(every)]
+
+    def __len__(self) -> int:
+        """The number of answers."""
+        return len(self.told)
+
+    @overload
+    def __getitem__(self, i: int) -> Explanation: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Explanation]: ...
+    def __getitem__(self, i: int | slice) -> Explanation | Sequence[Explanation]:
+        """One of them as a record of its own, which keeps nothing of the others."""
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        told, chosen = self.told[i], self.chosen
+        i %= len(self.told)
+        rows, mentions = slice(*chosen.indptr[i : i + 2]), slice(*self.mentioned[0][i : i + 2])
+        number = self.targets[i].tolist()
+        target: Target = (number[0], number[1]) if isinstance(number, list) else number
+        names = self.caption.node_names
+        return Explanation(
+            target=target,
+            method=told.method,
+            objective=told.objective,
+            budget=told.budget,
+            class_before=int(self.class_before[i]),
+            class_after=int(self.class_after[i]),
+            prob_before=self.prob_before[i].copy(),
+            prob_after=self.prob_after[i].copy(),
+            logits_before=self.logits_before[i].copy(),
+            logits_after=self.logits_after[i].copy(),
+            kl=float(self.kl[i]),
+            num_paths=told.num_paths,
+            paths=chosen.paths[rows].copy(),
+            contributions=chosen.contributions[rows].copy(),
+            weights=chosen.weights[rows].copy(),
+            kinds=tuple(KIND_WORDS[kind] for kind in chosen.kinds[rows].tolist()),
+            causes=dict(zip(KINDS, self.causes[i].copy(), strict=True)),
+            kl_residual=float(self.kl_residual[i]),
+            kl_bound=float(self.kl_bound[i]),
+            gap=float(self.gap[i]),
+            fidelity_minus=float(self.fidelity_minus[i]),
+            fidelity_plus=float(self.fidelity_plus[i]),
+            completeness=float(self.completeness[i]),
+            status=told.status,
+            node_names={node: names[node] for node in self.mentioned[1][mentions].tolist()},
+            class_names=self.caption.class_names,
+            origin=self.caption.origin,
+            unit=self.unit,
+            output=self.output,
+            hops=self.hops,
+            graph=self.caption.graph,
+            graph_before=self.caption.graph_before,
+        )
+
+    def __iter__(self) -> Iterator[Explanation]:
+        """All of them, in order."""
+        return (self[i] for i in range(len(self)))
+
+
+def make_records(
+    change: Change,
+    rows: IntArray,
+    told: Sequence[Told],
+    chosen: Chosen,
+    numbers: tuple[FloatArray, FloatArray],
+    replayed: tuple[FloatArray, FloatArray],
+    causes: FloatArray,
+    caption: Caption,
+) -> Records:
+    """Records of the targets in these rows; `numbers` are residual and bound, `replayed` logits undone and added."""
+    output = change.output
+    before, after = (np.ascontiguousarray(side.logits[rows]) for side in (change.before_pass, change.after_pass))
+    class_before, class_after = output.told_of(before, after)
+    return Records(
+        told=told,
+        targets=change.root_ids[rows],
+        class_before=class_before,
+        class_after=class_after,
+        prob_before=output.means(before),
+        prob_after=output.means(after),
+        logits_before=before,
+        logits_after=after,
+        kl=output.divergence(after, before),
+        chosen=Chosen(chosen.indptr, change.numbers(chosen.paths), chosen.contributions, chosen.weights, chosen.kinds),
+        causes=causes,
+        kl_residual=numbers[0],
+        kl_bound=numbers[1],
+        gap=numbers[0] - numbers[1],
+        fidelity_minus=fidelity_minus(replayed[0], before, after, output.divergence),
+        fidelity_plus=fidelity_plus(replayed[1], before, after, output.divergence),
+        completeness=np.abs(causes.sum(axis=1) - (after - before)).max(axis=1),
+        caption=caption,
+        unit=change.unit,
+        output=output,
+        hops=hops_of(change.network),
+        named=not change.of_graphs,
+    )
