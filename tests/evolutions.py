@@ -327,7 +327,11 @@ def with_places(kind, before, after, rng):
         return before, after
     if kind == GRAPHS:
         graphs = rng.integers(0, 3, size=before.num_nodes)
-        return with_graphs(*(replace(side, graphs=np.where(side.present, graphs, -1)) for side in (before, after)))
+        sides = [
+            replace(side, graphs=np.where(side.present, graphs, -1), listed=np.unique(graphs[side.present]))
+            for side in (before, after)
+        ]
+        return with_graphs(*sides)
     ids = before.node_ids
     return with_links(before, after, rng.choice(ids, size=(4, 2)))
 
