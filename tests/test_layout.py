@@ -26,6 +26,7 @@ FLOORS = [
     "paths",
     "selection rivals",
     "explain",
+    "blame",
     "scan",
     "stories",
     "explainer",
