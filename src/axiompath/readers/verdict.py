@@ -120,7 +120,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
         scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
         error = float(np.abs(computed.logits - theirs).max(initial=0.0)) / scale
     except UnreadableModel as refusal:
-        problem, where = str(refusal), refusal.where
+        problem, where = str(refusal.args[0]), refusal.where
     return ModelCheck(
         _rows(model, notes, where, problem),
         network.num_hops if network and problem is None else None,
