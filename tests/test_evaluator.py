@@ -18,8 +18,8 @@ NODE_MODELS = (
 )  # fmt: skip
 
 
-def open_model(name, before, after, **options):
-    model = make(name)
+def open_model(name, before, after, seed=0, **options):
+    model = make(name, seed)
     links = [(0, 1), (0, 2)] if name == "link" else None
     shared = set(before.n_id.tolist()) & set(after.n_id.tolist())
     links = [pair for pair in links if set(pair) <= shared] if links else None

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
 from ..explain.explanation import read_record, write_json
 from ..graphs.changes import CHANGES
@@ -122,10 +122,11 @@ class Undo:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What undoing is to reach: margins above 0 do."""
+    """What undoing is to reach: margins above 0 do, those below do not, and at 0 the model's own rule decides."""
 
     words: str
     margin: Callable[[FloatArray], FloatArray]  # logits [n, c] -> [n]
+    reached: Callable[[FloatArray], BoolArray]  # logits [n, c] -> [n]
 
 
 def find_goal(
@@ -143,7 +144,11 @@ def find_goal(
         if to is not None:
             raise InputError("Expected `to` or `below` (got both).")
         what = "a value" if output.kind == VALUE else f"a probability of {name(new)}"
-        return Goal(f"{what} below {below:g}", lambda logits: below - tell(output, new, logits))
+
+        def less(logits: FloatArray) -> FloatArray:
+            return below - tell(output, new, logits)
+
+        return Goal(f"{what} below {below:g}", less, lambda logits: less(logits) > 0)
     if output.kind == VALUE:
         raise InputError("Expected `below=` to say which value is to be undone to (got none); values have no class.")
     if output.kind == LABELS:
@@ -151,21 +156,29 @@ def find_goal(
             raise InputError("Expected `below=`, or nothing, for labels (got `to`); each label is there or not.")
         sign = np.where(before > 0, 1.0, -1.0)
         _check_flip(bool(((after > 0) != (before > 0)).any()))
-        return Goal("its old labels back", lambda logits: (logits * sign).min(axis=1))
+        return Goal(
+            "its old labels back",
+            lambda logits: (logits * sign).min(axis=1),
+            lambda logits: ((logits > 0) == (before > 0)).all(axis=1),
+        )
     wanted = old if to is None else to
     num_classes = 2 if output.kind == BINARY else len(before)
     if not 0 <= wanted < num_classes:
         raise InputError(f"Expected `to` to be a class between 0 and {num_classes - 1} (got {to}).")
     _check_flip(wanted != new)
     words = f"its old class back, {name(old)}" if to is None else name(wanted)
+
+    def reached(logits: FloatArray) -> BoolArray:
+        return np.asarray(output.decide(logits) == wanted)
+
     if output.kind == BINARY:
-        return Goal(words, lambda logits: logits[:, 0] if wanted == 1 else -logits[:, 0])
+        return Goal(words, lambda logits: logits[:, 0] if wanted == 1 else -logits[:, 0], reached)
 
     def margin(logits: FloatArray) -> FloatArray:
         others = np.delete(logits, wanted, axis=1)
         return np.asarray(logits[:, wanted] - others.max(axis=1))
 
-    return Goal(words, margin)
+    return Goal(words, margin, reached)
 
 
 def _check_flip(flipped: bool) -> None:
@@ -221,7 +234,7 @@ class _Search:
         applied = np.ones((1, self.game.num_changes), dtype=np.bool_)
         applied[0, undone[undone >= 0]] = False
         logits = self.game.own(applied)
-        return bool(self.goal.margin(logits)[0] > 0), logits[0]
+        return bool(self.goal.reached(logits)[0]), logits[0]
 
     def first_that_holds(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray | None, bool]:
         """The cheapest set, best first among equals, that the user's model agrees with; whether one was passed over.
@@ -369,33 +382,41 @@ def _all_that_hold(search: _Search, sets: IntArray, margins: FloatArray, cost: f
 def _search_on(
     search: _Search, game: Game, beam: IntArray, size: int, best: IntArray | None, limits: Limits
 ) -> IntArray | None:
-    """The best set found beyond the sizes that can be tried whole: by the best sets of each size, then by orders."""
+    """The best set found beyond the sizes that can be tried whole: along orders, then by the best sets of each size."""
+    best = _improve(search, game, best, limits)
     most = len(search.free) if best is None else len(best) - 1
     while size < most and search.left > 0:
         size += 1
-        beam, margins = _extend(search, beam)
+        beam, margins = _extend(search, beam, WIDTH)
         hit, _ = search.first_that_holds(beam, margins)
-        if hit is not None:
-            best = hit
-            break
-    return _improve(search, game, best, limits)
+        if hit is not None and (best is None or search.costs[hit].sum() < search.costs[best].sum()):
+            return _reduce(search, hit)
+    return best
 
 
-def _extend(search: _Search, beam: IntArray) -> tuple[IntArray, FloatArray]:
+def _extend(search: _Search, beam: IntArray, width: int) -> tuple[IntArray, FloatArray]:
     """The best sets of one change more than those of the beam."""
     longer = np.concatenate([np.repeat(beam, len(search.free), axis=0), np.tile(search.free, len(beam))[:, None]], axis=1)
     longer = np.sort(longer, axis=1)
     longer = np.unique(longer[(np.diff(longer, axis=1) > 0).all(axis=1)], axis=0)
     margins = np.concatenate([search.margins(longer[s : s + PIECE]) for s in range(0, len(longer), PIECE)])
-    order = np.argsort(-margins, kind="stable")[:WIDTH]
+    order = np.argsort(-margins, kind="stable")[:width]
     return longer[order], margins[order]
+
+
+def _greedy_order(search: _Search) -> IntArray:
+    """One change after the other, each time the one that helps the most, until it is done."""
+    chosen, margins = np.zeros((1, 0), dtype=np.int64), np.full(1, -math.inf)
+    while chosen.shape[1] < len(search.free) and margins[0] <= 0:
+        chosen, margins = _extend(search, chosen, 1)
+    return chosen[0]
 
 
 def _improve(search: _Search, game: Game, best: IntArray | None, limits: Limits) -> IntArray | None:
     """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
     free = search.free
     alone = search.margins(free[:, None])
-    orders = [free[np.argsort(-alone, kind="stable")]]
+    orders = [_greedy_order(search), free[np.argsort(-alone, kind="stable")]]
     place = {row: i for i, row in enumerate(game.changes.id.tolist())}
     orders += [np.array([place[i] for i in start if i in place], dtype=np.int64) for start in limits.starts]
     orders = [np.concatenate([order[np.isin(order, free)], np.setdiff1d(free, order)]) for order in orders]
