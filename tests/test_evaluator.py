@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 import axiompath
 from axiompath.blame.copies import run_copies
 from axiompath.blame.game import board_of
-from axiompath.blame.variants import Variants, knows, restrict
+from axiompath.blame.variants import Variants, knows, pack, restrict
 from players import evolve, make, own_answers
 from references import literal_applied
 
@@ -114,7 +114,7 @@ def test_kinds_of_rows_are_numbered_alike_by_table_and_by_sorting():
     for num_rows, width in ((1000, 5), (50, 12), (300, 70), (300, 130), (5, 0)):
         view = rng.random((num_rows, width)) < 0.3
         view[num_rows // 2 :] = view[: num_rows - num_rows // 2]
-        first, kind = restrict(view)
+        first, kind = restrict(pack(view), pack(np.ones((1, width), dtype=bool))[0])
         assert (view[first][kind] == view).all()
         assert len(first) == len(np.unique(view, axis=0))
 

@@ -10,6 +10,22 @@ from ..compiled import compiled
 
 
 @compiled
+def number_kinds(words, runs, table, first, inverse):
+    """Number the kinds of rows in some bits as they appear; how many there are."""
+    number = 0
+    for s in range(len(words)):
+        code = np.uint64(0)
+        for r in range(len(runs)):
+            code |= ((words[s, runs[r, 0]] >> runs[r, 1]) & runs[r, 2]) << runs[r, 3]
+        if table[code] < 0:
+            table[code] = number
+            first[number] = s
+            number += 1
+        inverse[s] = table[code]
+    return number
+
+
+@compiled
 def add_products(star, hold, wanted, below, left, right, diagonal, loops_apart, projected, z):
     """z[V] += left[V] * sum over U of weight * right[U] * projected[U], plus diagonal[V] * projected[V]."""
     width = projected.shape[1]

@@ -34,8 +34,8 @@ from ..network.coefficients import (
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
 from .root import Root
-from .scene import Scene, to_bits
-from .variant_loops import add_attention, add_products
+from .scene import WORD, Scene, to_bits
+from .variant_loops import add_attention, add_products, number_kinds
 
 BYTES = 256 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
 MOST = 1 << 16  # subsets that are run together
@@ -238,7 +238,7 @@ class _Pass:
 
     def __init__(self, variants: Variants, subsets: BoolArray) -> None:
         self.of = variants
-        self.subsets = subsets
+        self.subsets, self.words = subsets, pack(subsets)
         self.hold = variants.scene.conditions.hold(subsets)
         self.known: dict[bytes, tuple[IntArray, NDArray[np.int32]]] = {}
         self.scales: dict[tuple[Rule, bool], tuple[Scales, Scales, FloatArray]] = {}
@@ -250,10 +250,9 @@ class _Pass:
             nodes = of.places[t + 1]
             wanted, above = self._number(nodes, of.masks[t + 1])
             z = self._aggregate(t, layer, h, below, wanted, int(above.base[-1] + self._count(wanted, -1)))
-            if layer.bias is not None:
-                z += layer.bias
-            h = layer.activate(z) if t + 1 < len(of.network.layers) else z
-            below = above
+            if t + 1 < len(of.network.layers):
+                _activate(layer, z)
+            h, below = z, above
         return np.asarray(np.asarray(h)[below.base[0] + below.inverse[below.group[0]]])
 
     def _count(self, wanted: Wanted, place: int) -> int:
@@ -292,19 +291,18 @@ class _Pass:
         """One subset of each distinct view that these changes allow, and which view each subset has."""
         key = mask.tobytes()
         if key not in self.known:
-            self.known[key] = restrict(self.subsets[:, _players(mask)])
+            self.known[key] = restrict(self.words, mask)
         return self.known[key]
 
     def _aggregate(
         self, t: int, layer: Layer, h: Features, below: Below, wanted: Wanted, num_rows: int
     ) -> FloatArray:
-        z = np.zeros((num_rows, layer.width))
+        z = np.empty((num_rows, layer.width))
+        z[:] = 0.0 if layer.bias is None else layer.bias
         for number, channel in enumerate(layer.channels):
             rule, columns = unwrap(channel.coefficients)
             taken = self.of.projected[number] if t == 0 else project(h, channel)
-            part = np.zeros((num_rows, channel.outputs.stop - channel.outputs.start))
-            self._add(rule, h[:, columns] if rule.reads_inputs else h, below, wanted, taken, part)
-            z[:, channel.outputs] += part
+            self._add(rule, h[:, columns] if rule.reads_inputs else h, below, wanted, taken, z[:, channel.outputs])
         return z
 
     def _add(
@@ -399,26 +397,41 @@ class _Pass:
         return found
 
 
-def restrict(view: BoolArray) -> tuple[IntArray, NDArray[np.int32]]:
-    """The first row of each distinct kind, and the kind of each row. view: [num_rows, num_columns]."""
-    num_rows, width = view.shape
+def _activate(layer: Layer, z: FloatArray) -> None:
+    """h = phi(z), in place."""
+    for block in layer.blocks:
+        columns = z[:, block.outputs]
+        if block.activation is not None and block.activation.name == "relu":
+            np.maximum(columns, 0.0, out=columns)  # several times faster than by two slopes
+        elif block.activation is not None:
+            columns[...] = block.activation.value(columns)
+
+
+def pack(rows: BoolArray) -> NDArray[np.uint64]:
+    """Truth values as bits, the first the lowest of its word. [num_rows, num_words]."""
+    packed = np.packbits(rows, axis=1, bitorder="little")
+    padded = np.zeros((len(rows), max(1, -(-packed.shape[1] // 8)) * 8), dtype=np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return np.asarray(padded.view("<u8"), dtype=np.uint64)
+
+
+def restrict(words: NDArray[np.uint64], mask: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.int32]]:
+    """The first row of each distinct kind in these bits, and the kind of each row. words: [num_rows, num_words]."""
+    columns = _players(mask)
+    num_rows, width = len(words), len(columns)
     if width == 0:
         return np.zeros(1, dtype=np.int64), np.zeros(num_rows, dtype=np.int32)
     if width <= TABLE and 1 << width <= 4 * num_rows + 64:
-        code = np.zeros(num_rows, dtype=np.int64)
-        for column in range(width):
-            code |= view[:, column].astype(np.int64) << column
-        used = np.zeros(1 << width, dtype=np.bool_)
-        used[code] = True
-        inverse = (np.cumsum(used, dtype=np.int32) - 1)[code]
-        first = np.empty(int(used.sum()), dtype=np.int64)
-        first[inverse[::-1]] = np.arange(num_rows)[::-1]
-        return first, inverse
-    packed = np.packbits(view, axis=1)
-    padded = np.zeros((num_rows, -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
-    padded[:, : packed.shape[1]] = packed
-    words = padded.view(np.uint64)
-    keys = words[:, 0] if words.shape[1] == 1 else words.view(np.dtype((np.void, words.shape[1] * 8))).reshape(-1)
+        # Runs of neighbouring bits are moved as one: word, first bit there, mask of its length, first bit in the code.
+        cuts = np.flatnonzero((np.diff(columns) != 1) | (columns[1:] % WORD == 0)) + 1
+        starts = np.concatenate([[0], cuts])
+        lengths = np.diff(np.append(starts, width))
+        runs = np.stack([columns[starts] // WORD, columns[starts] % WORD, (1 << lengths) - 1, starts], axis=1)
+        first, inverse = np.empty(min(num_rows, 1 << width), dtype=np.int64), np.empty(num_rows, dtype=np.int32)
+        number = number_kinds(words, runs.astype(np.uint64), np.full(1 << width, -1, dtype=np.int32), first, inverse)
+        return first[:number], inverse
+    seen = words & mask
+    keys = seen[:, 0] if seen.shape[1] == 1 else seen.view(np.dtype((np.void, seen.shape[1] * 8))).reshape(-1)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first.astype(np.int64), inverse.reshape(-1).astype(np.int32)
 
