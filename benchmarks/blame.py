@@ -62,7 +62,9 @@ def evolve(data: Data, target: int, num_changes: int, rng: np.random.Generator) 
         if u != v and (u, v) not in known:
             fresh.add((u, v))
     lost = {(int(senders[e]), int(receivers[e])) for e in gone}
-    keep = [(u, v) not in lost and (v, u) not in lost for u, v in zip(senders.tolist(), receivers.tolist(), strict=True)]
+    keep = [
+        (u, v) not in lost and (v, u) not in lost for u, v in zip(senders.tolist(), receivers.tolist(), strict=True)
+    ]
     pairs = torch.tensor(sorted(fresh), dtype=torch.long).T
     changed = torch.cat([data.edge_index[:, torch.tensor(keep)], pairs, pairs.flip(0)], dim=1)
     return Data(x=data.x, edge_index=changed)
@@ -110,7 +112,7 @@ def measure_speed(name: str, data: Data, hidden: int, num_targets: int) -> dict[
         ours = len(subsets) / best_time(lambda game=game: game.run(subsets), 1.0)
         model = explainer._board.own.duplicate
         with torch.no_grad():
-            whole = 1 / best_time(lambda: model(data.x, data.edge_index), 0.3)
+            whole = 1 / best_time(lambda model=model: model(data.x, data.edge_index), 0.3)
         rates.append((ours, measure_batched(explainer, game), whole))
         nodes.append(game.scene.num_nodes)
     mean = np.exp(np.log(np.array(rates)).mean(axis=0))

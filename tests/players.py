@@ -10,6 +10,8 @@ from torch_geometric.data import Batch, Data
 
 from references import literal_applied
 
+ON = "x, edge_index -> x"
+
 
 def evolve(seed, num_changes=5, num_nodes=9, symmetric=True, weighted=False, kinds=("edges", "features", "nodes")):
     """(before, after): a random graph and some random changes of it."""
@@ -93,11 +95,11 @@ def make(name, seed=0):
         "gatv2": lambda: pyg.GAT(4, 6, 2, 3, v2=True),
         "transformer": lambda: pyg.Sequential(
             "x, edge_index",
-            [(pyg.TransformerConv(4, 6), "x, edge_index -> x"), nn.ReLU(), (pyg.TransformerConv(6, 3), "x, edge_index -> x")],
+            [(pyg.TransformerConv(4, 6), ON), nn.ReLU(), (pyg.TransformerConv(6, 3), ON)],
         ),
         "cluster": lambda: pyg.Sequential(
             "x, edge_index",
-            [(pyg.ClusterGCNConv(4, 6, diag_lambda=0.3), "x, edge_index -> x"), nn.ReLU(), (pyg.SAGEConv(6, 3), "x, edge_index -> x")],
+            [(pyg.ClusterGCNConv(4, 6, diag_lambda=0.3), ON), nn.ReLU(), (pyg.SAGEConv(6, 3), ON)],
         ),
         "layer_norm": lambda: pyg.GCN(4, 6, 2, 3, norm="layer_norm", norm_kwargs={"mode": "node"}),
         "gin": lambda: pyg.GIN(4, 6, 2, 3, norm="batch_norm"),
@@ -106,11 +108,11 @@ def make(name, seed=0):
         ),
         "backwards": lambda: pyg.Sequential(
             "x, edge_index",
-            [(pyg.GCNConv(4, 6, flow="target_to_source"), "x, edge_index -> x"), nn.ReLU(), (pyg.GCNConv(6, 3), "x, edge_index -> x")],
+            [(pyg.GCNConv(4, 6, flow="target_to_source"), ON), nn.ReLU(), (pyg.GCNConv(6, 3), ON)],
         ),
         "size_norm": lambda: pyg.Sequential(
             "x, edge_index",
-            [(pyg.GCNConv(4, 6), "x, edge_index -> x"), (pyg.GraphSizeNorm(), "x -> x"), (pyg.GCNConv(6, 3), "x, edge_index -> x")],
+            [(pyg.GCNConv(4, 6), ON), (pyg.GraphSizeNorm(), "x -> x"), (pyg.GCNConv(6, 3), ON)],
         ),
         "pooled": Pooled,
         "pooled_sum": lambda: Pooled(False),
@@ -136,7 +138,10 @@ def own_answers(model, graphs, target):
     with torch.no_grad():
         if isinstance(model, Pooled):
             return model(batch.x, batch.edge_index, batch.batch).numpy()
-        rows = [[list(nodes).index(end) + o for end in np.atleast_1d(target)] for (nodes, _), o in zip(graphs, offsets, strict=True)]
+        rows = [
+            [list(nodes).index(end) + o for end in np.atleast_1d(target)]
+            for (nodes, _), o in zip(graphs, offsets, strict=True)
+        ]
         if isinstance(model, Link):
             return model(batch.x, batch.edge_index, torch.tensor(rows).T).reshape(-1, 1).numpy()
         takes = isinstance(model, pyg.GCN)

@@ -76,7 +76,7 @@ def test_a_new_node_is_one_player_and_can_be_opened():
     explainer = axiompath.Explainer(make("sum"), before, after)
     closed, opened = explainer.blame(0), explainer.blame(0, open_nodes=True)
     assert closed.kinds == ("node added", "node added")
-    assert {kind for kind in opened.kinds} == {"edge added"}
+    assert set(opened.kinds) == {"edge added"}
     assert len(opened.shares) == 3
     np.testing.assert_allclose(closed.shares.sum(axis=0), opened.shares.sum(axis=0), atol=1e-12)
 
@@ -228,7 +228,9 @@ def test_the_record_is_saved_shown_and_checked(tmp_path):
     frame = blame.to_frame()
     assert list(frame.columns) == ["change", "kind", "src", "dst", "share", "error"]
     assert (frame.change.tolist(), len(frame)) == ([ids[0] for ids in blame.changes], len(blame.shares))
-    assert frame.dst.isna().tolist() == [kind in ("node added", "node removed", "features changed") for kind in blame.kinds]
+    assert frame.dst.isna().tolist() == [
+        kind in ("node added", "node removed", "features changed") for kind in blame.kinds
+    ]
     assert "node-0" in blame.summary()
     assert "Exact, by all subsets" in str(blame)
     assert blame.summary(limit=1).count("\n") == 3

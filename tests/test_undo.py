@@ -116,7 +116,7 @@ def test_kept_changes_costs_and_all_sets():
 
 
 def test_other_goals_and_refusals():
-    model, explainer, _, _, target, blame = next(flips("gcn", 7, range(40)))
+    _, explainer, _, _, target, blame = next(flips("gcn", 7, range(40)))
     third = ({0, 1, 2} - {blame.class_before, blame.class_after}).pop()
     to = explainer.undo(target, to=third)
     assert to.restored == (to.changes != ())

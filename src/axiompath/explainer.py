@@ -15,9 +15,10 @@ from rich.progress import track
 
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
+from .blame.fewest import Limits
 from .blame.game import Board, board_of, open_board
 from .blame.shapley import Effort
-from .blame.undo import Limits, Undo, undo_target
+from .blame.undo import Undo, undo_target
 from .blame.what_if import try_changes
 from .change.comparison import Change
 from .change.region import find_pair_changes
@@ -82,7 +83,7 @@ class Explainer:
         """The model read, and its passes on both graphs."""
         if self._case is None:
             raise InputError(
-                "Expected an Explainer that reads the model, for paths are asked for (got one opened with paths=False); "
+                "Expected an Explainer that reads the model, for paths are asked for (got one with paths=False); "
                 "`blame`, `undo`, `what_if` and `changes` answer without."
             )
         return self._case
@@ -177,8 +178,8 @@ class Explainer:
     ) -> Blame:
         """Which changes moved a prediction, and by how much: the Shapley value of each change in sight.
 
-        The model runs on the real graph with subsets of the changes applied: all subsets of up to 16 changes, more where
-        `seconds` allow, else random orders with standard errors, until these are below `tolerance` of the change. `by`
+        The model runs on the real graph with subsets of the changes applied: all subsets of up to 16 changes, more
+        where `seconds` allow, else random orders, until the standard errors are below `tolerance` of the change. `by`
         groups changes: a column of `changes()`, a dict of ids, a function of a row, one label a row, or "node"; with
         `opened` each change has its share of its group's (Owen values). `open_nodes` gives the edges of nodes that came
         or went shares of their own. `interactions` adds what each pair does together alone.
@@ -208,9 +209,9 @@ class Explainer:
     ) -> Undo:
         """The fewest changes whose undoing gives the old class back, judged by the user's own model on the real graph.
 
-        `to` asks for another class, `below` for a probability of the new one (a value) below this. Changes in `keep` may
-        not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets of
-        that size. `starts` are further orders of changes to search along, such as another explainer's.
+        `to` asks for another class, `below` for a probability of the new one (a value) below this. Changes in `keep`
+        may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets
+        of that size. `starts` are further orders of changes to search along, such as another explainer's.
         """
         limits = Limits(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
         return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, limits=limits)
@@ -218,7 +219,7 @@ class Explainer:
     def what_if(
         self, target: Target | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
     ) -> FloatArray:
-        """Logits [num_logits] of a target on `after` with exactly these changes undone, or on `before` with these applied.
+        """Logits [num_logits] of a target on `after` with exactly these changes undone, or on `before` with them alone.
 
         Changes are ids of `changes()`; several rows of them give [num_sets, num_logits] in one call.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
-from ..explain.explanation import read_record, read_target, read_task, write_json
+from ..explain.explanation import read_record, write_json
 from ..graphs.changes import CHANGES
 from ..graphs.labels import TO, label_class
 from ..graphs.places import NODE_UNIT, Target
@@ -22,7 +21,9 @@ from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..trust import blamed, read_words
 from .game import Board, Game
+from .goal import tell
 from .groups import label_changes, number_groups
+from .records import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
 from .shapley import Effort, Shares, all_subsets, count_owen, exact_owen, exact_shares, interactions_of, sampled_shares
 
 if TYPE_CHECKING:
@@ -192,14 +193,6 @@ class Blame:
         return plot_blame(self)
 
 
-def tell(output: Output, label: int, logits: FloatArray) -> FloatArray:
-    """The probability of a class or label, or the value. [num_subsets]."""
-    means = output.means(logits)
-    if output.kind == BINARY:
-        return np.asarray(means[:, 0] if label == 1 else 1.0 - means[:, 0])
-    return np.asarray(means[:, label])
-
-
 def blame_target(
     board: Board,
     target: Target,
@@ -303,78 +296,6 @@ def _seconds_each(values: Any, num_players: int) -> float:
     return (time.monotonic() - start) / NUM_TIMED
 
 
-def to_plain(value: Any) -> Any:
-    """Plain values that JSON can hold."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, (Origin, Output)):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(part) for key, part in value.items()}
-    return [to_plain(part) for part in value] if isinstance(value, (tuple, list)) else value
-
-
-def check_record(cls: Any, values: Any, format_name: str, version: int, word: str) -> None:
-    """Whether a record holds exactly the fields of its class, under its format's name and version."""
-    if not isinstance(values, dict) or values.get("format") != format_name:
-        raise InputError(f"Expected a saved {word} (format {format_name!r}); got something else.")
-    if type(values.get("version")) is not int or values["version"] != version:
-        raise InputError(
-            f"Expected version {version} of the format (got {str(values.get('version'))[:20]}); "
-            "use the release of axiompath that wrote it, or save it again."
-        )
-    known = {item.name for item in fields(cls)}
-    missing, strange = known - set(values), set(values) - known - {"format", "version"}
-    if missing or strange:
-        raise InputError(
-            f"Expected the fields of a {word} (missing: {', '.join(sorted(missing)) or 'none'}; "
-            f"unknown: {', '.join(sorted(map(str, strange))[:3]) or 'none'})."
-        )
-
-
-def read_numbers(value: Any, shape: tuple[int, ...], name: str) -> FloatArray:
-    """An array of a record, of this shape."""
-    array = np.asarray(value)
-    if array.size == 0 and 0 in shape:
-        return np.zeros(shape)
-    if array.shape != shape or array.dtype.kind not in "if" or not np.isfinite(array).all():
-        raise InputError(f"Expected finite numbers of shape {shape} in `{name}` (got others, or something else).")
-    return array.astype(np.float64)
-
-
-def read_counts(values: Mapping[str, Any], *names: str) -> dict[str, int]:
-    """Whole numbers of 0 or more of a record."""
-    found = {name: values[name] for name in names}
-    if not all(type(value) is int and 0 <= value < 2**63 for value in found.values()):
-        raise InputError(f"Expected whole numbers of 0 or more in {', '.join(names)} (got something else).")
-    return found
-
-
-def read_ids(value: Any, name: str) -> tuple[int, ...]:
-    """Whole numbers in a row."""
-    if not isinstance(value, list) or not all(type(part) is int and -1 <= part < 2**63 for part in value):
-        raise InputError(f"Expected whole numbers in `{name}` (got something else).")
-    return tuple(value)
-
-
-def read_caption(values: Mapping[str, Any], num_logits: int) -> dict[str, Any]:
-    """What every record says beside its own numbers: target, task, names, origin."""
-    unit, output = read_task(values)
-    names = read_words(list(values["node_names"].values()), "node_names")
-    classes = read_counts(values, "class_before", "class_after")
-    if not all(label < num_logits + (output.kind == BINARY) for label in classes.values()):
-        raise InputError(f"Expected classes between 0 and {num_logits - 1} (got {classes}).")
-    return {
-        **classes,
-        "target": read_target(values["target"], unit),
-        "unit": unit,
-        "output": output,
-        "node_names": {int(node): name for node, name in zip(values["node_names"], names, strict=True)},
-        "class_names": read_words(values["class_names"], "class_names"),
-        "origin": None if values["origin"] is None else Origin.from_dict(values["origin"]),
-    }
-
-
 def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
@@ -385,12 +306,13 @@ def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
     if not all(type(values[name]) is bool for name in ("exact", "open_nodes")):
         raise InputError("Expected true or false in `exact` and `open_nodes` (got something else).")
     joint = values["interactions"]
+    shapes: dict[str, tuple[int, ...]] = {"logits_before": (c,), "logits_after": (c,), "shares": (n, c)}
+    shapes |= {"errors": (n, c), "prob_shares": (n,), "prob_errors": (n,)}
+    known: dict[str, Any] = {name: read_numbers(values[name], shape, name) for name, shape in shapes.items()}
+    known |= read_counts(values, "num_evaluations", "num_changes")
     return cls(
         **read_caption(values, c),
-        **{name: read_numbers(values[name], (c,), name) for name in ("logits_before", "logits_after")},
-        **{name: read_numbers(values[name], (n, c), name) for name in ("shares", "errors")},
-        **{name: read_numbers(values[name], (n,), name) for name in ("prob_shares", "prob_errors")},
-        **read_counts(values, "num_evaluations", "num_changes"),
+        **known,
         residual=float(read_numbers(values["residual"], (), "residual")),
         changes=tuple(read_ids(ids, "changes") for ids in values["changes"]),
         kinds=kinds,

@@ -25,9 +25,7 @@ def run_copies(network: Network, scene: Scene, root: Root, subsets: BoolArray) -
     size = max(scene.num_nodes, 1) * max(scene.pair.before.graph.num_features, 1)
     step = 1 if far else max(1, NUM_NUMBERS // size)
     both = _both_features(scene)
-    found = [
-        _run(network, scene, root, subsets[start : start + step], both) for start in range(0, len(subsets), step)
-    ]
+    found = [_run(network, scene, root, subsets[start : start + step], both) for start in range(0, len(subsets), step)]
     return np.concatenate([np.zeros((0, network.num_classes)), *found])
 
 

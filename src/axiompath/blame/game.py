@@ -1,4 +1,4 @@
-"""Board: a model and two graphs. Board + target -> Game: the changes in its sight, and logits under any of their subsets.
+"""Board: a model and two graphs. Board + target -> Game: the changes in sight, and logits under any subset of them.
 
 The network answers where there is one; the user's own model referees, and answers alone where no reader understands it.
 """
@@ -74,13 +74,15 @@ class Game:
         if wanted.size == 0:
             wanted = np.zeros(0, dtype=np.int64)
         if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
-            raise WrongKind(f"Expected `{name}` to hold ids of changes, as `changes()` lists them (got {wanted.dtype}).")
+            raise WrongKind(
+                f"Expected `{name}` to hold ids of changes, as `changes()` lists them (got {wanted.dtype})."
+            )
         for number in wanted[(wanted < 0) | (wanted >= len(self.players))][:1]:
             raise InputError(
                 f"Expected `{name}` to hold ids of the {len(self.players):,} changes that `changes()` lists "
                 f"(got {number})."
             )
-        return np.isin(self.rows, wanted) == applied
+        return np.asarray(np.isin(self.rows, wanted) == applied)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +170,7 @@ def board_of(case: Case) -> Board:
     own = OwnModel(case.model, case.usage.call, BEFORE_END.get(change.network.end, np.asarray))
 
     def find(target: Target) -> tuple[IntArray, IntArray]:
-        found, (row,) = case.find([target])
+        _, (row,) = case.find([target])
         if change.of_graphs:
             assert change.before.places is not None
             assert change.after.places is not None
@@ -183,7 +185,16 @@ def board_of(case: Case) -> Board:
         return found.change.before_pass.logits[row], found.change.after_pass.logits[row]
 
     return Board(
-        own, pair, change.unit, change.output, change.network, find, ends, case.node_names, case.class_names, case.origin
+        own,
+        pair,
+        change.unit,
+        change.output,
+        change.network,
+        find,
+        ends,
+        case.node_names,
+        case.class_names,
+        case.origin,
     )
 
 
@@ -217,7 +228,9 @@ def open_board(
     numbers = [side.numbers for side in sides]
     names = read_names(node_names, [] if node_names is None else numbers) or {}
     digests = {
-        "model": digest_of("own model", [value.detach().cpu().double().numpy() for value in model.state_dict().values()]),
+        "model": digest_of(
+            "own model", [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
+        ),
         "before": digest_graph(pair.before.graph),
         "after": digest_graph(pair.after.graph),
     }

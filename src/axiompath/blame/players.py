@@ -54,6 +54,7 @@ class Players:
     opened: bool  # whether edges of nodes that came or went are players of their own
 
     def __len__(self) -> int:
+        """Changes in all."""
         return len(self.changes)
 
     @property

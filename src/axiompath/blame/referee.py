@@ -91,7 +91,11 @@ class Referee:
         which, node = chosen // scene.num_nodes, order[chosen % scene.num_nodes]
         flat[which, node] = np.arange(len(chosen))
         where, edge = np.nonzero(hold[scene.condition].T)
-        data = Data(edge_index=torch.from_numpy(np.stack([flat[where, scene.senders[edge]], flat[where, scene.receivers[edge]]])))
+        data = Data(
+            edge_index=torch.from_numpy(
+                np.stack([flat[where, scene.senders[edge]], flat[where, scene.receivers[edge]]])
+            )
+        )
         changed = np.concatenate([subsets, np.zeros((num_copies, 1), dtype=np.bool_)], axis=1)[:, scene.feature_player]
         data.x = _pick(self._x, node + scene.num_nodes * changed[which, node], self._x_dtype)
         for key, (values, rows) in self._node_fields.items():
@@ -216,9 +220,11 @@ class Referee:
             snapshot = side.graph
             assert isinstance(snapshot, Snapshot)
             weights = np.ones(snapshot.edge_index.shape[1]) if snapshot.edge_weight is None else snapshot.edge_weight
-            theirs = _ranked(*snapshot.edge_index, weights)
+            theirs = _ranked(snapshot.edge_index[0], snapshot.edge_index[1], weights)
             theirs["place"] = np.arange(len(theirs)) + shift
-            ours = _ranked(scene.numbers[scene.senders[mine]], scene.numbers[scene.receivers[mine]], scene.weights[mine])
+            ours = _ranked(
+                scene.numbers[scene.senders[mine]], scene.numbers[scene.receivers[mine]], scene.weights[mine]
+            )
             places[mine] = ours.merge(theirs, how="left", on=["u", "v", "w", "rank"]).place.to_numpy()
             shift += len(theirs)
         return places

@@ -46,9 +46,6 @@ class Conditions:
     when: IntArray  # [num_plain]
     any_of: tuple[IntArray, ...]  # of each further condition, plain ones
 
-    def __len__(self) -> int:
-        return len(self.when) + len(self.any_of)
-
     def hold(self, subsets: BoolArray) -> BoolArray:
         """Which hold where these changes are applied. [num_conditions, num_subsets]."""
         applied = subsets.T
@@ -61,7 +58,9 @@ class Conditions:
     def masks(self, num_players: int) -> NDArray[np.uint64]:
         """The changes that each looks at, as bits. [num_conditions, num_words]."""
         plain = to_bits(num_players)[self.players[:, 0]]
-        plain = plain | np.where((self.players[:, 1] < 0)[:, None], np.uint64(0), to_bits(num_players)[self.players[:, 1]])
+        plain = plain | np.where(
+            (self.players[:, 1] < 0)[:, None], np.uint64(0), to_bits(num_players)[self.players[:, 1]]
+        )
         joined = [np.bitwise_or.reduce(plain[some], axis=0)[None] for some in self.any_of]
         return np.concatenate([plain, *joined])
 
@@ -111,7 +110,9 @@ class Scene:
             return _take(self.pair.before, self.numbers[nodes])
         if after.all():
             return _take(self.pair.after, self.numbers[nodes])
-        parts = [_take(side, self.numbers[nodes[here]]) for side, here in zip(self._sides, (~after, after), strict=True)]
+        parts = [
+            _take(side, self.numbers[nodes[here]]) for side, here in zip(self._sides, (~after, after), strict=True)
+        ]
         order = np.argsort(np.concatenate([np.flatnonzero(~after), np.flatnonzero(after)]))
         if any(sparse.issparse(part) for part in parts):
             return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))[order]
@@ -155,8 +156,8 @@ def cut_scene(
 ) -> Scene:
     """What decides the nodes `start` (numbers); everything, where `span` is None.
 
-    `counted`: whether it matters that a node is there, even one without edges, as where nodes are pooled. `standing` are
-    nodes that are there in any case, whatever the table says of them.
+    `counted`: whether it matters that a node is there, even one without edges, as where nodes are pooled. Nodes that
+    are `standing` are there in any case, whatever the table says of them.
     """
     inside, whole = _reach(pair, start, span)
     changed = players.edges
@@ -198,7 +199,9 @@ def cut_scene(
         presence[node] = own
         if players.opened:
             number = numbers[node]
-            incident = np.unique(condition[conditioned][(senders == number)[conditioned] | (receivers == number)[conditioned]])
+            incident = np.unique(
+                condition[conditioned][(senders == number)[conditioned] | (receivers == number)[conditioned]]
+            )
             presence[node] = len(unique) + len(any_of)
             any_of.append(np.append(incident, own))
     order = np.argsort(receivers, kind="stable")

@@ -80,7 +80,7 @@ def shapley_weights(subsets: BoolArray) -> FloatArray:
     size = subsets.sum(axis=1)
     weight = np.array([1.0 / (k * math.comb(k - 1, s)) for s in range(k)] + [0.0])
     joined, left = weight[size - 1], weight[size]
-    return np.where(subsets.T, joined, -left)
+    return np.asarray(np.where(subsets.T, joined, -left))
 
 
 def interactions_of(values: FloatArray, num_players: int) -> FloatArray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,14 @@ from ..network.coefficients import (
 )
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
+from .factors import find_factors, find_scores
 from .root import Root
-from .scene import WORD, Scene, to_bits
-from .variant_loops import add_attention, add_products, number_kinds
+from .scene import Scene, to_bits
+from .variant_loops import add_attention, add_products
+from .views import pack, restrict
 
 BYTES = 256 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
 MOST = 1 << 16  # subsets that are run together
-TABLE = 20  # views of up to so many changes are numbered by a table of all of them
 KNOWN = (
     Identity, Sum, Mean, Degree, SymmetricNorm, TargetNorm, InverseDeviation, AdditiveAttention, PairAttention,
     DotAttention, Pooled, End,
@@ -83,16 +84,6 @@ class Scales(NamedTuple):
     group: IntArray  # [num_nodes]
     inverse: NDArray[np.int32]
     values: FloatArray
-
-
-class Scores(NamedTuple):
-    """What attention compares: rows of senders and of receivers."""
-
-    keys: FloatArray  # [num_rows, channels]
-    queries: FloatArray  # [num_rows, channels]
-    direction: FloatArray  # [channels]
-    slope: float
-    product: bool
 
 
 def unwrap(rule: Rule) -> tuple[Rule, slice]:
@@ -202,7 +193,7 @@ class Variants:
 
     @cached_property
     def inputs(self) -> tuple[Features, IntArray]:
-        """Features of all that is needed, a node whose own change in two rows, without and with it; first row of each."""
+        """Features of all that is needed, those that change in two rows, without it and with it; first row of each."""
         nodes = self.places[0]
         twice = self.scene.feature_player[nodes] >= 0
         base = np.concatenate([[0], np.cumsum(1 + twice)])[:-1]
@@ -294,9 +285,7 @@ class _Pass:
             self.known[key] = restrict(self.words, mask)
         return self.known[key]
 
-    def _aggregate(
-        self, t: int, layer: Layer, h: Features, below: Below, wanted: Wanted, num_rows: int
-    ) -> FloatArray:
+    def _aggregate(self, t: int, layer: Layer, h: Features, below: Below, wanted: Wanted, num_rows: int) -> FloatArray:
         z = np.empty((num_rows, layer.width))
         z[:] = 0.0 if layer.bias is None else layer.bias
         for number, channel in enumerate(layer.channels):
@@ -305,13 +294,11 @@ class _Pass:
             self._add(rule, h[:, columns] if rule.reads_inputs else h, below, wanted, taken, z[:, channel.outputs])
         return z
 
-    def _add(
-        self, rule: Rule, h: Features, below: Below, wanted: Wanted, taken: FloatArray, part: FloatArray
-    ) -> None:
+    def _add(self, rule: Rule, h: Features, below: Below, wanted: Wanted, taken: FloatArray, part: FloatArray) -> None:
         hold = self.hold
         taken = np.ascontiguousarray(taken)
         if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
-            scores = _scores(rule, h)
+            scores = find_scores(rule, h)
             loops = bool(rule.self_loops)
             add_attention(self.of.stars[rule.flow], hold, wanted, below, scores, loops, taken, part)
             return
@@ -324,7 +311,8 @@ class _Pass:
     def _coefficients(self, rule: Rule, num_nodes: int) -> tuple[Star, Scales, Scales, FloatArray, bool]:
         """Edges, factors of receivers and senders, the diagonal (none for none), whether loops lie on it."""
         ones = self._constant(np.ones(1), num_nodes)
-        nothing = Star(np.zeros(num_nodes + 1, dtype=np.int64), *(array[:0] for array in self.of.readout[1:]))
+        nobody = np.zeros(0, dtype=np.int64)
+        nothing = Star(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody)
         if isinstance(rule, (Identity, InverseDeviation)):
             return nothing, ones, ones, np.ones(1), False
         if isinstance(rule, End):
@@ -388,7 +376,7 @@ class _Pass:
             num_rows += len(some)
         row, edge = np.concatenate(rows), np.concatenate(edges)
         is_loop = star.senders[edge] == receivers[edge]
-        left, right, diagonal = _factors(rule, row, star.weights[edge], is_loop, num_rows)
+        left, right, diagonal = find_factors(rule, row, star.weights[edge], is_loop, num_rows)
         inverse = np.stack(inverses)
         found = Scales(base, group, inverse, left), Scales(base, group, inverse, right), diagonal
         if len(right) == 1:  # the same for all senders, so that nothing of it varies
@@ -407,76 +395,6 @@ def _activate(layer: Layer, z: FloatArray) -> None:
             columns[...] = block.activation.value(columns)
 
 
-def pack(rows: BoolArray) -> NDArray[np.uint64]:
-    """Truth values as bits, the first the lowest of its word. [num_rows, num_words]."""
-    packed = np.packbits(rows, axis=1, bitorder="little")
-    padded = np.zeros((len(rows), max(1, -(-packed.shape[1] // 8)) * 8), dtype=np.uint8)
-    padded[:, : packed.shape[1]] = packed
-    return np.asarray(padded.view("<u8"), dtype=np.uint64)
-
-
-def restrict(words: NDArray[np.uint64], mask: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.int32]]:
-    """The first row of each distinct kind in these bits, and the kind of each row. words: [num_rows, num_words]."""
-    columns = _players(mask)
-    num_rows, width = len(words), len(columns)
-    if width == 0:
-        return np.zeros(1, dtype=np.int64), np.zeros(num_rows, dtype=np.int32)
-    if width <= TABLE and 1 << width <= 4 * num_rows + 64:
-        # Runs of neighbouring bits are moved as one: word, first bit there, mask of its length, first bit in the code.
-        cuts = np.flatnonzero((np.diff(columns) != 1) | (columns[1:] % WORD == 0)) + 1
-        starts = np.concatenate([[0], cuts])
-        lengths = np.diff(np.append(starts, width))
-        runs = np.stack([columns[starts] // WORD, columns[starts] % WORD, (1 << lengths) - 1, starts], axis=1)
-        first, inverse = np.empty(min(num_rows, 1 << width), dtype=np.int64), np.empty(num_rows, dtype=np.int32)
-        number = number_kinds(words, runs.astype(np.uint64), np.full(1 << width, -1, dtype=np.int32), first, inverse)
-        return first[:number], inverse
-    seen = words & mask
-    keys = seen[:, 0] if seen.shape[1] == 1 else seen.view(np.dtype((np.void, seen.shape[1] * 8))).reshape(-1)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return first.astype(np.int64), inverse.reshape(-1).astype(np.int32)
-
-
-def _factors(
-    rule: Rule, row: IntArray, weights: FloatArray, is_loop: BoolArray, num_rows: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Factors of receivers and of senders, and the diagonal, for each row, by the edges into it; as in the rules."""
-    one, none = np.ones(1), np.zeros(0)
-    if isinstance(rule, Mean):
-        return 1.0 / np.maximum(np.bincount(row, minlength=num_rows), 1), one, none
-    if isinstance(rule, Degree):
-        return np.zeros(num_rows), one, np.bincount(row, weights=weights, minlength=num_rows)
-    if isinstance(rule, TargetNorm):
-        dtype = np.float32 if rule.single else np.float64
-        count = np.bincount(row[~is_loop], minlength=num_rows) + 1
-        inverse = np.reciprocal(count.astype(dtype))
-        return inverse.astype(np.float64), one, (inverse + dtype(rule.diag_lambda) * inverse).astype(np.float64)
-    assert isinstance(rule, SymmetricNorm)
-    if rule.self_loops is None:
-        loops, others = None, slice(None)
-    else:
-        loops = np.full(num_rows, float(rule.self_loops))
-        loops[row[is_loop]] = weights[is_loop]
-        others = ~is_loop
-    degree = np.bincount(row[others], weights=weights[others], minlength=num_rows)
-    if loops is not None:
-        degree = degree + loops
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = degree**-0.5
-    scale[np.isinf(scale)] = 0.0
-    return scale, scale, none if loops is None else scale * loops * scale
-
-
-def _scores(rule: Any, h: Features) -> Scores:
-    if isinstance(rule, AdditiveAttention):
-        keys, queries = (np.asarray(h @ ends).reshape(-1, 1) for ends in (rule.sender, rule.receiver))
-        return Scores(keys, queries, np.ones(1), float(rule.negative_slope), False)
-    if isinstance(rule, PairAttention):
-        keys, queries = np.asarray(h @ rule.sender), np.asarray(h @ rule.receiver) + rule.bias
-        return Scores(keys, queries, np.asarray(rule.direction, dtype=np.float64), float(rule.negative_slope), False)
-    queries, keys = np.asarray(h @ rule.query) + rule.query_bias, np.asarray(h @ rule.key) + rule.key_bias
-    return Scores(keys, queries, np.ones(keys.shape[1]), 0.0, True)
-
-
 def _inner(rule: Rule) -> Rule:
     return unwrap(rule)[0]
 
@@ -490,12 +408,5 @@ def _join_rows(indptr: IntArray, masks: Masks) -> Masks:
     return found
 
 
-def _players(mask: NDArray[np.uint64]) -> IntArray:
-    bits = np.unpackbits(mask.astype("<u8").view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits)
-
-
 def _num_bits(mask: NDArray[np.uint64]) -> int:
     return int(np.unpackbits(mask.view(np.uint8)).sum())
-
-

@@ -18,7 +18,6 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
 
-
 WITHOUT_PATHS = "Without paths, Explainer(..., paths=False) runs the model as it is: blame, undo and what_if work so."
 
 

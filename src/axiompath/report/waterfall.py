@@ -18,7 +18,11 @@ def plot_blame(blame: Blame) -> Figure:
     names = [blame.row_name(row) for row in range(shown)]
     rest = len(blame.prob_shares) - shown
     if rest:
-        shares, errors, names = [*shares, float(blame.prob_shares[shown:].sum())], [*errors, 0.0], [*names, f"{rest} more"]
+        shares, errors, names = (
+            [*shares, float(blame.prob_shares[shown:].sum())],
+            [*errors, 0.0],
+            [*names, f"{rest} more"],
+        )
     start = blame.told_before
     lows = start + np.concatenate([[0.0], np.cumsum(shares)])
     figure = Figure(figsize=(9, 1.6 + 0.32 * (len(shares) + 2)), layout="constrained")
@@ -29,7 +33,9 @@ def plot_blame(blame: Blame) -> Figure:
         axes.barh(i + 1, share, left=lows[i], height=BAR_HEIGHT, color=colour)
         if error > 0:
             axes.errorbar(lows[i + 1], i + 1, xerr=2 * error, color="black", linewidth=0.8, capsize=2)
-        axes.annotate(f"{share:+.3g}", (max(lows[i], lows[i + 1]), i + 1), (4, 0), textcoords="offset points", va="center")
+        axes.annotate(
+            f"{share:+.3g}", (max(lows[i], lows[i + 1]), i + 1), (4, 0), textcoords="offset points", va="center"
+        )
     axes.barh(len(shares) + 1, blame.told_after, height=BAR_HEIGHT, color=AFTER)
     axes.set_yticks(range(len(shares) + 2), ["before", *names, "after"])
     axes.invert_yaxis()
