@@ -88,6 +88,11 @@ class Explainer:
             )
         return self._case
 
+    @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return self._board.unit
+
     @cached_property
     def _board(self) -> Board:
         return board_of(self.case) if self._unread is None else self._unread

@@ -24,14 +24,23 @@ from .game import Board, Game
 from .goal import tell
 from .groups import label_changes, number_groups
 from .records import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
-from .shapley import Effort, Shares, all_subsets, count_owen, exact_owen, exact_shares, interactions_of, sampled_shares
+from .shapley import (
+    Effort,
+    PlayerShares,
+    all_subsets,
+    count_owen,
+    exact_owen,
+    exact_shares,
+    interactions_of,
+    sampled_shares,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLAME_FORMAT = "axiompath.blame"
 BLAME_VERSION = 1
-GROUP = "group"
+GROUP_ROW = "group"
 ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time, where the network answers
 MOST_PLAYERS = 22  # of which all subsets are tried at all
 NUM_TIMED = 64  # subsets on which the time of one is measured
@@ -105,7 +114,7 @@ class Blame:
 
     def row_name(self, row: int) -> str:
         """A row in words: what happened, and to what."""
-        if self.kinds[row] == GROUP:
+        if self.kinds[row] == GROUP_ROW:
             return f"{self.groups[row]} ({len(self.changes[row])} change{'s' * (len(self.changes[row]) != 1)})"
         ends = [self.name_of(end) for end in self.ends[row] if end >= 0]
         return f"{self.kinds[row]} {TO.join(ends)}"
@@ -115,7 +124,7 @@ class Blame:
 
         `change` is the id, or the label of a group; with groups also `group`.
         """
-        whole = [kind == GROUP for kind in self.kinds]
+        whole = [kind == GROUP_ROW for kind in self.kinds]
         names = [self.groups[i] if group else self.changes[i][0] for i, group in enumerate(whole)]
         ends = np.array(self.ends, dtype=np.int64).reshape(-1, 2)
         frame = pd.DataFrame({"change": pd.Series(names, dtype=object if any(whole) else "int64"), "kind": self.kinds})
@@ -150,7 +159,7 @@ class Blame:
 
     def summary(self, limit: int = 5) -> str:
         """A few sentences: what happened, and which changes did it."""
-        what = "group" if GROUP in self.kinds else "change"
+        what = "group" if GROUP_ROW in self.kinds else "change"
         lines = [f"{self.headline}. {len(self.shares)} {what}{'s' * (len(self.shares) != 1)} in sight did it."]
         for row in range(min(limit, len(self.shares))):
             error = "" if self.exact else f" ± {self.prob_errors[row]:.2g}"
@@ -232,7 +241,7 @@ def blame_target(
     ids = changes.id.to_numpy()
     if together:
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
-        kinds, places = (GROUP,) * len(rows), ((-1, -1),) * len(rows)
+        kinds, places = (GROUP_ROW,) * len(rows), ((-1, -1),) * len(rows)
         groups = tuple(unique[code] for code in order.tolist())
     else:
         rows = [(number,) for number in ids[order].tolist()]
@@ -268,7 +277,7 @@ def blame_target(
     )
 
 
-def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effort) -> Shares:
+def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:
     """Exact where that is affordable, else by orders; the cost is said where it is worth saying."""
     num_subsets = (1 << min(num_players, 62)) if groups is None else count_owen(groups)
     if num_players == 0:
@@ -301,7 +310,7 @@ def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
     kinds = read_words(values["kinds"], "kinds")
     groups = read_words(values["groups"], "groups")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not {*kinds} <= {*CHANGES, GROUP} or len(groups) not in (0, n) or len(pairs) != n:
+    if len(kinds) != n or not {*kinds} <= {*CHANGES, GROUP_ROW} or len(groups) not in (0, n) or len(pairs) != n:
         raise InputError("Expected a kind, two ends and, with groups, a label for each row (got something else).")
     if not all(type(values[name]) is bool for name in ("exact", "open_nodes")):
         raise InputError("Expected true or false in `exact` and `open_nodes` (got something else).")

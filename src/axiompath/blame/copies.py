@@ -13,23 +13,23 @@ from ..arrays import BoolArray, FloatArray
 from ..graphs.places import GRAPHS, LINKS, Places
 from ..graphs.snapshot import Features, Snapshot
 from ..network.layers import Network, run_network
-from .root import Root
+from .root import RootPlace
 from .scene import Scene
 
-NUM_NUMBERS = 8 * 10**6  # of features, in all copies of one pass
+COPIED_NUMBERS = 8 * 10**6  # of features, in all copies of one pass
 
 
-def run_copies(network: Network, scene: Scene, root: Root, subsets: BoolArray) -> FloatArray:
+def run_copies(network: Network, scene: Scene, root: RootPlace, subsets: BoolArray) -> FloatArray:
     """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
     far = any(rule.reach is None for layer in network.layers for rule in layer.rules if not rule.rises)
     size = max(scene.num_nodes, 1) * max(scene.pair.before.graph.num_features, 1)
-    step = 1 if far else max(1, NUM_NUMBERS // size)
+    step = 1 if far else max(1, COPIED_NUMBERS // size)
     both = _both_features(scene)
     found = [_run(network, scene, root, subsets[start : start + step], both) for start in range(0, len(subsets), step)]
     return np.concatenate([np.zeros((0, network.num_classes)), *found])
 
 
-def _run(network: Network, scene: Scene, root: Root, subsets: BoolArray, both: Features) -> FloatArray:
+def _run(network: Network, scene: Scene, root: RootPlace, subsets: BoolArray, both: Features) -> FloatArray:
     snapshot = copy_graph(scene, root, subsets, both)
     logits = run_network(network, snapshot).logits
     if root.kind == "node":
@@ -37,7 +37,7 @@ def _run(network: Network, scene: Scene, root: Root, subsets: BoolArray, both: F
     return np.asarray(logits)
 
 
-def copy_graph(scene: Scene, root: Root, subsets: BoolArray, both: Features | None = None) -> Snapshot:
+def copy_graph(scene: Scene, root: RootPlace, subsets: BoolArray, both: Features | None = None) -> Snapshot:
     """One snapshot of a copy of the graph for each subset, with exactly its changes applied."""
     num_copies, num_nodes = len(subsets), scene.num_nodes
     hold = np.concatenate([scene.conditions.hold(subsets), np.ones((1, num_copies), dtype=np.bool_)])
@@ -67,7 +67,7 @@ def _both_features(scene: Scene) -> Features:
     return x
 
 
-def _places(root: Root, num_copies: int, num_nodes: int, present: BoolArray) -> Places | None:
+def _places(root: RootPlace, num_copies: int, num_nodes: int, present: BoolArray) -> Places | None:
     ids, everywhere = np.arange(num_copies), np.ones(num_copies, dtype=np.bool_)
     if root.kind == "node":
         return None

@@ -20,12 +20,12 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from .game import Game
-from .goal import Goal
+from .goal import UndoGoal
 
 FIRST = 1 << 12  # sets that are tried whatever the time
 FIRST_OF_OWN = 1 << 6  # the same where the user's own model answers
-PIECE = 1 << 14  # sets that are tried at a time
-WIDTH = 64  # sets of a size that the search goes on from
+SETS_AT_A_TIME = 1 << 14  # sets that are tried at a time
+BEAM = 64  # sets of a size that the search goes on from
 NUM_JUDGED = 12  # sets that the user's model is asked about before the next size is looked at
 NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user's model to decide
 
@@ -44,7 +44,7 @@ class Limits:
 class Search:
     """The sets that were tried; truth values are of what is undone."""
 
-    def __init__(self, game: Game, goal: Goal, costs: FloatArray, free: IntArray, seconds: float) -> None:
+    def __init__(self, game: Game, goal: UndoGoal, costs: FloatArray, free: IntArray, seconds: float) -> None:
         self.game, self.goal, self.costs, self.free = game, goal, costs, free
         self.started, self.seconds = time.monotonic(), seconds
         self.num_evaluations = 0
@@ -99,7 +99,7 @@ class Search:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Fewest:
     """The best set, by places among the changes in sight, and what is known of others."""
 
     chosen: IntArray
@@ -109,7 +109,7 @@ class Found:
     alternatives: tuple[IntArray, ...] = ()
 
 
-def find_fewest(search: Search, game: Game, limits: Limits) -> Found:
+def find_fewest(search: Search, game: Game, limits: Limits) -> Fewest:
     """Sizes in order, each whole, while they can be afforded; then the best sets of each size alone."""
     free, costs = search.free, search.costs
     cheapest = np.concatenate([[0.0], np.cumsum(np.sort(costs[free])), [math.inf]])  # the least that so many cost
@@ -126,7 +126,7 @@ def find_fewest(search: Search, game: Game, limits: Limits) -> Found:
             if limits.every:
                 alternatives = _all_that_hold(search, sets, margins, best_cost)
         excluded = size if best is None else excluded
-        beam = sets[np.argsort(-margins, kind="stable")[:WIDTH]]
+        beam = sets[np.argsort(-margins, kind="stable")[:BEAM]]
         size += 1
     tried = size - 1
     if cheapest[size] < best_cost:
@@ -146,7 +146,7 @@ def find_fewest(search: Search, game: Game, limits: Limits) -> Found:
     else:
         how = f"No set of up to {excluded} does; of larger ones the best were searched, so that {fewer} ones may exist."
     chosen = free[:0] if best is None else best
-    return Found(chosen, complete and not doubtful, how, max(excluded, 0), alternatives)
+    return Fewest(chosen, complete and not doubtful, how, max(excluded, 0), alternatives)
 
 
 def _try_whole(search: Search, size: int) -> tuple[IntArray, FloatArray]:
@@ -156,7 +156,7 @@ def _try_whole(search: Search, size: int) -> tuple[IntArray, FloatArray]:
     for sets in _pieces(search.free, size):
         margins = search.margins(sets)
         able = np.flatnonzero(margins > -NEAR * search.scale)
-        some = np.union1d(able, np.argsort(-margins, kind="stable")[:WIDTH])
+        some = np.union1d(able, np.argsort(-margins, kind="stable")[:BEAM])
         kept_sets.append(sets[some])
         kept_margins.append(margins[some])
     return np.concatenate(kept_sets), np.concatenate(kept_margins)
@@ -178,7 +178,7 @@ def _search_on(
     most = len(search.free) if best is None else len(best) - 1
     while size < most and search.left > 0:
         size += 1
-        beam, margins = _extend(search, beam, WIDTH)
+        beam, margins = _extend(search, beam, BEAM)
         hit, _ = search.first_that_holds(beam, margins)
         if hit is not None and (best is None or search.costs[hit].sum() < search.costs[best].sum()):
             return _reduce(search, hit)
@@ -192,7 +192,9 @@ def _extend(search: Search, beam: IntArray, width: int) -> tuple[IntArray, Float
     )
     longer = np.sort(longer, axis=1)
     longer = np.unique(longer[(np.diff(longer, axis=1) > 0).all(axis=1)], axis=0)
-    margins = np.concatenate([search.margins(longer[s : s + PIECE]) for s in range(0, len(longer), PIECE)])
+    margins = np.concatenate(
+        [search.margins(longer[s : s + SETS_AT_A_TIME]) for s in range(0, len(longer), SETS_AT_A_TIME)]
+    )
     order = np.argsort(-margins, kind="stable")[:width]
     return longer[order], margins[order]
 
@@ -247,7 +249,7 @@ def _swap(search: Search, chosen: IntArray) -> IntArray | None:
     """Two of a set for one other: a set that is smaller by one and still does, None where there is none."""
     others = np.setdiff1d(search.free, chosen)
     pairs = list(itertools.combinations(range(len(chosen)), 2))
-    if not len(others) or not pairs or len(others) * len(pairs) > PIECE or search.left < 0:
+    if not len(others) or not pairs or len(others) * len(pairs) > SETS_AT_A_TIME or search.left < 0:
         return None
     sets = np.array(
         [[*np.delete(chosen, pair).tolist(), other] for pair in pairs for other in others.tolist()], dtype=np.int64
@@ -262,7 +264,7 @@ def _pieces(free: IntArray, size: int) -> Iterable[IntArray]:
     """All sets of a size, some thousands at a time. [num_sets, size] each."""
     sets = itertools.combinations(free.tolist(), size)
     while True:
-        some = list(itertools.islice(sets, PIECE))
+        some = list(itertools.islice(sets, SETS_AT_A_TIME))
         if not some:
             return
         yield np.array(some, dtype=np.int64).reshape(len(some), size)

@@ -32,7 +32,7 @@ from ..readers import AS_IT_IS, Usage, prepare_inputs
 from .copies import run_copies
 from .players import Players, find_players
 from .referee import OwnModel, Referee
-from .root import Root
+from .root import RootPlace
 from .scene import Scene, Span, cut_scene, find_span
 from .variants import Variants, knows
 
@@ -56,7 +56,7 @@ class Game:
     own: Evaluator  # the same by the user's own model on the real graph
     by_network: bool  # whether `run` is the network's; else it is the user's model, too
     scene: Scene  # what decides the target
-    root: Root
+    root: RootPlace
 
     @property
     def num_changes(self) -> int:
@@ -115,11 +115,11 @@ class Board:
         counted = self.unit == UNIT_OF[GRAPHS]
         kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
 
-        def stage(span: Span | None) -> tuple[Scene, Root]:
+        def stage(span: Span | None) -> tuple[Scene, RootPlace]:
             scene = cut_scene(players, self.pair, nodes, span, counted=counted, standing=new)
-            return scene, Root(kind, scene.rows_of(nodes))
+            return scene, RootPlace(kind, scene.rows_of(nodes))
 
-        def judge(scene: Scene, root: Root) -> Evaluator:
+        def judge(scene: Scene, root: RootPlace) -> Evaluator:
             """The user's model on the whole graph; of stored graphs on the part that decides."""
             found: list[Referee] = []
 
@@ -140,7 +140,7 @@ class Board:
         run, by_network = self._evaluator(target, scene, root, own)
         return Game(target, self.unit, self.output, players, scene.rows, run, own, by_network, scene, root)
 
-    def _evaluator(self, target: Target, scene: Scene, root: Root, own: Evaluator) -> tuple[Evaluator, bool]:
+    def _evaluator(self, target: Target, scene: Scene, root: RootPlace, own: Evaluator) -> tuple[Evaluator, bool]:
         """What answers for subsets: the network, else the user's model on a part of the graph, else on all of it."""
         if self.network is not None:
             network = self.network

@@ -21,7 +21,7 @@ def tell(output: Output, label: int, logits: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Goal:
+class UndoGoal:
     """What undoing is to reach: margins above 0 do, those below do not, and at 0 the model's own rule decides."""
 
     words: str
@@ -31,7 +31,7 @@ class Goal:
 
 def find_goal(
     output: Output, before: FloatArray, after: FloatArray, to: int | None, below: float | None, names: tuple[str, ...]
-) -> Goal:
+) -> UndoGoal:
     """The old class again; or the class `to`; or a probability of the new class (a value) below `below`."""
     old, new = output.told(before, after)
 
@@ -48,7 +48,7 @@ def find_goal(
         def less(logits: FloatArray) -> FloatArray:
             return below - tell(output, new, logits)
 
-        return Goal(f"{what} below {below:g}", less, lambda logits: less(logits) > 0)
+        return UndoGoal(f"{what} below {below:g}", less, lambda logits: less(logits) > 0)
     if output.kind == VALUE:
         raise InputError("Expected `below=` to say which value is to be undone to (got none); values have no class.")
     if output.kind == LABELS:
@@ -56,7 +56,7 @@ def find_goal(
             raise InputError("Expected `below=`, or nothing, for labels (got `to`); each label is there or not.")
         sign = np.where(before > 0, 1.0, -1.0)
         _check_flip(bool(((after > 0) != (before > 0)).any()))
-        return Goal(
+        return UndoGoal(
             "its old labels back",
             lambda logits: (logits * sign).min(axis=1),
             lambda logits: ((logits > 0) == (before > 0)).all(axis=1),
@@ -72,13 +72,13 @@ def find_goal(
         return np.asarray(output.decide(logits) == wanted)
 
     if output.kind == BINARY:
-        return Goal(words, lambda logits: logits[:, 0] if wanted == 1 else -logits[:, 0], reached)
+        return UndoGoal(words, lambda logits: logits[:, 0] if wanted == 1 else -logits[:, 0], reached)
 
     def margin(logits: FloatArray) -> FloatArray:
         others = np.delete(logits, wanted, axis=1)
         return np.asarray(logits[:, wanted] - others.max(axis=1))
 
-    return Goal(words, margin, reached)
+    return UndoGoal(words, margin, reached)
 
 
 def _check_flip(flipped: bool) -> None:

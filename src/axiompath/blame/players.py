@@ -32,7 +32,7 @@ APPLIED, NOT_APPLIED = 1, -1  # when a thing is there: once its changes are appl
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class ChangedEdges:
     """Edges that one graph alone has, or has with this weight; nodes by their number in the pair."""
 
     senders: IntArray  # [num_edges]
@@ -47,7 +47,7 @@ class Players:
     """What happened between two graphs, and to what."""
 
     changes: pd.DataFrame  # as `Explainer.changes` lists them
-    edges: Edges
+    edges: ChangedEdges
     node_of: IntArray  # [num_rows]: number of the node of a row that is of a node, else -1
     node_rows: IntArray  # rows that say that a node came or went
     feature_rows: IntArray  # rows that say that a node's features changed
@@ -90,7 +90,7 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
     gone = np.flatnonzero((kind == EDGE_REMOVED) | (kind == EDGE_REWEIGHTED))
     come = np.flatnonzero((kind == EDGE_ADDED) | (kind == EDGE_REWEIGHTED))
     both = np.concatenate([gone, come])
-    edges = Edges(
+    edges = ChangedEdges(
         senders[both],
         receivers[both],
         np.concatenate([before[gone], after[come]]),

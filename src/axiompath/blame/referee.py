@@ -25,10 +25,10 @@ from ..graphs.sample import dtype_of
 from ..graphs.snapshot import EDGE, NODE, Snapshot, level_of, rows_of, to_torch_csr
 from ..readers.arguments import LINKS_FIELD, ModelCall
 from ..readers.trial import copy_model, run_model
-from .root import Root
+from .root import RootPlace
 from .scene import Scene
 
-NUM_NUMBERS = 4 * 10**6  # of features, in all copies of one run
+BATCHED_NUMBERS = 4 * 10**6  # of features, in all copies of one run
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ class Referee:
 
     own: OwnModel
     scene: Scene
-    root: Root
+    root: RootPlace
     whole: bool  # whether the scene is all of both graphs: then one copy at a time, as the model is used to
 
     def run(self, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
         size = max(self.scene.num_nodes, 1) * max(self.scene.pair.before.graph.num_features, 1)
-        step = 1 if self.whole else max(1, NUM_NUMBERS // size)
+        step = 1 if self.whole else max(1, BATCHED_NUMBERS // size)
         found = [self._run(subsets[start : start + step]) for start in range(0, len(subsets), step)]
         return np.concatenate(found)
 
@@ -230,7 +230,7 @@ class Referee:
         return places
 
 
-def with_scene(referee: Referee, scene: Scene, root: Root, *, whole: bool) -> Referee:
+def with_scene(referee: Referee, scene: Scene, root: RootPlace, *, whole: bool) -> Referee:
     """The same model on another part of the graphs."""
     return replace(referee, scene=scene, root=root, whole=whole)
 

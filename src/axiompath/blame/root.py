@@ -8,7 +8,7 @@ from ..arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Root:
+class RootPlace:
     """The nodes that a prediction is read off: one node; the two ends of a pair; all nodes of a graph."""
 
     kind: str  # "node", "link" or "graph"

@@ -28,7 +28,7 @@ MOST_TRUTHS = 1 << 28  # of who has joined, in all orders that are followed toge
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class PlayerShares:
     """What each player has of v(all) - v(none)."""
 
     values: FloatArray  # [num_players, num_columns]
@@ -60,11 +60,11 @@ def all_subsets(num_players: int) -> BoolArray:
     return np.asarray(numbers[:, None] >> np.arange(num_players) & 1, dtype=np.bool_)
 
 
-def exact_shares(values: Values, num_players: int) -> Shares:
+def exact_shares(values: Values, num_players: int) -> PlayerShares:
     """The shares by all subsets."""
     subsets = all_subsets(num_players)
     found = values(subsets)
-    return Shares(
+    return PlayerShares(
         shapley_weights(subsets) @ found,
         np.zeros((num_players, found.shape[1])),
         True,
@@ -106,7 +106,7 @@ def count_owen(groups: IntArray) -> int:
     return int(sum(2 ** int(size) for size in sizes) * 2 ** (len(sizes) - 1)) if len(sizes) else 1
 
 
-def exact_owen(values: Values, groups: IntArray) -> Shares:
+def exact_owen(values: Values, groups: IntArray) -> PlayerShares:
     """Owen values by all subsets that matter: some whole groups, and a part of one more. groups: [num_players]."""
     num_groups = int(groups.max()) + 1
     member = groups[None] == np.arange(num_groups)[:, None]  # [num_groups, num_players]
@@ -131,10 +131,10 @@ def exact_owen(values: Values, groups: IntArray) -> Shares:
         stop = start + factor.shape[1]
         shares[mine] = factor @ found[start:stop]
         start = stop
-    return Shares(shares, np.zeros_like(shares), True, len(distinct), found[-2], found[-1])
+    return PlayerShares(shares, np.zeros_like(shares), True, len(distinct), found[-2], found[-1])
 
 
-def sampled_shares(values: Values, num_players: int, effort: Effort, groups: IntArray | None = None) -> Shares:
+def sampled_shares(values: Values, num_players: int, effort: Effort, groups: IntArray | None = None) -> PlayerShares:
     """Shares by random orders and their reverses, until the errors are small or the time is spent."""
     rng = np.random.default_rng(effort.seed)
     start, num_pairs, num_evaluations = time.monotonic(), 0, 0
@@ -155,7 +155,7 @@ def sampled_shares(values: Values, num_players: int, effort: Effort, groups: Int
         wanted = effort.tolerance * max(float(np.abs(ends[1] - ends[0]).max(initial=0.0)), np.finfo(np.float64).tiny)
         worst = float(errors.max(initial=0.0))
         if worst <= wanted or spent >= effort.seconds or num_pairs >= MOST_PAIRS:
-            return Shares(shares, errors, False, num_evaluations, ends[0], ends[1])
+            return PlayerShares(shares, errors, False, num_evaluations, ends[0], ends[1])
         # As many as the tolerance asks for, as far as the time allows, and not more than have been seen already.
         asked = num_pairs * ((worst / wanted) ** 2 - 1.0) * 1.1 + 1
         allowed = num_pairs * (effort.seconds - spent) / max(spent, 1e-9)

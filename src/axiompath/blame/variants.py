@@ -34,7 +34,7 @@ from ..network.coefficients import (
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
 from .factors import find_factors, find_scores
-from .root import Root
+from .root import RootPlace
 from .scene import Scene, to_bits
 from .variant_loops import add_attention, add_products
 from .views import pack, restrict
@@ -58,7 +58,7 @@ class Star(NamedTuple):
     condition: IntArray
 
 
-class Wanted(NamedTuple):
+class VariantRows(NamedTuple):
     """The places of a layer, and one subset for each of their variants."""
 
     nodes: IntArray  # [num_places]
@@ -110,7 +110,7 @@ class Variants:
 
     network: Network
     scene: Scene
-    root: Root
+    root: RootPlace
 
     def run(self, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
@@ -246,7 +246,7 @@ class _Pass:
             h, below = z, above
         return np.asarray(np.asarray(h)[below.base[0] + below.inverse[below.group[0]]])
 
-    def _count(self, wanted: Wanted, place: int) -> int:
+    def _count(self, wanted: VariantRows, place: int) -> int:
         group = wanted.group[place]
         return int(wanted.starts[group + 1] - wanted.starts[group])
 
@@ -263,7 +263,7 @@ class _Pass:
         place[nodes] = np.arange(len(nodes))
         return x, Below(place, base, group.reshape(-1)[1:].astype(np.int64), inverse)
 
-    def _number(self, nodes: IntArray, masks: Masks) -> tuple[Wanted, Below]:
+    def _number(self, nodes: IntArray, masks: Masks) -> tuple[VariantRows, Below]:
         """The variants of these places."""
         mine = masks[nodes]
         empty = np.zeros((1, masks.shape[1]), dtype=np.uint64)
@@ -275,7 +275,7 @@ class _Pass:
         base = np.concatenate([[0], np.cumsum(sizes)])[:-1]
         place = np.full(len(masks), -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
-        wanted = Wanted(nodes, base, group, starts, np.concatenate([view[0] for view in views]))
+        wanted = VariantRows(nodes, base, group, starts, np.concatenate([view[0] for view in views]))
         return wanted, Below(place, base, group, np.stack([view[1] for view in views]))
 
     def _restrict(self, mask: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.int32]]:
@@ -285,7 +285,9 @@ class _Pass:
             self.known[key] = restrict(self.words, mask)
         return self.known[key]
 
-    def _aggregate(self, t: int, layer: Layer, h: Features, below: Below, wanted: Wanted, num_rows: int) -> FloatArray:
+    def _aggregate(
+        self, t: int, layer: Layer, h: Features, below: Below, wanted: VariantRows, num_rows: int
+    ) -> FloatArray:
         z = np.empty((num_rows, layer.width))
         z[:] = 0.0 if layer.bias is None else layer.bias
         for number, channel in enumerate(layer.channels):
@@ -294,7 +296,9 @@ class _Pass:
             self._add(rule, h[:, columns] if rule.reads_inputs else h, below, wanted, taken, z[:, channel.outputs])
         return z
 
-    def _add(self, rule: Rule, h: Features, below: Below, wanted: Wanted, taken: FloatArray, part: FloatArray) -> None:
+    def _add(
+        self, rule: Rule, h: Features, below: Below, wanted: VariantRows, taken: FloatArray, part: FloatArray
+    ) -> None:
         hold = self.hold
         taken = np.ascontiguousarray(taken)
         if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
