@@ -23,11 +23,11 @@ from .options import (
     Manner,
     Model,
     OpenNodes,
-    ReadModel,
     Seconds,
     Sources,
     Targets,
     Wanted,
+    WithPaths,
     spread,
 )
 from .output import aside, moved_table, path_table, print_json, written_to
@@ -90,7 +90,7 @@ def blame(
     open_nodes: OpenNodes = False,
     seconds: Seconds = 10.0,
     seed: Annotated[int, typer.Option(help="Of the random orders, where not all subsets are tried.")] = 0,
-    paths: ReadModel = True,
+    paths: WithPaths = True,
     sources: Sources,
     limit: Limit = 10,
     json: AsJson = False,
@@ -128,7 +128,7 @@ def undo(
     every: Annotated[bool, typer.Option("--every", help="List all sets of the least size.")] = False,
     open_nodes: OpenNodes = False,
     seconds: Seconds = 10.0,
-    paths: ReadModel = True,
+    paths: WithPaths = True,
     sources: Sources,
     json: AsJson = False,
 ) -> None:
