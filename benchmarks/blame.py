@@ -89,13 +89,13 @@ def games(name: str, data: Data, hidden: int, num_targets: int, num_changes: int
 
 def measure_batched(explainer: Any, game: Game) -> float:
     """Subsets a second of the user's model on copies of the neighbourhood: the best of several sizes of a batch."""
-    referee = Referee(explainer._board.own, game.scene, game.root, whole=False)
+    referee = Referee(explainer._board.own, game.scene, whole=False)
     rng, best = np.random.default_rng(0), 0.0
     model, size = explainer._board.own.duplicate, game.scene.num_nodes * game.scene.pair.before.graph.num_features
     for number in (1, 4, 16, 64, 256):
         if number > 1 and number * size > 6e7:
             break
-        data, _ = referee.copies(rng.random((number, game.num_changes)) < 0.5)
+        data, _ = referee.copies(game.root, rng.random((number, game.num_changes)) < 0.5)
         with torch.no_grad():
             spent = best_time(lambda data=data: model(data.x, data.edge_index), 0.3)
         best = max(best, number / spent)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,8 @@ class Board:
     class_names: tuple[str, ...]
     origin: Origin
     num_hops: int = 0  # of a model that was not read: how often it passes messages
-    known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for
+    known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for, by whether nodes are opened
+    judges: dict[bool, Referee] = field(default_factory=dict)  # likewise
 
     def players(self, *, open_nodes: bool) -> Players:
         """The changes between the graphs."""
@@ -115,30 +117,31 @@ class Board:
         counted = self.unit == UNIT_OF[GRAPHS]
         kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
 
-        def stage(span: Span | None) -> tuple[Scene, RootPlace]:
-            scene = cut_scene(players, self.pair, nodes, span, counted=counted, standing=new)
-            return scene, RootPlace(kind, scene.rows_of(nodes))
-
-        def judge(scene: Scene, root: RootPlace) -> Evaluator:
-            """The user's model on the whole graph; of stored graphs on the part that decides."""
-            found: list[Referee] = []
-
-            def run(subsets: BoolArray) -> FloatArray:
-                if self.pair.whole is None:
-                    return Referee(self.own, scene, root, whole=False).run(subsets)
-                if not found:
-                    found.append(Referee(self.own, *stage(None), whole=True))
-                wide = np.ones((len(subsets), found[0].scene.num_players), dtype=np.bool_)
-                wide[:, np.searchsorted(found[0].scene.rows, scene.rows)] = subsets
-                return found[0].run(wide)
-
-            return run
-
         span = Span(self.num_hops, self.num_hops) if self.network is None else find_span(self.network)
-        scene, root = stage(span)
-        own = judge(scene, root)
+        scene = cut_scene(players, self.pair, nodes, span, counted=counted, standing=new)
+        root = RootPlace(kind, scene.rows_of(nodes))
+
+        def own(subsets: BoolArray) -> FloatArray:
+            """The user's model on the whole graph; of stored graphs on the part that decides."""
+            if self.pair.whole is None:
+                return Referee(self.own, scene, whole=False).run(root, subsets)
+            judge = self._judge(players, new, counted=counted)
+            wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
+            wide[:, np.searchsorted(judge.scene.rows, scene.rows)] = subsets
+            return judge.run(RootPlace(kind, judge.scene.rows_of(nodes)), wide)
+
         run, by_network = self._evaluator(target, scene, root, own)
         return Game(target, self.unit, self.output, players, scene.rows, run, own, by_network, scene, root)
+
+    def _judge(self, players: Players, new: IntArray, *, counted: bool) -> Referee:
+        """The user's model on all of both graphs, made once for all targets that are not new themselves."""
+        if len(new) == 0 and players.opened in self.judges:
+            return self.judges[players.opened]
+        everything = cut_scene(players, self.pair, new, None, counted=counted, standing=new)
+        judge = Referee(self.own, everything, whole=True)
+        if len(new) == 0:
+            self.judges[players.opened] = judge
+        return judge
 
     def _evaluator(self, target: Target, scene: Scene, root: RootPlace, own: Evaluator) -> tuple[Evaluator, bool]:
         """What answers for subsets: the network, else the user's model on a part of the graph, else on all of it."""
@@ -153,15 +156,15 @@ class Board:
             if ends is None or _agree(fast(_both_ends(scene.num_players)), np.stack(ends), EXACT_AGREEMENT):
                 return fast, True
             return own, False
-        part = Referee(self.own, scene, root, whole=False)
+        part = partial(Referee(self.own, scene, whole=False).run, root)
         rng = np.random.default_rng(0)
         trials = np.concatenate([_both_ends(scene.num_players), rng.random((NUM_TRIALS, scene.num_players)) < 0.5])
         expected = own(trials)
         try:
-            found = part.run(trials)
+            found = part(trials)
         except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
             return own, False
-        return (part.run if _agree(found, expected, AGREEMENT) else own), False
+        return (part if _agree(found, expected, AGREEMENT) else own), False
 
 
 def board_of(case: Case) -> Board:

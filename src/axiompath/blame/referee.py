@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -59,18 +59,17 @@ class Referee:
 
     own: OwnModel
     scene: Scene
-    root: RootPlace
     whole: bool  # whether the scene is all of both graphs: then one copy at a time, as the model is used to
 
-    def run(self, subsets: BoolArray) -> FloatArray:
+    def run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
         size = max(self.scene.num_nodes, 1) * max(self.scene.pair.before.graph.num_features, 1)
         step = 1 if self.whole else max(1, BATCHED_NUMBERS // size)
-        found = [self._run(subsets[start : start + step]) for start in range(0, len(subsets), step)]
+        found = [self._run(root, subsets[start : start + step]) for start in range(0, len(subsets), step)]
         return np.concatenate(found)
 
-    def _run(self, subsets: BoolArray) -> FloatArray:
-        data, places = self.copies(subsets)
+    def _run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
+        data, places = self.copies(root, subsets)
         answer = self.own.answer(data)
         if len(answer) <= int(places.max()):
             raise InputError(
@@ -79,7 +78,7 @@ class Referee:
             )
         return np.asarray(answer[places])
 
-    def copies(self, subsets: BoolArray) -> tuple[Data, IntArray]:
+    def copies(self, root: RootPlace, subsets: BoolArray) -> tuple[Data, IntArray]:
         """A graph that holds one copy of the scene for each subset; and where in the answer each root stands."""
         scene, num_copies = self.scene, len(subsets)
         hold = np.concatenate([scene.conditions.hold(subsets), np.ones((1, num_copies), dtype=np.bool_)])
@@ -104,17 +103,17 @@ class Referee:
             data[key] = values[torch.from_numpy(self._edge_places[edge])]
         for key, value in self._other_fields.items():
             data[key] = value
-        if self.root.kind == "node":
-            return data, flat[:, self.root.nodes[0]]
-        if self.root.kind == "link":
-            data[LINKS_FIELD] = torch.from_numpy(np.ascontiguousarray(flat[:, self.root.nodes].T))
+        if root.kind == "node":
+            return data, flat[:, root.nodes[0]]
+        if root.kind == "link":
+            data[LINKS_FIELD] = torch.from_numpy(np.ascontiguousarray(flat[:, root.nodes].T))
             return data, np.arange(num_copies)
         if not self.whole:
             data.batch = torch.from_numpy(which)
             return data, np.arange(num_copies)
         if data.get("batch") is None:
             data.batch = torch.zeros(len(chosen), dtype=torch.long)
-        return data, data.batch.numpy()[flat[:, self.root.nodes[present[0, self.root.nodes]][0]]]
+        return data, data.batch.numpy()[flat[:, root.nodes[present[0, root.nodes]][0]]]
 
     @cached_property
     def _node_order(self) -> IntArray:
@@ -228,11 +227,6 @@ class Referee:
             places[mine] = ours.merge(theirs, how="left", on=["u", "v", "w", "rank"]).place.to_numpy()
             shift += len(theirs)
         return places
-
-
-def with_scene(referee: Referee, scene: Scene, root: RootPlace, *, whole: bool) -> Referee:
-    """The same model on another part of the graphs."""
-    return replace(referee, scene=scene, root=root, whole=whole)
 
 
 def _ranked(senders: IntArray, receivers: IntArray, weights: FloatArray) -> pd.DataFrame:
