@@ -173,6 +173,79 @@ def test_more_changes_than_can_be_tried_are_searched():
     assert seen == 4
 
 
+def prefix_that_restores(explainer, target, order, old):
+    """How many changes of an order have to be undone until the old class is back; none for never."""
+    logits = explainer.what_if(target, undo=[order[: i + 1] for i in range(len(order))])
+    hits = np.flatnonzero(logits.argmax(axis=1) == old)
+    return int(hits[0]) + 1 if len(hits) else None
+
+
+def order_by_leaving_one_out(explainer, target, blame, ids):
+    logits = explainer.what_if(target, undo=[[number] for number in ids])
+    margin = logits[:, blame.class_before] - logits[:, blame.class_after]
+    return [ids[i] for i in np.argsort(-margin, kind="stable")]
+
+
+def order_by_path_shares(explainer, target, blame, ids):
+    """A change has what the altered paths over its edge add to the new class against the old."""
+    found = explainer.attribute(target)
+    share = found.contributions[:, blame.class_after] - found.contributions[:, blame.class_before]
+    total = dict.fromkeys(ids, 0.0)
+    row_of = {frozenset((row.src, int(row.dst))): row.id for row in explainer.changes().itertuples() if row.id in total}
+    for path, value in zip(found.paths.tolist(), share, strict=True):
+        for key in {frozenset(step) for step in itertools.pairwise(path)} & row_of.keys():
+            total[row_of[key]] += value
+    return sorted(ids, key=lambda number: -total[number])
+
+
+def search_by_gradient(model, explainer, before, target, blame, ids):
+    """CF-GNNExplainer's search on the changes: a mask learnt until the class is back, the smallest set on the way."""
+    rows = {row.id: row for row in explainer.changes().itertuples()}
+    gone = {(int(a), int(b)) for i in ids for a, b in [(rows[i].src, rows[i].dst)] if rows[i].kind == "edge removed"}
+    kept = [pair for pair in before.edge_index.T.tolist() if (min(pair), max(pair)) not in gone]
+    changed = [(i, ends) for i in ids for ends in [(rows[i].src, int(rows[i].dst)), (int(rows[i].dst), rows[i].src)]]
+    edges = torch.tensor(kept + [ends for _, ends in changed]).T
+    place = torch.tensor([ids.index(i) for i, _ in changed])
+    added = torch.tensor([rows[i].kind == "edge added" for i, _ in changed])
+    mask = torch.full((len(ids),), 2.0, dtype=torch.float64, requires_grad=True)  # applied, nearly
+    optimizer = torch.optim.SGD([mask], lr=0.5)
+    best = None
+    for _ in range(120):
+        hard = (mask > 0).tolist()
+        undone = [number for number, applied in zip(ids, hard, strict=True) if not applied]
+        if explainer.what_if(target, undo=undone).argmax() == blame.class_before and undone:
+            best = len(undone) if best is None else min(best, len(undone))
+        soft = torch.sigmoid(mask)[place]
+        weight = torch.cat([torch.ones(len(kept), dtype=torch.float64), torch.where(added, soft, 1 - soft)])
+        out = torch.log_softmax(model(before.x, edges, weight)[target], dim=0)
+        optimizer.zero_grad()
+        (out[blame.class_after] - out[blame.class_before] + 0.3 * (1 - torch.sigmoid(mask)).sum()).backward()
+        optimizer.step()
+    return best
+
+
+def test_undo_is_never_larger_than_its_rivals():
+    seen, smaller = 0, 0
+    for model, explainer, before, _, target, blame in flips("gcn", 40, range(0, 60, 2), num_nodes=18, kinds=("edges",)):
+        ids = [number for (number,) in blame.changes]
+        if len(ids) < 16:
+            continue
+        undo = explainer.undo(target, seconds=0.0)
+        rivals = [
+            prefix_that_restores(explainer, target, order(explainer, target, blame, ids), blame.class_before)
+            for order in (order_by_leaving_one_out, order_by_path_shares)
+        ]
+        rivals.append(search_by_gradient(model, explainer, before, target, blame, ids))
+        assert undo.restored
+        assert all(size is None or len(undo.changes) <= size for size in rivals), (undo, rivals)
+        smaller += any(size is None or len(undo.changes) < size for size in rivals)
+        seen += 1
+        if seen == 8:
+            break
+    assert seen == 8
+    assert smaller > 0
+
+
 def test_a_model_that_no_reader_understands_is_undone_without_paths():
     for seed in range(40):
         before, after = evolve(seed, 6)
