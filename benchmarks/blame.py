@@ -4,9 +4,9 @@
 (b) the user's own model on the whole graph.
 
 And blame of targets with 30 changes in sight, estimated until every standard error is below a hundredth of the change.
-Other samplers of Shapley values (shap's permutation explainer) draw the same pairs of orders and ask the user's model: at
-equal error they need as many evaluations, whose forward passes alone are counted here, by (a). Run with AXIOMPATH_DATA
-set (not needed for --tiny):
+Other samplers of Shapley values (shap's permutation explainer) draw the same pairs of orders and ask the user's model:
+at equal error they need as many evaluations, whose forward passes alone are counted here, by (a). Run with
+AXIOMPATH_DATA set (not needed for --tiny):
 
     python benchmarks/blame.py [--tiny] [--docs docs]
 """
@@ -131,7 +131,7 @@ def measure_speed(name: str, data: Data, hidden: int, num_targets: int) -> dict[
 
 
 def measure_blame(name: str, data: Data, hidden: int, num_targets: int, seconds: float) -> dict[str, Any]:
-    """Blame until the errors are below a hundredth of the change; and what as many evaluations cost the user's model."""
+    """Blame until the errors are below the tolerance; and what as many evaluations cost the user's model."""
     spent, theirs, evaluations, errors, reached = [], [], [], [], 0
     for explainer, target, game in games(name, data, hidden, num_targets, NUM_MANY):
         with warnings.catch_warnings():

@@ -108,6 +108,11 @@ def test_a_model_that_looks_at_the_whole_graph_is_run_on_all_of_it():
     with torch.no_grad():
         expected = model(after.x, after.edge_index)[0].numpy()
     np.testing.assert_allclose(explainer.what_if(0, undo=[]), expected, atol=1e-10)
+    blame = explainer.blame(0)
+    assert len(blame.shares) == len(explainer.changes()) == 2
+    with torch.no_grad():
+        expected = expected - model(before.x, before.edge_index)[0].numpy()
+    np.testing.assert_allclose(blame.shares.sum(axis=0), expected, atol=1e-10)
 
 
 def test_kinds_of_rows_are_numbered_alike_by_table_and_by_sorting():

@@ -166,8 +166,10 @@ class Explainer:
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
         this very call, ordered by kind, then by src and dst.
         """
-        board = self._board
-        return find_pair_changes(board.pair, board.node_names, directed=directed, open_nodes=open_nodes)
+        if self._unread is None:
+            return self.case.changes(directed=directed, open_nodes=open_nodes)
+        pair, names = self._unread.pair, self._unread.node_names
+        return find_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
 
     def blame(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +42,8 @@ BLAME_FORMAT = "axiompath.blame"
 BLAME_VERSION = 1
 GROUP_ROW = "group"
 ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time, where the network answers
-MOST_PLAYERS = 22  # of which all subsets are tried at all
-NUM_TIMED = 64  # subsets on which the time of one is measured
+MOST_PLAYERS = 20  # of which all subsets are tried at all
+NUM_TIMED, NUM_TIMED_OF_OWN = 4096, 8  # subsets on which the time of one is measured; where the user's model answers
 WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
 
 
@@ -271,7 +271,7 @@ def blame_target(
         interactions=None if pairs is None else pairs[np.ix_(order, order)],
         node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
         class_names=board.class_names,
-        origin=Origin(board.origin.release, board.origin.digests, None if found.exact else effort.seed),
+        origin=replace(board.origin(), seed=None if found.exact else effort.seed),
         unit=board.unit,
         output=board.output,
     )
@@ -284,7 +284,7 @@ def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effo
         return exact_shares(values, 0)
     exact = num_subsets <= effort.most_exact and game.by_network
     if not exact and num_subsets <= 1 << MOST_PLAYERS:
-        exact = num_subsets * _seconds_each(values, num_players) <= effort.seconds
+        exact = num_subsets * _seconds_each(game, values, num_players) <= effort.seconds
     if exact:
         return exact_shares(values, num_players) if groups is None else exact_owen(values, groups)
     if effort.seconds >= WORTH_SAYING:
@@ -298,11 +298,12 @@ def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effo
     return sampled_shares(values, num_players, effort, groups)
 
 
-def _seconds_each(values: Any, num_players: int) -> float:
-    subsets = np.random.default_rng(0).random((NUM_TIMED, num_players)) < 0.5
+def _seconds_each(game: Game, values: Any, num_players: int) -> float:
+    number = NUM_TIMED if game.by_network else NUM_TIMED_OF_OWN
+    subsets = np.random.default_rng(0).random((number, num_players)) < 0.5
     start = time.monotonic()
     values(subsets)
-    return (time.monotonic() - start) / NUM_TIMED
+    return (time.monotonic() - start) / number
 
 
 def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:

@@ -99,7 +99,7 @@ class Board:
     ends: Callable[[Target], tuple[FloatArray, FloatArray] | None]  # its logits before and after, where known
     node_names: Mapping[int, str]
     class_names: tuple[str, ...]
-    origin: Origin
+    origin: Callable[[], Origin]  # what records are of; asked for late, since it reads all of both graphs
     num_hops: int = 0  # of a model that was not read: how often it passes messages
     known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for, by whether nodes are opened
     judges: dict[bool, Referee] = field(default_factory=dict)  # likewise
@@ -117,21 +117,34 @@ class Board:
         counted = self.unit == UNIT_OF[GRAPHS]
         kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
 
+        def place(scene: Scene) -> RootPlace:
+            return RootPlace(kind, scene.rows_of(nodes))
+
+        def own_on(scene: Scene) -> Evaluator:
+            """The user's model on the whole graph; of stored graphs on the part that decides."""
+
+            def run(subsets: BoolArray) -> FloatArray:
+                if self.pair.whole is None:
+                    return Referee(self.own, scene, whole=False).run(place(scene), subsets)
+                judge = self._judge(players, new, counted=counted)
+                wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
+                wide[:, np.searchsorted(judge.scene.rows, scene.rows)] = subsets
+                return judge.run(place(judge.scene), wide)
+
+            return run
+
         span = Span(self.num_hops, self.num_hops) if self.network is None else find_span(self.network)
         scene = cut_scene(players, self.pair, nodes, span, counted=counted, standing=new)
-        root = RootPlace(kind, scene.rows_of(nodes))
-
-        def own(subsets: BoolArray) -> FloatArray:
-            """The user's model on the whole graph; of stored graphs on the part that decides."""
-            if self.pair.whole is None:
-                return Referee(self.own, scene, whole=False).run(root, subsets)
+        run = self._by_network(target, scene, place(scene))
+        by_network = run is not None
+        if run is None and self.pair.whole is not None:
             judge = self._judge(players, new, counted=counted)
-            wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
-            wide[:, np.searchsorted(judge.scene.rows, scene.rows)] = subsets
-            return judge.run(RootPlace(kind, judge.scene.rows_of(nodes)), wide)
-
-        run, by_network = self._evaluator(target, scene, root, own)
-        return Game(target, self.unit, self.output, players, scene.rows, run, own, by_network, scene, root)
+            run = None if self.network is not None else self._by_part(scene, judge, place)
+            scene = scene if run is not None else judge.scene
+        own = own_on(scene)
+        return Game(
+            target, self.unit, self.output, players, scene.rows, run or own, own, by_network, scene, place(scene)
+        )
 
     def _judge(self, players: Players, new: IntArray, *, counted: bool) -> Referee:
         """The user's model on all of both graphs, made once for all targets that are not new themselves."""
@@ -143,28 +156,31 @@ class Board:
             self.judges[players.opened] = judge
         return judge
 
-    def _evaluator(self, target: Target, scene: Scene, root: RootPlace, own: Evaluator) -> tuple[Evaluator, bool]:
-        """What answers for subsets: the network, else the user's model on a part of the graph, else on all of it."""
-        if self.network is not None:
-            network = self.network
+    def _by_network(self, target: Target, scene: Scene, root: RootPlace) -> Evaluator | None:
+        """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
+        if self.network is None:
+            return None
+        run: Evaluator = partial(run_copies, self.network, scene, root)
+        if knows(self.network):
+            run = Variants(self.network, scene, root).run
+        ends = self.ends(target)
+        agrees = ends is None or _agree(run(_both_ends(scene.num_players)), np.stack(ends), EXACT_AGREEMENT)
+        return run if agrees else None
 
-            def by_copies(subsets: BoolArray) -> FloatArray:
-                return run_copies(network, scene, root, subsets)
+    def _by_part(self, scene: Scene, judge: Referee, place: Callable[[Scene], RootPlace]) -> Evaluator | None:
+        """The user's model on a part of the graph; None where it answers otherwise there than on the whole.
 
-            fast: Evaluator = Variants(network, scene, root).run if knows(network) else by_copies
-            ends = self.ends(target)
-            if ends is None or _agree(fast(_both_ends(scene.num_players)), np.stack(ends), EXACT_AGREEMENT):
-                return fast, True
-            return own, False
-        part = partial(Referee(self.own, scene, whole=False).run, root)
-        rng = np.random.default_rng(0)
-        trials = np.concatenate([_both_ends(scene.num_players), rng.random((NUM_TRIALS, scene.num_players)) < 0.5])
-        expected = own(trials)
+        Random subsets of all changes are tried, so that one out of sight which matters all the same is noticed.
+        """
+        num_players = judge.scene.num_players
+        trials = np.random.default_rng(0).random((NUM_TRIALS, num_players)) < 0.5
+        trials = np.concatenate([_both_ends(num_players), trials])
+        run = partial(Referee(self.own, scene, whole=False).run, place(scene))
         try:
-            found = part(trials)
+            found = run(trials[:, np.searchsorted(judge.scene.rows, scene.rows)])
         except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
-            return own, False
-        return (part if _agree(found, expected, AGREEMENT) else own), False
+            return None
+        return run if _agree(found, judge.run(place(judge.scene), trials), AGREEMENT) else None
 
 
 def board_of(case: Case) -> Board:
@@ -197,7 +213,7 @@ def board_of(case: Case) -> Board:
         ends,
         case.node_names,
         case.class_names,
-        case.origin,
+        lambda: case.origin,
     )
 
 
@@ -230,13 +246,12 @@ def open_board(
     output, before_end = _meaning(answers, usage)
     numbers = [side.numbers for side in sides]
     names = read_names(node_names, [] if node_names is None else numbers) or {}
-    digests = {
-        "model": digest_of(
-            "own model", [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
-        ),
-        "before": digest_graph(pair.before.graph),
-        "after": digest_graph(pair.after.graph),
-    }
+
+    def origin() -> Origin:
+        weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
+        sides = {"before": digest_graph(pair.before.graph), "after": digest_graph(pair.after.graph)}
+        return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
+
     snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
 
     def find(target: Target) -> tuple[IntArray, IntArray]:
@@ -258,7 +273,7 @@ def open_board(
 
     return Board(
         OwnModel(model, usage.call, before_end), pair, unit, output, None, find, lambda target: None, names,
-        read_class_names(class_names) or (), Origin(RELEASE, digests), num_hops,
+        read_class_names(class_names) or (), origin, num_hops,
     )  # fmt: skip
 
 

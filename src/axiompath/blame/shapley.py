@@ -57,30 +57,28 @@ class Effort:
 def all_subsets(num_players: int) -> BoolArray:
     """Every subset, subset number i by the bits of i. [2^num_players, num_players]."""
     numbers = np.arange(1 << num_players, dtype=np.int64)
-    return np.asarray(numbers[:, None] >> np.arange(num_players) & 1, dtype=np.bool_)
+    subsets = np.empty((len(numbers), num_players), dtype=np.bool_)
+    for player in range(num_players):  # column by column, for memory's sake
+        subsets[:, player] = numbers >> player & 1
+    return subsets
 
 
 def exact_shares(values: Values, num_players: int) -> PlayerShares:
     """The shares by all subsets."""
     subsets = all_subsets(num_players)
     found = values(subsets)
-    return PlayerShares(
-        shapley_weights(subsets) @ found,
-        np.zeros((num_players, found.shape[1])),
-        True,
-        len(subsets),
-        found[0],
-        found[-1],
-    )
+    shares = np.zeros((num_players, found.shape[1]))
+    for player in range(num_players):
+        shares[player] = shapley_weights(subsets, player) @ found
+    return PlayerShares(shares, np.zeros_like(shares), True, len(subsets), found[0], found[-1])
 
 
-def shapley_weights(subsets: BoolArray) -> FloatArray:
-    """What v of each of all subsets counts for each player's share. [num_players, num_subsets]."""
+def shapley_weights(subsets: BoolArray, player: int) -> FloatArray:
+    """What v of each of all subsets counts for a player's share. [num_subsets]."""
     k = subsets.shape[1]
     size = subsets.sum(axis=1)
     weight = np.array([1.0 / (k * math.comb(k - 1, s)) for s in range(k)] + [0.0])
-    joined, left = weight[size - 1], weight[size]
-    return np.asarray(np.where(subsets.T, joined, -left))
+    return np.asarray(np.where(subsets[:, player], weight[size - 1], -weight[size]))
 
 
 def interactions_of(values: FloatArray, num_players: int) -> FloatArray:
@@ -118,7 +116,8 @@ def exact_owen(values: Values, groups: IntArray) -> PlayerShares:
         there = (outside.astype(np.int64) @ member[others].astype(np.int64)) > 0
         subsets = np.repeat(there, len(inside), axis=0)
         subsets[:, mine] = np.tile(inside, (len(outside), 1))
-        factor = np.kron(weight[outside.sum(axis=1)], shapley_weights(inside))  # [len(mine), len(subsets)]
+        within = np.stack([shapley_weights(inside, player) for player in range(len(mine))])
+        factor = np.kron(weight[outside.sum(axis=1)], within)  # [len(mine), len(subsets)]
         asked.append(subsets)
         rows.append((mine, factor))
     ends = np.stack([np.zeros(len(groups), dtype=np.bool_), np.ones(len(groups), dtype=np.bool_)])

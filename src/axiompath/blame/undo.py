@@ -152,7 +152,7 @@ def undo_target(
         open_nodes=game.players.opened,
         node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
         class_names=board.class_names,
-        origin=board.origin,
+        origin=board.origin(),
         unit=board.unit,
         output=board.output,
     )
