@@ -69,9 +69,9 @@ def test_undo_equals_brute_force(name):
 @pytest.mark.parametrize("name", ["gcn", "gat"])
 def test_undo_equals_brute_force_on_up_to_fifteen_changes(name):
     seen = 0
-    for model, explainer, before, after, target, blame in flips(name, 24, range(60), kinds=("edges",)):
+    for model, explainer, before, after, target, blame in flips(name, 16, range(300), kinds=("edges",)):
         free = [number for (number,) in blame.changes]
-        if not 10 <= len(free) <= 15:
+        if not 9 <= len(free) <= 15:
             continue
         undo = explainer.undo(target)
         expected = fewest(
@@ -80,7 +80,9 @@ def test_undo_equals_brute_force_on_up_to_fifteen_changes(name):
         )  # fmt: skip
         assert (undo.proved, len(undo.changes)) == (True, expected)
         seen += 1
-    assert seen >= 10
+        if seen == 10:
+            break
+    assert seen == 10
 
 
 def test_kept_changes_costs_and_all_sets():
@@ -240,9 +242,9 @@ def test_undo_is_never_larger_than_its_rivals():
         assert all(size is None or len(undo.changes) <= size for size in rivals), (undo, rivals)
         smaller += any(size is None or len(undo.changes) < size for size in rivals)
         seen += 1
-        if seen == 8:
+        if seen == 4:
             break
-    assert seen == 8
+    assert seen == 4
     assert smaller > 0
 
 
