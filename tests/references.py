@@ -541,3 +541,49 @@ def literal_row(explanation, columns):
     if isinstance(explanation.target, tuple):
         row["target"], row["partner"] = explanation.target
     return row
+
+
+def literal_applied(before, after, changes, chosen, opened=False, standing=()):
+    """The graph with exactly the chosen rows of `changes` applied: (node -> features, [(u, v, weight)]), by number."""
+
+    def parts(data):
+        ids = numbers_of(data)
+        nodes = dict(zip(ids, dense(data.x), strict=True))
+        weights = [1.0] * data.edge_index.shape[1] if data.get("edge_weight") is None else data.edge_weight.tolist()
+        pairs = [(ids[u], ids[v]) for u, v in data.edge_index.T.tolist()]
+        return nodes, [(u, v, w) for (u, v), w in zip(pairs, weights, strict=True)]
+
+    (nodes0, edges0), (nodes1, edges1) = parts(before), parts(after)
+    chosen = set(chosen)
+    rows = [row for row in changes.itertuples() if row.id in chosen]
+    come = {row.src for row in rows if row.kind == "node added"} | set(standing)
+    gone = {row.src for row in rows if row.kind == "node removed"}
+    new, old = set(nodes1) - set(nodes0), set(nodes0) - set(nodes1)
+    edges = [edge for edge in edges0 if opened or not old & set(edge[:2])]
+    for row in rows:
+        if not row.kind.startswith("edge"):
+            continue
+        for u, v in {(row.src, int(row.dst))} | (set() if row.directed else {(int(row.dst), row.src)}):
+            if row.kind != "edge added":
+                edges.remove((u, v, row.weight_before))
+            if row.kind != "edge removed":
+                edges.append((u, v, row.weight_after))
+    present = (set(nodes0) - gone) | come
+    if opened:
+        present |= {end for edge in edges for end in edge[:2]}
+    else:
+        edges += [edge for edge in edges0 if old & set(edge[:2]) and not gone & set(edge[:2])]
+        edges += [edge for edge in edges1 if new & set(edge[:2]) and new & set(edge[:2]) <= come]
+    altered = {row.src for row in rows if row.kind == "features changed"}
+    return {node: nodes1[node] if node in new | altered else nodes0[node] for node in sorted(present)}, edges
+
+
+def literal_shares(values, num_players):
+    """Shapley values of v, given as a dict of frozensets: over every order in which the players may join."""
+    shares = np.zeros((num_players, *np.shape(values[frozenset()])))
+    for subset, value in values.items():
+        for i in range(num_players):
+            rest = len(subset - {i})
+            weight = math.factorial(rest) * math.factorial(num_players - rest - 1) / math.factorial(num_players)
+            shares[i] += weight * np.asarray(value) * (1 if i in subset else -1)
+    return shares

@@ -14,6 +14,7 @@ BLOCK = re.compile(r"<!-- benchmark: (.*?) -->\n(.*?)<!-- end of \1 -->", re.DOT
 FOLDERS = {"scan": "--out", "stored": "--folder"}
 BLOCKS = {
     "attribution": ("attribution.md", ["attribution", "attribution memory"]),
+    "blame": ("how-to-blame.md", ["blame", "blame of many changes"]),
     "scan": ("how-to-scan.md", ["scan"]),
     "selection": ("selection.md", ["selection", "selection of many"]),
     "stored": ("how-to-large-graphs.md", ["conversion", "stored graphs"]),

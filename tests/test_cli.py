@@ -220,7 +220,7 @@ def test_debug_shows_the_traceback(monkeypatch, files):
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "check", "diff", "explain", "story", "report", "scan", "convert", "warmup"]
+    "command", ["demo", "check", "diff", "blame", "undo", "explain", "story", "report", "scan", "convert", "warmup"]
 )
 def test_every_command_has_help_with_an_example(call, command):
     code, text, _ = call(command, "--help")
@@ -309,3 +309,20 @@ def test_interrupting_stops_without_a_traceback(tmp_path):
         _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in error
+
+
+def test_blame_and_undo_of_the_demo(call, files):
+    code, text, _ = call("blame", *files)
+    assert code == 0
+    assert "Exact, by all subsets" in text
+    code, text, _ = call("blame", *files, "--by", "kind", "--json")
+    assert code == 0
+    assert json.loads(text)[0]["format"] == "axiompath.blame"
+    code, text, _ = call("undo", *files, "--below", "0.99", "--json")
+    assert code == 0
+    assert json.loads(text)[0]["restored"]
+    code, _, error = call("blame", *files, "--no-paths")
+    assert code == 2
+    assert "paths=False" in error
+    code, text, _ = call("blame", *files, "--no-paths", "--target", "0")
+    assert code == 0

@@ -7,6 +7,7 @@ model + before + after
   -> Attribution    every altered path and its exact share of every logit's change      paths/
   -> Selection      the few paths that best approximate the change, certified           selection/, rivals/
   -> Explanation    a frozen record: numbers, paths, fidelity                           explain/
+  -> Blame, Undo    which changes did it, and the fewest to undo                        blame/
   -> Scan           every moved node, explained on all cores or a cluster               scan/
   -> Story          the explanations of a sequence of snapshots, step by step           stories/
   -> report         pictures and pages to look at                                       report/
@@ -25,6 +26,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
+    from .blame.blame import Blame as Blame
+    from .blame.undo import Undo as Undo
     from .errors import InputError as InputError
     from .explain.explanation import Explanation as Explanation
     from .explainer import Explainer as Explainer
@@ -57,6 +60,8 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
 
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
+    "blame.blame": "Blame",
+    "blame.undo": "Undo",
     "errors": "InputError",
     "explain.explanation": "Explanation",
     "explainer": "Explainer scan_sequence",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,14 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from .arrays import FloatArray, IntArray
+from .blame.blame import Blame, blame_target
+from .blame.fewest import Limits
+from .blame.game import Board, board_of, open_board
+from .blame.shapley import Effort
+from .blame.undo import Undo, undo_target
+from .blame.what_if import try_changes
 from .change.comparison import Change
+from .change.region import find_pair_changes
 from .errors import InputError
 from .explain.case import Case, open_case
 from .explain.explanation import Explanation
@@ -52,6 +60,7 @@ class Explainer:
         links: Any = None,
         output: str = AUTO,
         scales: Any = None,
+        paths: bool = True,
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time.
 
@@ -60,11 +69,33 @@ class Explainer:
         Data where it takes one object; `call=lambda model, data: ...` says it otherwise. `links` are the pairs of nodes
         that a model of links is asked for first. `output` says what the model's columns mean where its last operation
         does not: classes, binary, labels or value; `scales` what a unit of each value is worth. Without `before`, the
-        graph `after` is explained against its own nodes without edges.
+        graph `after` is explained against its own nodes without edges. With paths=False the model is not read: `blame`,
+        `undo` and `what_if` run it as it is, whatever it is made of, and nothing that asks for paths can be answered.
         """
         self.memory = parse_memory(memory)
         usage = Usage(call, links, output, scales)
-        self.case: Case = open_case(model, before, after, node_names=node_names, class_names=class_names, usage=usage)
+        named: dict[str, Any] = {"node_names": node_names, "class_names": class_names, "usage": usage}
+        self._case: Case | None = open_case(model, before, after, **named) if paths else None
+        self._unread: Board | None = None if paths else open_board(model, before, after, **named)
+
+    @property
+    def case(self) -> Case:
+        """The model read, and its passes on both graphs."""
+        if self._case is None:
+            raise InputError(
+                "Expected an Explainer that reads the model, for paths are asked for (got one with paths=False); "
+                "`blame`, `undo`, `what_if` and `changes` answer without."
+            )
+        return self._case
+
+    @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return self._board.unit
+
+    @cached_property
+    def _board(self) -> Board:
+        return board_of(self.case) if self._unread is None else self._unread
 
     @property
     def change(self) -> Change:
@@ -135,7 +166,76 @@ class Explainer:
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
         this very call, ordered by kind, then by src and dst.
         """
-        return self.case.changes(directed=directed, open_nodes=open_nodes)
+        if self._unread is None:
+            return self.case.changes(directed=directed, open_nodes=open_nodes)
+        pair, names = self._unread.pair, self._unread.node_names
+        return find_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
+
+    def blame(
+        self,
+        target: Target | None = None,
+        *,
+        by: Any = None,
+        opened: bool = False,
+        open_nodes: bool = False,
+        interactions: bool = False,
+        seed: int = 0,
+        seconds: float = 10.0,
+        tolerance: float = 0.01,
+    ) -> Blame:
+        """Which changes moved a prediction, and by how much: the Shapley value of each change in sight.
+
+        The model runs on the real graph with subsets of the changes applied: all subsets of up to 16 changes, more
+        where `seconds` allow, else random orders, until the standard errors are below `tolerance` of the change. `by`
+        groups changes: a column of `changes()`, a dict of ids, a function of a row, one label a row, or "node"; with
+        `opened` each change has its share of its group's (Owen values). `open_nodes` gives the edges of nodes that came
+        or went shares of their own. `interactions` adds what each pair does together alone.
+        """
+        return blame_target(
+            self._board,
+            self._only(target),
+            by=by,
+            opened=opened,
+            open_nodes=open_nodes,
+            interactions=interactions,
+            effort=Effort(seed, seconds, tolerance),
+        )
+
+    def undo(
+        self,
+        target: Target | None = None,
+        *,
+        to: int | None = None,
+        below: float | None = None,
+        keep: Iterable[int] = (),
+        costs: Mapping[int, float] | None = None,
+        every: bool = False,
+        open_nodes: bool = False,
+        seconds: float = 10.0,
+        starts: Sequence[Sequence[int]] = (),
+    ) -> Undo:
+        """The fewest changes whose undoing gives the old class back, judged by the user's own model on the real graph.
+
+        `to` asks for another class, `below` for a probability of the new one (a value) below this. Changes in `keep`
+        may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets
+        of that size. `starts` are further orders of changes to search along, such as another explainer's.
+        """
+        limits = Limits(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
+        return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, limits=limits)
+
+    def what_if(
+        self, target: Target | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
+    ) -> FloatArray:
+        """Logits [num_logits] of a target on `after` with exactly these changes undone, or on `before` with them alone.
+
+        Changes are ids of `changes()`; several rows of them give [num_sets, num_logits] in one call.
+        """
+        return try_changes(self._board, self._only(target), undo=undo, apply=apply, open_nodes=open_nodes)
+
+    def _only(self, target: Target | None) -> Target:
+        if target is not None:
+            return target
+        return 0 if self._case is None else self.case.only_graph()
 
     def attribute(self, target: Target) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""

@@ -128,8 +128,20 @@ def tell(
     )  # fmt: skip
 
 
-def open_explainer(model: str, pair: Graphs, sources: Sources) -> Explainer:
-    """The model, read on two graphs."""
+def asked_or_most_moved(
+    explainer: Explainer, pair: Graphs, texts: Sequence[str] | None, *, flipped: bool = False
+) -> list[Target]:
+    """The targets that are named on the command line, else the one that moved the most; of those that `flipped`."""
+    if texts:
+        return pair.targets(texts, explainer.unit)
+    from ..explain.moved import find_flipped
+
+    moved = explainer.moved()
+    return list((moved[find_flipped(moved)] if flipped else moved).target.head(1))
+
+
+def open_explainer(model: str, pair: Graphs, sources: Sources, *, paths: bool = True) -> Explainer:
+    """The model, read on two graphs; or to be run as it is."""
     from ..explainer import Explainer
     from ..files import read_model
     from ..trust import read_lines
@@ -140,5 +152,5 @@ def open_explainer(model: str, pair: Graphs, sources: Sources) -> Explainer:
         return Explainer(
             network, pair.before, pair.after,
             memory=sources.memory, node_names=pair.names, class_names=pair.class_names, output=sources.output,
-            links=links,
+            links=links, paths=paths,
         )  # fmt: skip

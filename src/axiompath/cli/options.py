@@ -22,6 +22,11 @@ Targets = Annotated[
     list[str] | None,
     typer.Option("--target", "-t", help="A node's name or number (of a link u,v; of a graph its number); or more."),
 ]
+OpenNodes = Annotated[
+    bool, typer.Option("--open-nodes", help="Give edges of nodes that came or went shares of their own.")
+]
+Seconds = Annotated[float, typer.Option(min=0, help="Time to spend, where not everything can be tried.")]
+WithPaths = Annotated[bool, typer.Option("--paths/--no-paths", help="Read the model, or run it as it is.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows to print.")]
 
 

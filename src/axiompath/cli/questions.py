@@ -1,4 +1,4 @@
-"""Commands that explain: one node, a node over time, a page to look at, everything that moved."""
+"""Commands that explain: one node, which changes did it, a node over time, a page to look at, everything that moved."""
 
 from __future__ import annotations
 
@@ -13,8 +13,23 @@ from rich.progress import track
 
 from ..errors import InputError
 from ..graphs.places import Target
-from .inputs import open_explainer, read_graphs, tell
-from .options import After, AsJson, Before, Later, Limit, Manner, Model, Sources, Targets, Wanted, spread
+from .inputs import asked_or_most_moved, open_explainer, read_graphs, tell
+from .options import (
+    After,
+    AsJson,
+    Before,
+    Later,
+    Limit,
+    Manner,
+    Model,
+    OpenNodes,
+    Seconds,
+    Sources,
+    Targets,
+    Wanted,
+    WithPaths,
+    spread,
+)
 from .output import aside, moved_table, path_table, print_json, written_to
 
 
@@ -61,6 +76,84 @@ def explain(
                 f"leaves less than {explanation.kl_bound:.4g}. Fidelity−: {explanation.fidelity_minus:.3f}, "
                 f"fidelity+: {explanation.fidelity_plus:.3f}.\n"
             )
+
+
+@spread
+def blame(
+    model: Model,
+    before: Before,
+    after: After,
+    *,
+    target: Targets = None,
+    by: Annotated[str | None, typer.Option(help="Group changes by a column of the changes, or by node.")] = None,
+    opened: Annotated[bool, typer.Option("--opened", help="Show the changes within groups, too.")] = False,
+    open_nodes: OpenNodes = False,
+    seconds: Seconds = 10.0,
+    seed: Annotated[int, typer.Option(help="Of the random orders, where not all subsets are tried.")] = 0,
+    paths: WithPaths = True,
+    sources: Sources,
+    limit: Limit = 10,
+    json: AsJson = False,
+) -> None:
+    """Which changes of the graph moved a prediction, and by how much? Without a target, that which moved the most.
+
+    Example: axiompath blame demo/model demo/before.npz demo/after.npz --target 13
+    """
+    pair = read_graphs([before, after], sources.nodes)
+    explainer = open_explainer(model, pair, sources, paths=paths)
+    found = [
+        explainer.blame(one, by=by, opened=opened, open_nodes=open_nodes, seconds=seconds, seed=seed)
+        for one in asked_or_most_moved(explainer, pair, target)
+    ]
+    if json:
+        print_json([item.to_dict() for item in found])
+        return
+    console = Console()
+    if not found:
+        console.print("No prediction moved.")
+    for item in found:
+        console.print(item.summary(limit), markup=False, highlight=False)
+
+
+@spread
+def undo(
+    model: Model,
+    before: Before,
+    after: After,
+    *,
+    target: Targets = None,
+    to: Annotated[int | None, typer.Option(help="The class to reach, by number; else the old one.")] = None,
+    below: Annotated[float | None, typer.Option(help="A probability of the new class to get below.")] = None,
+    keep: Annotated[list[int] | None, typer.Option(help="A change that may not be undone, by its id; or more.")] = None,
+    every: Annotated[bool, typer.Option("--every", help="List all sets of the least size.")] = False,
+    open_nodes: OpenNodes = False,
+    seconds: Seconds = 10.0,
+    paths: WithPaths = True,
+    sources: Sources,
+    json: AsJson = False,
+) -> None:
+    """The fewest changes whose undoing gives the old class back. Without a target, of the flip that moved the most.
+
+    Example: axiompath undo demo/model demo/before.npz demo/after.npz --target "member 8"
+    """
+    pair = read_graphs([before, after], sources.nodes)
+    explainer = open_explainer(model, pair, sources, paths=paths)
+    found = [
+        explainer.undo(
+            one, to=to, below=below, keep=keep or (), every=every, open_nodes=open_nodes, seconds=seconds
+        )
+        for one in asked_or_most_moved(explainer, pair, target, flipped=to is None and below is None)
+    ]  # fmt: skip
+    if json:
+        print_json([item.to_dict() for item in found])
+        return
+    console = Console()
+    if not found:
+        console.print("No prediction moved to another class.")
+    for item in found:
+        console.print(item.summary(), markup=False, highlight=False)
+        for some in item.alternatives:
+            console.print(f"  changes {', '.join(map(str, some))}", markup=False, highlight=False)
 
 
 @spread

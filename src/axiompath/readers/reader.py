@@ -121,7 +121,7 @@ def _read_and_check(
             differing = _differing_settings(*graphs)
             if not differing:
                 raise
-            raise UnreadableModel(f"{refusal} The two graphs differ in {quoted(differing)}, too.") from refusal
+            raise UnreadableModel(f"{refusal.args[0]} The two graphs differ in {quoted(differing)}, too.") from refusal
     return ReadModel(reading.network, reading.fields, *sides, *passes)
 
 

@@ -18,11 +18,17 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
 
+WITHOUT_PATHS = "Without paths, Explainer(..., paths=False) runs the model as it is: blame, undo and what_if work so."
+
 
 class UnreadableModel(InputError):
     """The model has a part that the normal form cannot express, or that was read wrongly."""
 
     where: str | None = None  # dotted name of the module, where the fault lies in one
+
+    def __str__(self) -> str:
+        """What cannot be read, and what can be asked all the same."""
+        return f"{super().__str__()} {WITHOUT_PATHS}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from .arguments import Arguments, ModelCall, Usage, constant_fields, find_argume
 from .assembly import Note, assemble_network
 from .provision import prepare_inputs
 from .reader import check_values, find_places
-from .tape import Recording, UnreadableModel
+from .tape import WITHOUT_PATHS, Recording, UnreadableModel
 from .trial import copy_model, leaves, record_model
 
 
@@ -148,7 +148,7 @@ def _rows(model: nn.Module, notes: list[Note], where: str | None, problem: str |
     found: dict[str, list[Note]] = {name: [note for note in notes if note.where == name] for name in modules}
     if problem is not None and where in found:
         # The problem's own words: without the name that opens them.
-        reason = problem.split("): ", 1)[-1]
+        reason = problem.removesuffix(WITHOUT_PATHS).rstrip().split("): ", 1)[-1]
         found[where].append(Note(where, type(modules[where]).__name__, f"cannot be read: {reason}"))
     for name, module in modules.items():
         holds = any(True for _ in module.parameters(recurse=False)) or isinstance(module, leaves())

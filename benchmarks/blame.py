@@ -1,0 +1,176 @@
+"""How fast is a subset? The model under all subsets of 16 changes, beside two yardsticks in the same run.
+
+(a) the user's own model on the target's neighbourhood, many copies of it in one batch, the forward pass alone;
+(b) the user's own model on the whole graph.
+
+And blame of targets with 30 changes in sight, estimated until every standard error is below a hundredth of the change.
+Other samplers of Shapley values (shap's permutation explainer) draw the same pairs of orders and ask the user's model:
+at equal error they need as many evaluations, whose forward passes alone are counted here, by (a). Run with
+AXIOMPATH_DATA set (not needed for --tiny):
+
+    python benchmarks/blame.py [--tiny] [--docs docs]
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN
+
+import axiompath
+from axiompath import datasets
+from axiompath.blame.game import Game
+from axiompath.blame.referee import Referee
+from axiompath.blame.shapley import all_subsets
+from tables import best_time, make_parser, publish, to_markdown
+
+NUM_CHANGES = 16
+NUM_MANY = 30
+TOLERANCE = 0.01
+
+
+def load(name: str) -> Data:
+    """A data set, or `random`: a graph of 300 nodes."""
+    if name != "random":
+        return datasets.load(name)
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.rand(300, 8, generator=generator), torch.randint(4, (300,), generator=generator)
+    pairs = torch.randint(300, (2, 600), generator=generator)
+    return Data(x=x, y=y, edge_index=torch.cat([pairs, pairs.flip(0)], dim=1))
+
+
+def evolve(data: Data, target: int, num_changes: int, rng: np.random.Generator) -> Data:
+    """The graph with so many edges changed in sight of a target: half of them gone, half new, within two hops."""
+    senders, receivers = data.edge_index.numpy()
+    near = np.zeros(data.num_nodes, dtype=bool)
+    near[target] = True
+    near[senders[near[receivers]]] = True
+    around = near.copy()
+    around[senders[near[receivers]]] = True
+    forward = senders < receivers
+    old = np.flatnonzero(forward & (near[senders] | near[receivers]))
+    gone = rng.choice(old, min(num_changes // 2, len(old)), replace=False)
+    known = set(zip(senders.tolist(), receivers.tolist(), strict=True))
+    fresh: set[tuple[int, int]] = set()
+    inner, outer = np.flatnonzero(near), np.flatnonzero(around)
+    while len(fresh) < num_changes - len(gone):
+        u, v = sorted((int(rng.choice(inner)), int(rng.choice(outer if rng.random() < 0.5 else data.num_nodes))))
+        if u != v and (u, v) not in known:
+            fresh.add((u, v))
+    lost = {(int(senders[e]), int(receivers[e])) for e in gone}
+    keep = [
+        (u, v) not in lost and (v, u) not in lost for u, v in zip(senders.tolist(), receivers.tolist(), strict=True)
+    ]
+    pairs = torch.tensor(sorted(fresh), dtype=torch.long).T
+    changed = torch.cat([data.edge_index[:, torch.tensor(keep)], pairs, pairs.flip(0)], dim=1)
+    return Data(x=data.x, edge_index=changed)
+
+
+def games(name: str, data: Data, hidden: int, num_targets: int, num_changes: int) -> Iterator[tuple[Any, int, Game]]:
+    """Targets of middling degree with so many changes in sight, each with an evolution of its own."""
+    torch.manual_seed(0)
+    model = GCN(data.num_features, hidden, 2, int(data.y.max()) + 1).eval()
+    rng = np.random.default_rng(0)
+    degree = np.bincount(data.edge_index[1].numpy(), minlength=data.num_nodes)
+    middle = np.flatnonzero((degree >= np.quantile(degree, 0.4)) & (degree <= np.quantile(degree, 0.8)))
+    found = 0
+    while found < num_targets:
+        target = int(rng.choice(middle))
+        explainer = axiompath.Explainer(model, data, evolve(data, target, num_changes, rng))
+        game = explainer._board.game(target)
+        if game.num_changes == num_changes:
+            found += 1
+            yield explainer, target, game
+
+
+def measure_batched(explainer: Any, game: Game) -> float:
+    """Subsets a second of the user's model on copies of the neighbourhood: the best of several sizes of a batch."""
+    referee = Referee(explainer._board.own, game.scene, whole=False)
+    rng, best = np.random.default_rng(0), 0.0
+    model, size = explainer._board.own.duplicate, game.scene.num_nodes * game.scene.pair.before.graph.num_features
+    for number in (1, 4, 16, 64, 256):
+        if number > 1 and number * size > 6e7:
+            break
+        data, _ = referee.copies(game.root, rng.random((number, game.num_changes)) < 0.5)
+        with torch.no_grad():
+            spent = best_time(lambda data=data: model(data.x, data.edge_index), 0.3)
+        best = max(best, number / spent)
+    return best
+
+
+def measure_speed(name: str, data: Data, hidden: int, num_targets: int) -> dict[str, Any]:
+    """Subsets a second, three ways; means over targets."""
+    rates = []
+    subsets = all_subsets(NUM_CHANGES)
+    nodes = []
+    for explainer, _, game in games(name, data, hidden, num_targets, NUM_CHANGES):
+        game.run(subsets[:64])  # compiled and projected before
+        ours = len(subsets) / best_time(lambda game=game: game.run(subsets), 1.0)
+        model = explainer._board.own.duplicate
+        with torch.no_grad():
+            whole = 1 / best_time(lambda model=model: model(data.x, data.edge_index), 0.3)
+        rates.append((ours, measure_batched(explainer, game), whole))
+        nodes.append(game.scene.num_nodes)
+    mean = np.exp(np.log(np.array(rates)).mean(axis=0))
+    worst = np.array([(ours / batched, ours / whole) for ours, batched, whole in rates]).min(axis=0)
+    return {
+        "graph": name,
+        "nodes in sight": f"{np.median(nodes):,.0f}",
+        "subsets/s": f"{mean[0]:,.0f}",
+        "own model, neighbourhood/s": f"{mean[1]:,.0f}",
+        "own model, whole graph/s": f"{mean[2]:,.1f}",
+        "times (a)": f"{mean[0] / mean[1]:,.0f} (least {worst[0]:,.0f})",
+        "times (b)": f"{mean[0] / mean[2]:,.0f} (least {worst[1]:,.0f})",
+    }
+
+
+def measure_blame(name: str, data: Data, hidden: int, num_targets: int, seconds: float) -> dict[str, Any]:
+    """Blame until the errors are below the tolerance; and what as many evaluations cost the user's model."""
+    spent, theirs, evaluations, errors, reached = [], [], [], [], 0
+    for explainer, target, game in games(name, data, hidden, num_targets, NUM_MANY):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start = time.perf_counter()
+            blame = explainer.blame(target, seconds=seconds, tolerance=TOLERANCE)
+            spent.append(time.perf_counter() - start)
+        size = float(np.abs(blame.logits_after - blame.logits_before).max())
+        evaluations.append(blame.num_evaluations)
+        errors.append(max(blame.errors.max(), blame.prob_errors.max()) / size)
+        reached += errors[-1] <= TOLERANCE
+        if len(theirs) < 10:
+            theirs.append(measure_batched(explainer, game))
+    rate = np.exp(np.log(theirs).mean())
+    return {
+        "graph": name,
+        "targets": str(num_targets),
+        "seconds a target": f"{np.mean(spent):.2f}",
+        "evaluations": f"{np.median(evaluations):,.0f}",
+        "largest error, of the change": f"{np.median(errors):.4f}",
+        "within the tolerance": f"{reached} of {num_targets}",
+        "own model, neighbourhood": f"{np.mean(evaluations) / rate:.1f} s",
+        "times": f"{np.mean(evaluations) / rate / np.mean(spent):,.0f}",
+    }
+
+
+def main() -> None:
+    """Both tables."""
+    parser = make_parser(__doc__)
+    options = parser.parse_args()
+    names = [("random", 8)] if options.tiny else [("cora", 16), ("amazon_photo", 16)]
+    speed, many = [], []
+    for name, hidden in names:
+        data = load(name)
+        speed.append(measure_speed(name, data, hidden, 1 if options.tiny else 5))
+        many.append(measure_blame(name, data, hidden, 2 if options.tiny else 100, 0.2 if options.tiny else 10.0))
+    publish(options.docs, "how-to-blame.md", "blame", to_markdown(speed))
+    publish(options.docs, "how-to-blame.md", "blame of many changes", to_markdown(many))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,334 @@
+"""Board + target -> Blame: every change's share of every logit, and of the probability of the new class."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import BoolArray, FloatArray
+from ..errors import InputError, Notice
+from ..explain.explanation import read_record, write_json
+from ..graphs.changes import CHANGES
+from ..graphs.labels import TO, label_class
+from ..graphs.places import NODE_UNIT, Target
+from ..origin import Origin
+from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
+from ..trust import blamed, read_words
+from .game import Board, Game
+from .goal import tell
+from .groups import label_changes, number_groups
+from .records import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
+from .shapley import (
+    Effort,
+    PlayerShares,
+    all_subsets,
+    count_owen,
+    exact_owen,
+    exact_shares,
+    interactions_of,
+    sampled_shares,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLAME_FORMAT = "axiompath.blame"
+BLAME_VERSION = 1
+GROUP_ROW = "group"
+ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time, where the network answers
+MOST_PLAYERS = 20  # of which all subsets are tried at all
+NUM_TIMED, NUM_TIMED_OF_OWN = 4096, 8  # subsets on which the time of one is measured; where the user's model answers
+WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
+
+
+@dataclass(frozen=True, eq=False)
+class Blame:
+    """Which changes moved one prediction, and by how much; largest first. A row is a change, or a group of them."""
+
+    target: Target
+    class_before: int  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
+    class_after: int
+    logits_before: FloatArray  # [num_logits]
+    logits_after: FloatArray  # [num_logits]
+    changes: tuple[tuple[int, ...], ...]  # ids of each row, as `changes(open_nodes=open_nodes)` numbers them
+    kinds: tuple[str, ...]  # of changes, else `group`
+    ends: tuple[tuple[int, int], ...]  # src and dst; -1 for none
+    groups: tuple[str, ...]  # label of each row's group; empty without groups
+    shares: FloatArray  # [num_rows, num_logits]
+    errors: FloatArray  # [num_rows, num_logits]: standard errors, 0 where exact
+    prob_shares: FloatArray  # [num_rows]: of the probability of the new class; of values, of the value
+    prob_errors: FloatArray  # [num_rows]
+    exact: bool
+    num_evaluations: int
+    residual: float  # largest difference between the sum of all shares and the change of a logit
+    num_changes: int  # in all, in sight or not
+    open_nodes: bool  # whether the edges of nodes that came or went are changes of their own
+    interactions: FloatArray | None = None  # [num_rows, num_rows, num_logits]: what pairs do together alone; on request
+    node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
+    class_names: tuple[str, ...] = ()
+    origin: Origin | None = None
+    unit: str = NODE_UNIT
+    output: Output = CLASSES_OUTPUT
+
+    @property
+    def told(self) -> str:
+        """What `prob_shares` are shares of, in words."""
+        if self.output.kind == VALUE:
+            return "the value" if len(self.logits_before) == 1 else f"value {self.class_after}"
+        if self.output.kind == LABELS:
+            return f"the probability of label {label_class(self.class_after, self.class_names)}"
+        return f"the probability of {self.class_name(self.class_after)}"
+
+    @property
+    def told_before(self) -> float:
+        """The same on `before`."""
+        return float(tell(self.output, self.class_after, self.logits_before[None])[0])
+
+    @property
+    def told_after(self) -> float:
+        """The same on `after`."""
+        return float(tell(self.output, self.class_after, self.logits_after[None])[0])
+
+    def class_name(self, label: int) -> str:
+        """The user's name of a class, else `class` and its number; of one logit `no` and `yes`."""
+        if self.output.kind == BINARY and not self.class_names:
+            return NO_YES[label]
+        return self.class_names[label] if label < len(self.class_names) else f"class {label}"
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.node_names.get(node, str(node))
+
+    @property
+    def name(self) -> str:
+        """The user's name of the target, else its number; of a link both ends."""
+        if isinstance(self.target, tuple):
+            return TO.join(map(self.name_of, self.target))
+        return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
+
+    def row_name(self, row: int) -> str:
+        """A row in words: what happened, and to what."""
+        if self.kinds[row] == GROUP_ROW:
+            return f"{self.groups[row]} ({len(self.changes[row])} change{'s' * (len(self.changes[row]) != 1)})"
+        ends = [self.name_of(end) for end in self.ends[row] if end >= 0]
+        return f"{self.kinds[row]} {TO.join(ends)}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a change or group, in the order of `shares`: change, kind, src, dst, share and error of `told`.
+
+        `change` is the id, or the label of a group; with groups also `group`.
+        """
+        whole = [kind == GROUP_ROW for kind in self.kinds]
+        names = [self.groups[i] if group else self.changes[i][0] for i, group in enumerate(whole)]
+        ends = np.array(self.ends, dtype=np.int64).reshape(-1, 2)
+        frame = pd.DataFrame({"change": pd.Series(names, dtype=object if any(whole) else "int64"), "kind": self.kinds})
+        for column, values in (("src", ends[:, 0]), ("dst", ends[:, 1])):
+            frame[column] = pd.array(values, dtype="Int64")
+            frame.loc[values < 0, column] = pd.NA
+        frame["share"], frame["error"] = self.prob_shares, self.prob_errors
+        if self.groups:
+            frame["group"] = self.groups
+        return frame
+
+    def by_group(self) -> pd.DataFrame:
+        """Shares summed by group, largest first: group, num_changes, share. Exact sums, whatever the errors."""
+        if not self.groups:
+            raise InputError("Expected blame by groups (got one without); ask for blame(target, by=...).")
+        frame = pd.DataFrame({"group": self.groups, "num_changes": [len(ids) for ids in self.changes]})
+        frame["share"] = self.prob_shares
+        found = frame.groupby("group", as_index=False, sort=False).sum()
+        order = np.argsort(-np.abs(found.share.to_numpy()), kind="stable")
+        return found.iloc[order].reset_index(drop=True)
+
+    @property
+    def headline(self) -> str:
+        """What happened to the prediction, without a full stop."""
+        who = f"{self.unit.capitalize()} {self.name}"
+        if self.output.kind in (CLASSES, BINARY) and self.class_before != self.class_after:
+            return (
+                f"{who} went from {self.class_name(self.class_before)} to {self.class_name(self.class_after)}: "
+                f"{self.told} from {self.told_before:.3g} to {self.told_after:.3g}"
+            )
+        return f"{who}: {self.told} went from {self.told_before:.3g} to {self.told_after:.3g}"
+
+    def summary(self, limit: int = 5) -> str:
+        """A few sentences: what happened, and which changes did it."""
+        what = "group" if GROUP_ROW in self.kinds else "change"
+        lines = [f"{self.headline}. {len(self.shares)} {what}{'s' * (len(self.shares) != 1)} in sight did it."]
+        for row in range(min(limit, len(self.shares))):
+            error = "" if self.exact else f" ± {self.prob_errors[row]:.2g}"
+            lines.append(f"  {self.prob_shares[row]:+.3f}{error}  {self.row_name(row)}")
+        if len(self.shares) > limit:
+            lines.append(f"  {self.prob_shares[limit:].sum():+.3f}  the other {len(self.shares) - limit}")
+        how = "Exact, by all subsets" if self.exact else "Estimated, by random orders"
+        lines.append(f"{how}: {self.num_evaluations:,} evaluations.")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, with the format's name and version."""
+        values: dict[str, Any] = {"format": BLAME_FORMAT, "version": BLAME_VERSION}
+        return {**values, **{item.name: to_plain(getattr(self, item.name)) for item in fields(self)}}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Blame:
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
+        check_record(cls, values, BLAME_FORMAT, BLAME_VERSION, "blame")
+        with blamed("Expected a whole blame (one of its fields has another form)."):
+            return _rebuild(cls, values)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON; a file that is there is replaced only once the new one is whole."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Blame:
+        """Read what `save` wrote."""
+        return read_record(path, cls.from_dict)
+
+    def plot(self) -> Figure:
+        """The same as a matplotlib figure: a waterfall from `before` to `after`, a bar a change."""
+        from ..report.waterfall import plot_blame
+
+        return plot_blame(self)
+
+
+def blame_target(
+    board: Board,
+    target: Target,
+    *,
+    by: Any = None,
+    opened: bool = False,
+    open_nodes: bool = False,
+    interactions: bool = False,
+    effort: Effort,
+) -> Blame:
+    """Shapley values of the changes in sight; of groups of them, or Owen values of the changes within groups."""
+    game = board.game(target, open_nodes=open_nodes)
+    labels = [] if by is None else label_changes(game, by, board.node_names)
+    codes, unique = number_groups(labels)
+    together = by is not None and not opened
+    num_players = len(unique) if together else game.num_changes
+    ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
+    class_before, class_after = board.output.told(ends[0], ends[1])
+
+    def values(subsets: BoolArray) -> FloatArray:
+        logits = game.run(subsets[:, codes] if together else subsets)
+        return np.column_stack([logits, tell(board.output, class_after, logits)])
+
+    found = _shares(game, values, num_players, codes if opened and by is not None else None, effort)
+    pairs = None
+    if interactions:
+        if not found.exact or num_players > ALWAYS_EXACT or (opened and by is not None):
+            raise InputError(
+                f"Expected at most {ALWAYS_EXACT} changes or groups for interactions of pairs (got {num_players}"
+                f"{', in opened groups' * (opened and by is not None)}); group them with by=."
+            )
+        pairs = np.zeros((num_players, num_players, ends.shape[1]))
+        if num_players > 1:
+            pairs = interactions_of(values(all_subsets(num_players))[:, :-1], num_players)
+    order = np.argsort(-np.abs(found.values[:, -1]), kind="stable")
+    changes = game.changes
+    ids = changes.id.to_numpy()
+    if together:
+        rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
+        kinds, places = (GROUP_ROW,) * len(rows), ((-1, -1),) * len(rows)
+        groups = tuple(unique[code] for code in order.tolist())
+    else:
+        rows = [(number,) for number in ids[order].tolist()]
+        kinds = tuple(changes.kind.astype(str).iloc[order])
+        places = tuple(zip(changes.src.iloc[order].tolist(), changes.dst.fillna(-1).iloc[order].tolist(), strict=True))
+        groups = tuple(labels[row] for row in order.tolist()) if by is not None else ()
+    mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
+    return Blame(
+        target=target,
+        class_before=class_before,
+        class_after=class_after,
+        logits_before=ends[0],
+        logits_after=ends[1],
+        changes=tuple(rows),
+        kinds=kinds,
+        ends=places,
+        groups=groups,
+        shares=found.values[order, :-1],
+        errors=found.errors[order, :-1],
+        prob_shares=found.values[order, -1],
+        prob_errors=found.errors[order, -1],
+        exact=found.exact,
+        num_evaluations=found.num_evaluations,
+        residual=found.residual,
+        num_changes=len(game.players),
+        open_nodes=game.players.opened,
+        interactions=None if pairs is None else pairs[np.ix_(order, order)],
+        node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
+        class_names=board.class_names,
+        origin=replace(board.origin(), seed=None if found.exact else effort.seed),
+        unit=board.unit,
+        output=board.output,
+    )
+
+
+def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:
+    """Exact where that is affordable, else by orders; the cost is said where it is worth saying."""
+    num_subsets = (1 << min(num_players, 62)) if groups is None else count_owen(groups)
+    if num_players == 0:
+        return exact_shares(values, 0)
+    exact = num_subsets <= effort.most_exact and game.by_network
+    if not exact and num_subsets <= 1 << MOST_PLAYERS:
+        exact = num_subsets * _seconds_each(game, values, num_players) <= effort.seconds
+    if exact:
+        return exact_shares(values, num_players) if groups is None else exact_owen(values, groups)
+    if effort.seconds >= WORTH_SAYING:
+        warnings.warn(
+            f"Blame of {game.num_changes} changes is estimated by random orders until the errors are below "
+            f"{effort.tolerance:g} of the change, for {effort.seconds:g} seconds at most; seconds= and tolerance= say "
+            "otherwise.",
+            Notice,
+            stacklevel=4,
+        )
+    return sampled_shares(values, num_players, effort, groups)
+
+
+def _seconds_each(game: Game, values: Any, num_players: int) -> float:
+    number = NUM_TIMED if game.by_network else NUM_TIMED_OF_OWN
+    subsets = np.random.default_rng(0).random((number, num_players)) < 0.5
+    start = time.monotonic()
+    values(subsets)
+    return (time.monotonic() - start) / number
+
+
+def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
+    n, c = len(values["changes"]), len(values["logits_before"])
+    kinds = read_words(values["kinds"], "kinds")
+    groups = read_words(values["groups"], "groups")
+    pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
+    if len(kinds) != n or not {*kinds} <= {*CHANGES, GROUP_ROW} or len(groups) not in (0, n) or len(pairs) != n:
+        raise InputError("Expected a kind, two ends and, with groups, a label for each row (got something else).")
+    if not all(type(values[name]) is bool for name in ("exact", "open_nodes")):
+        raise InputError("Expected true or false in `exact` and `open_nodes` (got something else).")
+    joint = values["interactions"]
+    shapes: dict[str, tuple[int, ...]] = {"logits_before": (c,), "logits_after": (c,), "shares": (n, c)}
+    shapes |= {"errors": (n, c), "prob_shares": (n,), "prob_errors": (n,)}
+    known: dict[str, Any] = {name: read_numbers(values[name], shape, name) for name, shape in shapes.items()}
+    known |= read_counts(values, "num_evaluations", "num_changes")
+    return cls(
+        **read_caption(values, c),
+        **known,
+        residual=float(read_numbers(values["residual"], (), "residual")),
+        changes=tuple(read_ids(ids, "changes") for ids in values["changes"]),
+        kinds=kinds,
+        ends=tuple((pair[0], pair[1]) for pair in pairs),
+        groups=groups,
+        exact=values["exact"],
+        open_nodes=values["open_nodes"],
+        interactions=None if joint is None else read_numbers(joint, (n, n, c), "interactions"),
+    )

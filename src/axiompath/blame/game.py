@@ -1,0 +1,353 @@
+"""Board: a model and two graphs. Board + target -> Game: the changes in sight, and logits under any subset of them.
+
+The network answers where there is one; the user's own model referees, and answers alone where no reader understands it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError, WrongKind
+from ..explain.case import BEFORE_END, Case
+from ..explain.edges import without_edges
+from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.pair import Pair, open_pair
+from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
+from ..graphs.snapshot import find_numbers
+from ..graphs.targets import with_graphs
+from ..network.digests import digest_graph
+from ..network.layers import Network
+from ..origin import RELEASE, Origin, digest_of
+from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
+from ..readers import AS_IT_IS, Usage, prepare_inputs
+from .copies import run_copies
+from .players import Players, find_players
+from .referee import OwnModel, Referee
+from .root import RootPlace
+from .scene import Scene, Span, cut_scene, find_span
+from .variants import Variants, knows
+
+NUM_TRIALS = 4  # random subsets on which a part of the graph is held against the whole
+AGREEMENT = 1e-4  # largest difference, relative to the largest logit, of a float32 model between a part and the whole
+EXACT_AGREEMENT = 1e-7  # the same for the network, which is float64
+
+Evaluator = Callable[[BoolArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """One target, the changes in its sight, and what the model says under any subset of them."""
+
+    target: Target
+    unit: str
+    output: Output
+    players: Players
+    rows: IntArray  # [num_changes]: rows of `changes()`, ascending
+    run: Evaluator  # [num_subsets, num_changes] of truth values -> logits [num_subsets, num_logits]
+    own: Evaluator  # the same by the user's own model on the real graph
+    by_network: bool  # whether `run` is the network's; else it is the user's model, too
+    scene: Scene  # what decides the target
+    root: RootPlace
+
+    @property
+    def num_changes(self) -> int:
+        """Changes in sight."""
+        return len(self.rows)
+
+    @property
+    def changes(self) -> pd.DataFrame:
+        """Their rows of `changes()`."""
+        return self.players.changes.iloc[self.rows]
+
+    def subset(self, rows: Iterable[Any], *, applied: bool, name: str) -> BoolArray:
+        """Truth values of the changes in sight: these rows are `applied`, or all others are. [num_changes]."""
+        wanted = np.asarray(list(rows))
+        if wanted.size == 0:
+            wanted = np.zeros(0, dtype=np.int64)
+        if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
+            raise WrongKind(
+                f"Expected `{name}` to hold ids of changes, as `changes()` lists them (got {wanted.dtype})."
+            )
+        for number in wanted[(wanted < 0) | (wanted >= len(self.players))][:1]:
+            raise InputError(
+                f"Expected `{name}` to hold ids of the {len(self.players):,} changes that `changes()` lists "
+                f"(got {number})."
+            )
+        return np.asarray(np.isin(self.rows, wanted) == applied)
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """A model and two graphs, whatever is asked of them."""
+
+    own: OwnModel
+    pair: Pair
+    unit: str
+    output: Output
+    network: Network | None  # None where the model was not read
+    find: Callable[[Target], tuple[IntArray, IntArray]]  # numbers of a target's nodes; and which of these are new
+    ends: Callable[[Target], tuple[FloatArray, FloatArray] | None]  # its logits before and after, where known
+    node_names: Mapping[int, str]
+    class_names: tuple[str, ...]
+    origin: Callable[[], Origin]  # what records are of; asked for late, since it reads all of both graphs
+    num_hops: int = 0  # of a model that was not read: how often it passes messages
+    known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for, by whether nodes are opened
+    judges: dict[bool, Referee] = field(default_factory=dict)  # likewise
+
+    def players(self, *, open_nodes: bool) -> Players:
+        """The changes between the graphs."""
+        if open_nodes not in self.known:
+            self.known[open_nodes] = find_players(self.pair, self.node_names, open_nodes=open_nodes)
+        return self.known[open_nodes]
+
+    def game(self, target: Target, *, open_nodes: bool = False) -> Game:
+        """What is asked of one target; where it is new itself, or an end of it, nodes are opened."""
+        nodes, new = self.find(target)
+        players = self.players(open_nodes=open_nodes or len(new) > 0)
+        counted = self.unit == UNIT_OF[GRAPHS]
+        kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
+
+        def place(scene: Scene) -> RootPlace:
+            return RootPlace(kind, scene.rows_of(nodes))
+
+        def own_on(scene: Scene) -> Evaluator:
+            """The user's model on the whole graph; of stored graphs on the part that decides."""
+
+            def run(subsets: BoolArray) -> FloatArray:
+                if self.pair.whole is None:
+                    return Referee(self.own, scene, whole=False).run(place(scene), subsets)
+                judge = self._judge(players, new, counted=counted)
+                wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
+                wide[:, np.searchsorted(judge.scene.rows, scene.rows)] = subsets
+                return judge.run(place(judge.scene), wide)
+
+            return run
+
+        span = Span(self.num_hops, self.num_hops) if self.network is None else find_span(self.network)
+        scene = cut_scene(players, self.pair, nodes, span, counted=counted, standing=new)
+        run = self._by_network(target, scene, place(scene))
+        by_network = run is not None
+        if run is None and self.pair.whole is not None:
+            judge = self._judge(players, new, counted=counted)
+            run = None if self.network is not None else self._by_part(scene, judge, place)
+            scene = scene if run is not None else judge.scene
+        own = own_on(scene)
+        return Game(
+            target, self.unit, self.output, players, scene.rows, run or own, own, by_network, scene, place(scene)
+        )
+
+    def _judge(self, players: Players, new: IntArray, *, counted: bool) -> Referee:
+        """The user's model on all of both graphs, made once for all targets that are not new themselves."""
+        if len(new) == 0 and players.opened in self.judges:
+            return self.judges[players.opened]
+        everything = cut_scene(players, self.pair, new, None, counted=counted, standing=new)
+        judge = Referee(self.own, everything, whole=True)
+        if len(new) == 0:
+            self.judges[players.opened] = judge
+        return judge
+
+    def _by_network(self, target: Target, scene: Scene, root: RootPlace) -> Evaluator | None:
+        """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
+        if self.network is None:
+            return None
+        run: Evaluator = partial(run_copies, self.network, scene, root)
+        if knows(self.network):
+            run = Variants(self.network, scene, root).run
+        ends = self.ends(target)
+        agrees = ends is None or _agree(run(_both_ends(scene.num_players)), np.stack(ends), EXACT_AGREEMENT)
+        return run if agrees else None
+
+    def _by_part(self, scene: Scene, judge: Referee, place: Callable[[Scene], RootPlace]) -> Evaluator | None:
+        """The user's model on a part of the graph; None where it answers otherwise there than on the whole.
+
+        Random subsets of all changes are tried, so that one out of sight which matters all the same is noticed.
+        """
+        num_players = judge.scene.num_players
+        trials = np.random.default_rng(0).random((NUM_TRIALS, num_players)) < 0.5
+        trials = np.concatenate([_both_ends(num_players), trials])
+        run = partial(Referee(self.own, scene, whole=False).run, place(scene))
+        try:
+            found = run(trials[:, np.searchsorted(judge.scene.rows, scene.rows)])
+        except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
+            return None
+        return run if _agree(found, judge.run(place(judge.scene), trials), AGREEMENT) else None
+
+
+def board_of(case: Case) -> Board:
+    """The same model and graphs that paths are asked of."""
+    change, pair = case.change, case.region.pair
+    own = OwnModel(case.model, case.usage.call, BEFORE_END.get(change.network.end, np.asarray))
+
+    def find(target: Target) -> tuple[IntArray, IntArray]:
+        _, (row,) = case.find([target])
+        if change.of_graphs:
+            assert change.before.places is not None
+            assert change.after.places is not None
+            members = (change.before.places.nodes == row) | (change.after.places.nodes == row)
+            return np.flatnonzero(members), np.zeros(0, dtype=np.int64)
+        ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
+        numbers = ids if pair.whole is None else find_numbers(pair.whole[0].node_ids, ids)[0]
+        return numbers, np.unique(numbers[pair.before.rows_of(numbers) < 0])
+
+    def ends(target: Target) -> tuple[FloatArray, FloatArray]:
+        found, (row,) = case.find([target])
+        return found.change.before_pass.logits[row], found.change.after_pass.logits[row]
+
+    return Board(
+        own,
+        pair,
+        change.unit,
+        change.output,
+        change.network,
+        find,
+        ends,
+        case.node_names,
+        case.class_names,
+        lambda: case.origin,
+    )
+
+
+def open_board(
+    model: Any,
+    before: Any,
+    after: Any,
+    *,
+    node_names: Names | None = None,
+    class_names: Any = None,
+    usage: Usage = AS_IT_IS,
+) -> Board:
+    """A model that nobody reads, and two graphs in memory: it is run as it is, and watched for how far it looks."""
+    if before is None and isinstance(after, Data):
+        before = without_edges(after)
+    if not isinstance(before, Data) or not isinstance(after, Data):
+        raise WrongKind(
+            "Expected two torch_geometric.data.Data to go with paths=False "
+            f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
+        )
+    inputs = prepare_inputs(model, before, after, usage)
+    pair = open_pair(inputs.before, inputs.after)
+    raw = OwnModel(model, usage.call, np.asarray)
+    count = _count_hops(raw.duplicate)
+    answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
+    num_hops = count() // 2
+    sides = pair.before, pair.after
+    assert pair.whole is not None
+    unit = _unit_of(answers, (inputs.before, inputs.after), inputs.pairs)
+    output, before_end = _meaning(answers, usage)
+    numbers = [side.numbers for side in sides]
+    names = read_names(node_names, [] if node_names is None else numbers) or {}
+
+    def origin() -> Origin:
+        weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
+        sides = {"before": digest_graph(pair.before.graph), "after": digest_graph(pair.after.graph)}
+        return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
+
+    snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
+
+    def find(target: Target) -> tuple[IntArray, IntArray]:
+        nothing = np.zeros(0, dtype=np.int64)
+        if unit == UNIT_OF[GRAPHS]:
+            places = [snapshot.places for snapshot in snapshots]
+            assert places[0] is not None
+            assert places[1] is not None
+            row, known = find_numbers(places[0].ids, np.array([_number(target)]))
+            both = places[0].present[row] & places[1].present[row]
+            _refuse(target, bool((known & both).all()), "graph")
+            return np.flatnonzero((places[0].nodes == row) | (places[1].nodes == row)), nothing
+        if (unit == UNIT_OF[LINKS]) != isinstance(target, tuple):
+            raise WrongKind(f"Expected the target to be a {unit} (got {target!r}).")
+        ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
+        rows, known = find_numbers(snapshots[0].node_ids, ids)
+        _refuse(target, bool((known & snapshots[1].present[rows]).all()), "node")
+        return rows, np.unique(rows[~snapshots[0].present[rows]])
+
+    return Board(
+        OwnModel(model, usage.call, before_end), pair, unit, output, None, find, lambda target: None, names,
+        read_class_names(class_names) or (), origin, num_hops,
+    )  # fmt: skip
+
+
+def _number(target: Target) -> int:
+    if isinstance(target, tuple):
+        raise WrongKind(f"Expected the target to be the number of a graph (got {target!r}).")
+    return int(target)
+
+
+def _refuse(target: Target, known: bool, unit: str) -> None:
+    if not known:
+        raise InputError(f"Expected a target that both graphs have, or `after` (got {unit} {target!r}).")
+
+
+def _unit_of(answers: list[FloatArray], graphs: tuple[Data, Data], pairs: IntArray | None) -> str:
+    """What the rows of the answers are of, by their number."""
+    if pairs is not None:
+        return UNIT_OF[LINKS]
+    if all(len(answer) == data.x.shape[0] for answer, data in zip(answers, graphs, strict=True)):
+        return NODE_UNIT
+    if all(
+        len(answer) == (1 if data.get("batch") is None else int(data.batch.max()) + 1)
+        for answer, data in zip(answers, graphs, strict=True)
+    ):
+        return UNIT_OF[GRAPHS]
+    raise InputError(
+        f"Expected the model to answer with one row a node, graph or pair (got {len(answers[0])} rows for "
+        f"{graphs[0].x.shape[0]} nodes)."
+    )
+
+
+def _meaning(answers: list[FloatArray], usage: Usage) -> tuple[Output, Callable[[FloatArray], FloatArray]]:
+    """What the columns of a model that was not read mean, and how its answers become logits."""
+    values = np.concatenate(answers)
+    kind = usage.output
+    if kind not in (AUTO, *OUTPUTS):
+        raise InputError(f"Expected `output` among {', '.join((AUTO, *OUTPUTS))} (got {kind!r}).")
+    if kind == AUTO and values.shape[1] == 1:
+        raise InputError(
+            f'Expected to know what the one column of the model\'s output means; pass output="{BINARY}" or "{VALUE}".'
+        )
+    kind = CLASSES if kind == AUTO else kind
+    if kind == VALUE:
+        scales = scales_of(answers[0]) if usage.scales is None else np.asarray(usage.scales, dtype=np.float64)
+        return Output(VALUE, scales.reshape(-1)), np.asarray
+    shares = bool(((values >= 0) & (values <= 1)).all())
+    if kind == CLASSES and shares and np.allclose(values.sum(axis=1), 1, atol=1e-4):
+        return Output(CLASSES), _log
+    return Output(kind), BEFORE_END["sigmoid"] if shares and kind in (BINARY, LABELS) else np.asarray
+
+
+def _log(values: FloatArray) -> FloatArray:
+    return np.log(np.maximum(values, np.finfo(np.float32).tiny))  # float32 rounds a small probability to 0
+
+
+def _count_hops(duplicate: torch.nn.Module) -> Callable[[], int]:
+    """How often a model has passed messages since; watched for good, in this copy of it."""
+    counts = [0]
+
+    def tick(*_: Any) -> None:
+        counts[0] += 1
+
+    for module in duplicate.modules():
+        if isinstance(module, MessagePassing):
+            module.register_propagate_forward_pre_hook(tick)
+    return lambda: counts[0]
+
+
+def _both_ends(num_changes: int) -> BoolArray:
+    return np.stack([np.zeros(num_changes, dtype=np.bool_), np.ones(num_changes, dtype=np.bool_)])
+
+
+def _agree(found: FloatArray, expected: FloatArray, tolerance: float) -> bool:
+    if found.shape != expected.shape:
+        return False
+    scale = max(float(np.abs(expected).max(initial=0.0)), 1.0)
+    return bool(np.abs(found - expected).max(initial=0.0) <= tolerance * scale)

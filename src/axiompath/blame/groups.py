@@ -1,0 +1,71 @@
+"""How the user groups changes -> a label for each change in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import IntArray
+from ..errors import InputError, WrongKind
+from .game import Game
+
+BY_NODE = "node"
+OTHER = "other"
+
+Grouping = str | Mapping[int, Any] | Callable[[Any], Any]  # or one label a row of `changes()`
+
+
+def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
+    """The group of each change in sight, by a column of `changes()`, a mapping of ids, a function of a row, or labels.
+
+    By node: of a change of a node that node, of an edge the end that is farther from the target.
+    """
+    changes = game.changes
+    if isinstance(by, str):
+        if by == BY_NODE:
+            return [names.get(node, str(node)) for node in _far_ends(game)]
+        if by not in changes:
+            known = ", ".join((BY_NODE, *map(str, changes.columns)))
+            raise InputError(f"Expected `by` to be a column of `changes()` among {known} (got {by!r}).")
+        return [str(value) for value in changes[by]]
+    if isinstance(by, Mapping):
+        return [str(by.get(number, OTHER)) for number in changes.id.tolist()]
+    if callable(by):
+        return [str(by(row)) for row in changes.itertuples(index=False)]
+    labels = np.asarray(by, dtype=object)
+    if labels.shape != (len(game.players),):
+        raise WrongKind(
+            "Expected `by` to be a column of `changes()`, a dict of ids, a function of a row or one label a row, "
+            f"{len(game.players)} of them (got {type(by).__name__} of shape {labels.shape})."
+        )
+    return [str(labels[row]) for row in game.rows.tolist()]
+
+
+def number_groups(labels: list[str]) -> tuple[IntArray, list[str]]:
+    """The number of each one's group, and the groups in order of appearance."""
+    codes, unique = pd.factorize(np.array(labels, dtype=object))
+    return codes.astype(np.int64), [str(label) for label in unique]
+
+
+def _far_ends(game: Game) -> list[int]:
+    scene = game.scene
+    distance = np.full(scene.num_nodes, np.iinfo(np.int64).max)
+    distance[game.root.nodes] = 0
+    for _ in range(scene.num_nodes):
+        found = distance.copy()
+        one_more = np.where(distance < np.iinfo(np.int64).max, distance + 1, distance)
+        np.minimum.at(found, scene.senders, one_more[scene.receivers])
+        np.minimum.at(found, scene.receivers, one_more[scene.senders])
+        if np.array_equal(found, distance):
+            break
+        distance = found
+    ids = scene.pair.node_ids(scene.numbers)
+    by_id = dict(zip(ids.tolist(), distance.tolist(), strict=True))
+    ends = []
+    for src, dst in zip(game.changes.src.tolist(), game.changes.dst.tolist(), strict=True):
+        nearer = pd.isna(dst) or by_id[src] >= by_id[int(dst)]
+        ends.append(src if nearer else int(dst))
+    return ends

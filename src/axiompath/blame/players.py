@@ -1,0 +1,124 @@
+"""Pair of graphs -> Players: the rows of `changes()`, and what applying each of them does to nodes, edges and features.
+
+Let S be the changes that are applied. An edge that `after` alone has is there once its change is in S, one that
+`before` alone has until it is; another weight is one edge of each kind. A node that came or went does so with its
+edges, which are there when every such end is: an edge between two new nodes needs both. With nodes opened, their edges
+are players of their own, and an edge that is there brings its ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import IntArray
+from ..change.region import find_pair_changes
+from ..graphs.changes import (
+    EDGE_ADDED,
+    EDGE_CHANGES,
+    EDGE_REMOVED,
+    EDGE_REWEIGHTED,
+    FEATURES_CHANGED,
+    NODE_ADDED,
+    NODE_REMOVED,
+)
+from ..graphs.pair import Pair
+from ..graphs.snapshot import find_numbers
+
+APPLIED, NOT_APPLIED = 1, -1  # when a thing is there: once its changes are applied, or until they are
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedEdges:
+    """Edges that one graph alone has, or has with this weight; nodes by their number in the pair."""
+
+    senders: IntArray  # [num_edges]
+    receivers: IntArray  # [num_edges]
+    weights: np.ndarray[tuple[int], np.dtype[np.float64]]  # [num_edges]
+    when: IntArray  # [num_edges]: APPLIED or NOT_APPLIED
+    players: IntArray  # [num_edges, 2]: whose changes; -1 for no second one
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """What happened between two graphs, and to what."""
+
+    changes: pd.DataFrame  # as `Explainer.changes` lists them
+    edges: ChangedEdges
+    node_of: IntArray  # [num_rows]: number of the node of a row that is of a node, else -1
+    node_rows: IntArray  # rows that say that a node came or went
+    feature_rows: IntArray  # rows that say that a node's features changed
+    opened: bool  # whether edges of nodes that came or went are players of their own
+
+    def __len__(self) -> int:
+        """Changes in all."""
+        return len(self.changes)
+
+    @property
+    def node_when(self) -> IntArray:
+        """When each node of `node_rows` is there."""
+        added = (self.changes.kind == NODE_ADDED).to_numpy()[self.node_rows]
+        return np.where(added, APPLIED, NOT_APPLIED)
+
+
+def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = False) -> Players:
+    """The players of a pair; ids are those of `changes(open_nodes=open_nodes)`."""
+    changes = find_pair_changes(pair, names, open_nodes=open_nodes)
+    single = find_pair_changes(pair, names, directed=True, open_nodes=True)
+    single = single[single.kind.isin(EDGE_CHANGES)]
+    numbers = _numbers(pair, changes.src.to_numpy())
+    is_node = changes.dst.isna().to_numpy()
+    node_of = np.where(is_node, numbers, -1)
+    node_rows = np.flatnonzero(changes.kind.isin((NODE_ADDED, NODE_REMOVED)).to_numpy())
+    feature_rows = np.flatnonzero((changes.kind == FEATURES_CHANGED).to_numpy())
+    senders, receivers = _numbers(pair, single.src.to_numpy()), _numbers(pair, single.dst.to_numpy(dtype=np.int64))
+    owners = np.full((len(single), 2), -1, dtype=np.int64)
+    carried = np.zeros(len(single), dtype=np.bool_)
+    if not open_nodes:
+        row_of = np.full(pair.num_nodes, -1, dtype=np.int64)
+        row_of[node_of[node_rows]] = node_rows
+        owners[:, 0], owners[:, 1] = row_of[senders], row_of[receivers]
+        owners[senders == receivers, 1] = -1
+        owners = np.where(owners[:, :1] < 0, owners[:, ::-1], owners)
+        carried = owners[:, 0] >= 0
+    owners[~carried, 0] = _rows_of_edges(changes[~is_node], single[~carried])
+    kind = single.kind.to_numpy()
+    before, after = (single[name].to_numpy() for name in ("weight_before", "weight_after"))
+    gone = np.flatnonzero((kind == EDGE_REMOVED) | (kind == EDGE_REWEIGHTED))
+    come = np.flatnonzero((kind == EDGE_ADDED) | (kind == EDGE_REWEIGHTED))
+    both = np.concatenate([gone, come])
+    edges = ChangedEdges(
+        senders[both],
+        receivers[both],
+        np.concatenate([before[gone], after[come]]),
+        np.repeat([NOT_APPLIED, APPLIED], [len(gone), len(come)]),
+        owners[both],
+    )
+    return Players(changes, edges, node_of, node_rows, feature_rows, open_nodes)
+
+
+def _numbers(pair: Pair, ids: IntArray) -> IntArray:
+    """The numbers in the pair of nodes that the user calls so."""
+    return ids if pair.whole is None or len(ids) == 0 else find_numbers(pair.whole[0].node_ids, ids)[0]
+
+
+def _rows_of_edges(changes: pd.DataFrame, single: pd.DataFrame) -> IntArray:
+    """The row of each edge's change: both directions have one row where the table holds each pair once."""
+    columns = ["kind", "src", "dst", "weight_before", "weight_after"]
+    once = bool((~changes.directed).any())
+    tables = []
+    for table in (changes, single):
+        keys = table[columns].copy()
+        keys["kind"] = keys.kind.astype(str)
+        keys["dst"] = keys.dst.astype(np.int64)
+        keys[["weight_before", "weight_after"]] = keys[["weight_before", "weight_after"]].fillna(np.inf)
+        keys["rank"] = keys.groupby(columns, sort=False).cumcount()  # parallel edges that changed alike
+        tables.append(keys)
+    rows, keys = tables
+    rows["row"] = changes.index.to_numpy()
+    if once:
+        keys["src"], keys["dst"] = np.minimum(keys.src, keys.dst), np.maximum(keys.src, keys.dst)
+    return np.asarray(keys.merge(rows, how="left", on=[*columns, "rank"]).row, dtype=np.int64)

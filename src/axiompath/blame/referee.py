@@ -1,0 +1,248 @@
+"""Scene + subsets -> logits, by the user's own model on the real graph with exactly these changes applied.
+
+It needs no normal form: it judges what the evaluator finds, and answers for models that no reader understands. Copies
+of a part of the graph can be run as one batch; whether the part is large enough is tried before it is trusted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import sparse
+from torch_geometric.data import Data
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError
+from ..graphs.pair import Side
+from ..graphs.sample import dtype_of
+from ..graphs.snapshot import EDGE, NODE, Snapshot, level_of, rows_of, to_torch_csr
+from ..readers.arguments import LINKS_FIELD, ModelCall
+from ..readers.trial import copy_model, run_model
+from .root import RootPlace
+from .scene import Scene
+
+BATCHED_NUMBERS = 4 * 10**6  # of features, in all copies of one run
+
+
+@dataclass(frozen=True, eq=False)
+class OwnModel:
+    """The user's model, and how its answers become logits."""
+
+    model: Any
+    call: ModelCall | None
+    before_end: Callable[[FloatArray], FloatArray]  # undoes the softmax or sigmoid at its end
+
+    @cached_property
+    def duplicate(self) -> torch.nn.Module:
+        """A copy to run; the user's own is never touched."""
+        return copy_model(self.model)
+
+    def answer(self, data: Data) -> FloatArray:
+        """Logits of everything that the model predicts on a graph. [num_rows, num_logits]."""
+        result = run_model(self.duplicate, data, self.call)
+        if not isinstance(result, torch.Tensor):
+            raise InputError(f"Expected the model to return one tensor of logits (got {type(result).__name__}).")
+        found = result.detach().double().numpy()
+        return np.asarray(self.before_end(found if found.ndim > 1 else found.reshape(-1, 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Referee:
+    """The user's model on one Scene: a part of the graphs, or all of them."""
+
+    own: OwnModel
+    scene: Scene
+    whole: bool  # whether the scene is all of both graphs: then one copy at a time, as the model is used to
+
+    def run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
+        """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
+        size = max(self.scene.num_nodes, 1) * max(self.scene.pair.before.graph.num_features, 1)
+        step = 1 if self.whole else max(1, BATCHED_NUMBERS // size)
+        found = [self._run(root, subsets[start : start + step]) for start in range(0, len(subsets), step)]
+        return np.concatenate(found)
+
+    def _run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
+        data, places = self.copies(root, subsets)
+        answer = self.own.answer(data)
+        if len(answer) <= int(places.max()):
+            raise InputError(
+                f"Expected the model to answer for every node, graph or pair (got {len(answer)} rows for "
+                f"{int(places.max()) + 1})."
+            )
+        return np.asarray(answer[places])
+
+    def copies(self, root: RootPlace, subsets: BoolArray) -> tuple[Data, IntArray]:
+        """A graph that holds one copy of the scene for each subset; and where in the answer each root stands."""
+        scene, num_copies = self.scene, len(subsets)
+        hold = np.concatenate([scene.conditions.hold(subsets), np.ones((1, num_copies), dtype=np.bool_)])
+        present = hold[scene.presence].T  # [num_copies, num_nodes]
+        order = self._node_order
+        # Rows of the copies: present nodes alone, in the user's order.
+        flat = np.full(present.shape, -1, dtype=np.int64)
+        chosen = np.flatnonzero(present[:, order].reshape(-1))
+        which, node = chosen // scene.num_nodes, order[chosen % scene.num_nodes]
+        flat[which, node] = np.arange(len(chosen))
+        where, edge = np.nonzero(hold[scene.condition].T)
+        data = Data(
+            edge_index=torch.from_numpy(
+                np.stack([flat[where, scene.senders[edge]], flat[where, scene.receivers[edge]]])
+            )
+        )
+        changed = np.concatenate([subsets, np.zeros((num_copies, 1), dtype=np.bool_)], axis=1)[:, scene.feature_player]
+        data.x = _pick(self._x, node + scene.num_nodes * changed[which, node], self._x_dtype)
+        for key, (values, rows) in self._node_fields.items():
+            data[key] = values[torch.from_numpy(rows[node + scene.num_nodes * changed[which, node]])]
+        for key, values in self._edge_fields.items():
+            data[key] = values[torch.from_numpy(self._edge_places[edge])]
+        for key, value in self._other_fields.items():
+            data[key] = value
+        if root.kind == "node":
+            return data, flat[:, root.nodes[0]]
+        if root.kind == "link":
+            data[LINKS_FIELD] = torch.from_numpy(np.ascontiguousarray(flat[:, root.nodes].T))
+            return data, np.arange(num_copies)
+        if not self.whole:
+            data.batch = torch.from_numpy(which)
+            return data, np.arange(num_copies)
+        if data.get("batch") is None:
+            data.batch = torch.zeros(len(chosen), dtype=torch.long)
+        return data, data.batch.numpy()[flat[:, root.nodes[present[0, root.nodes]][0]]]
+
+    @cached_property
+    def _node_order(self) -> IntArray:
+        """Rows of the scene as the user lists their nodes: those of `before`, then those that `after` alone has."""
+        listed = np.concatenate([_listed(side) for side in (self.scene.pair.before, self.scene.pair.after)])
+        if not len(listed):
+            return np.arange(self.scene.num_nodes)
+        _, first = np.unique(listed, return_index=True)
+        place = np.zeros(self.scene.pair.num_nodes, dtype=np.int64)
+        numbers = listed[np.sort(first)]
+        place[numbers] = np.arange(len(numbers))
+        return np.argsort(place[self.scene.numbers], kind="stable")
+
+    @cached_property
+    def _x(self) -> Any:
+        """Features without their change, then with it, as the user holds them. [2 * num_nodes, num_features]."""
+        nodes = np.arange(self.scene.num_nodes)
+        if self._graphs is not None:
+            tables = [data.x for data in self._graphs]
+            rows = self._rows_in_tables
+            if all(isinstance(table, torch.Tensor) and table.layout == torch.strided for table in tables):
+                return torch.cat([table.detach().cpu() for table in tables])[torch.from_numpy(rows)]
+        parts = [self.scene.features(nodes, applied=applied) for applied in (False, True)]
+        if all(isinstance(part, np.ndarray) for part in parts):
+            return torch.from_numpy(np.concatenate(parts)).to(self._x_dtype)
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
+
+    @property
+    def _x_dtype(self) -> torch.dtype:
+        graphs = self._graphs
+        if graphs is None:
+            return dtype_of(self.scene.pair.before.graph.x)
+        return graphs[0].x.dtype if isinstance(graphs[0].x, torch.Tensor) else torch.float64
+
+    @property
+    def _graphs(self) -> tuple[Data, Data] | None:
+        before, after = self.scene.pair.before.data, self.scene.pair.after.data
+        return None if before is None or after is None else (before, after)
+
+    @cached_property
+    def _rows_in_tables(self) -> IntArray:
+        """Row of each node, without and with its change, in the two tables of nodes one below the other."""
+        scene = self.scene
+        rows = []
+        for side, shift in ((scene.pair.before, 0), (scene.pair.after, len(_listed(scene.pair.before)))):
+            row = np.zeros(scene.pair.num_nodes, dtype=np.int64)
+            listed = _listed(side)
+            row[listed] = np.arange(len(listed)) + shift
+            rows.append(row[scene.numbers])
+        without = np.where(scene.of_after, rows[1], rows[0])
+        return np.concatenate([without, np.where(scene.feature_player >= 0, rows[1], without)])
+
+    @cached_property
+    def _node_fields(self) -> dict[str, tuple[torch.Tensor, IntArray]]:
+        """Other fields of nodes: values in both graphs, and the row of each node without and with its change."""
+        return {
+            key: (torch.cat([torch.as_tensor(before).cpu(), torch.as_tensor(after).cpu()]), self._rows_in_tables)
+            for key, before, after in self._fields_of(NODE)
+        }
+
+    @cached_property
+    def _edge_fields(self) -> dict[str, torch.Tensor]:
+        if self._graphs is None and self.scene.weighted:
+            return {"edge_weight": torch.from_numpy(self.scene.weights).to(self._x_dtype)}
+        return {
+            key: torch.cat([torch.as_tensor(before).cpu(), torch.as_tensor(after).cpu()])
+            for key, before, after in self._fields_of(EDGE)
+        }
+
+    @cached_property
+    def _other_fields(self) -> dict[str, Any]:
+        """What belongs to the graph as a whole, as `before` has it; not what it predicts for."""
+        if self._graphs is None:
+            return {}
+        before = self._graphs[0]
+        known = {"x", "edge_index", LINKS_FIELD, "num_nodes", "ptr", "graph_id"}
+        return {
+            key: copy.copy(before[key])
+            for key in before.keys()  # noqa: SIM118 (iterating over a Data object gives pairs)
+            if key not in known and level_of(before, key) not in (NODE, EDGE)
+        }
+
+    def _fields_of(self, level: str) -> list[tuple[str, Any, Any]]:
+        if self._graphs is None:
+            return []
+        before, after = self._graphs
+        keys = [
+            key
+            for key in before.keys()  # noqa: SIM118
+            if key not in ("x", "edge_index") and key in after and level_of(before, key) == level
+        ]
+        return [(key, before[key], after[key]) for key in keys if "index" not in key]
+
+    @cached_property
+    def _edge_places(self) -> IntArray:
+        """Place of each edge in the two lists of edges, one behind the other."""
+        scene = self.scene
+        if self._graphs is None:
+            return np.arange(len(scene.senders))
+        places = np.zeros(len(scene.senders), dtype=np.int64)
+        shift = 0
+        for side, mine in ((scene.pair.before, ~scene.edge_of_after), (scene.pair.after, scene.edge_of_after)):
+            snapshot = side.graph
+            assert isinstance(snapshot, Snapshot)
+            weights = np.ones(snapshot.edge_index.shape[1]) if snapshot.edge_weight is None else snapshot.edge_weight
+            theirs = _ranked(snapshot.edge_index[0], snapshot.edge_index[1], weights)
+            theirs["place"] = np.arange(len(theirs)) + shift
+            ours = _ranked(
+                scene.numbers[scene.senders[mine]], scene.numbers[scene.receivers[mine]], scene.weights[mine]
+            )
+            places[mine] = ours.merge(theirs, how="left", on=["u", "v", "w", "rank"]).place.to_numpy()
+            shift += len(theirs)
+        return places
+
+
+def _ranked(senders: IntArray, receivers: IntArray, weights: FloatArray) -> pd.DataFrame:
+    table = pd.DataFrame({"u": senders, "v": receivers, "w": weights})
+    table["rank"] = table.groupby(["u", "v", "w"], sort=False).cumcount()
+    return table
+
+
+def _listed(side: Side) -> IntArray:
+    """Numbers in the pair of the rows of the user's own graph; none, where there is none."""
+    if side.data is None or not isinstance(side.graph, Snapshot):
+        return np.zeros(0, dtype=np.int64)
+    return np.arange(side.graph.num_nodes)[rows_of(side.graph, side.data)]
+
+
+def _pick(x: Any, rows: IntArray, dtype: torch.dtype) -> torch.Tensor:
+    if isinstance(x, torch.Tensor):
+        return x[torch.from_numpy(rows)]
+    return to_torch_csr(sparse.csr_array(x[rows]), dtype)

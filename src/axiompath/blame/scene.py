@@ -1,0 +1,286 @@
+"""Players + a target -> Scene: the part of both graphs that decides the target, as one graph with conditions.
+
+Every edge of either graph is there once, with the condition under which it is there: always, once some changes are
+applied, or until they are. So are nodes that one graph alone has. Features within `num_hops` of the target matter, and
+edges into nodes up to `depth` away, in the union of both graphs; what lies beyond has no share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs.adjacency import take_rows
+from ..graphs.pair import Pair, Side
+from ..graphs.rows import mark_senders
+from ..graphs.snapshot import Features
+from ..network.coefficients import SOURCE_TO_TARGET
+from ..network.layers import Network
+from .players import APPLIED, NOT_APPLIED, Players
+
+WORD = 64
+
+
+@dataclass(frozen=True)
+class Span:
+    """How far a target sees."""
+
+    num_hops: int  # features of nodes up to so many hops away
+    depth: int  # edges into nodes up to so many hops away
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """When things are there. Condition c holds where all of its changes are applied, or where none is.
+
+    Those of opened nodes come after: such a node is there where one of several conditions holds.
+    """
+
+    players: IntArray  # [num_plain, 2], -1 for no second one
+    when: IntArray  # [num_plain]
+    any_of: tuple[IntArray, ...]  # of each further condition, plain ones
+
+    def hold(self, subsets: BoolArray) -> BoolArray:
+        """Which hold where these changes are applied. [num_conditions, num_subsets]."""
+        applied = subsets.T
+        first = applied[self.players[:, 0]] == (self.when == APPLIED)[:, None]
+        second = applied[self.players[:, 1]] == (self.when == APPLIED)[:, None]
+        plain = first & (second | (self.players[:, 1] < 0)[:, None])
+        parts = [plain, *(plain[some].any(axis=0)[None] for some in self.any_of)]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def masks(self, num_players: int) -> NDArray[np.uint64]:
+        """The changes that each looks at, as bits. [num_conditions, num_words]."""
+        plain = to_bits(num_players)[self.players[:, 0]]
+        plain = plain | np.where(
+            (self.players[:, 1] < 0)[:, None], np.uint64(0), to_bits(num_players)[self.players[:, 1]]
+        )
+        joined = [np.bitwise_or.reduce(plain[some], axis=0)[None] for some in self.any_of]
+        return np.concatenate([plain, *joined])
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What decides one target, under every subset of the changes in its sight; edges ascend by receiver."""
+
+    pair: Pair
+    numbers: IntArray  # [num_nodes]: numbers in the pair, ascending
+    inner: BoolArray  # [num_nodes]: whose features can matter; the others are there as senders to be counted
+    rows: IntArray  # [num_players]: rows of `changes()` that are in sight, ascending
+    senders: IntArray  # [num_edges]
+    receivers: IntArray  # [num_edges]
+    weights: FloatArray  # [num_edges], ones where edges have none
+    weighted: bool
+    condition: IntArray  # [num_edges], -1 for always
+    presence: IntArray  # [num_nodes], -1 for always
+    conditions: Conditions
+    feature_player: IntArray  # [num_nodes], -1 where features do not change
+    of_after: BoolArray  # [num_nodes]: nodes whose features `before` does not have
+
+    @property
+    def edge_of_after(self) -> BoolArray:
+        """Edges that `before` does not have, or has with another weight. [num_edges]."""
+        when = np.append(self.conditions.when, NOT_APPLIED)
+        return np.asarray(when[self.condition] == APPLIED)
+
+    @property
+    def num_players(self) -> int:
+        """Changes in sight."""
+        return len(self.rows)
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of both graphs that are here."""
+        return len(self.numbers)
+
+    def rows_of(self, numbers: IntArray) -> IntArray:
+        """Rows here of nodes that are here."""
+        return np.searchsorted(self.numbers, numbers)
+
+    def features(self, nodes: IntArray, *, applied: bool) -> Features:
+        """Features of these rows before, or after, their change is applied. [len(nodes), num_features]."""
+        after = self.of_after[nodes] | (applied & (self.feature_player[nodes] >= 0))
+        if not after.any():
+            return _take(self.pair.before, self.numbers[nodes])
+        if after.all():
+            return _take(self.pair.after, self.numbers[nodes])
+        parts = [
+            _take(side, self.numbers[nodes[here]]) for side, here in zip(self._sides, (~after, after), strict=True)
+        ]
+        order = np.argsort(np.concatenate([np.flatnonzero(~after), np.flatnonzero(after)]))
+        if any(sparse.issparse(part) for part in parts):
+            return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))[order]
+        return np.concatenate(parts)[order]
+
+    @property
+    def _sides(self) -> tuple[Side, Side]:
+        return self.pair.before, self.pair.after
+
+    @cached_property
+    def masks(self) -> NDArray[np.uint64]:
+        """The changes that each condition looks at; and, below, none, for the condition -1. [num_conditions + 1, w]."""
+        masks = self.conditions.masks(self.num_players)
+        return np.concatenate([masks, np.zeros((1, masks.shape[1]), dtype=np.uint64)])
+
+
+def to_bits(num_players: int) -> NDArray[np.uint64]:
+    """One bit a player. [num_players, num_words]."""
+    bits = np.zeros((num_players, max(1, -(-num_players // WORD))), dtype=np.uint64)
+    player = np.arange(num_players)
+    bits[player, player // WORD] = np.uint64(1) << (player % WORD).astype(np.uint64)
+    return bits
+
+
+def find_span(network: Network) -> Span | None:
+    """How far a network looks; None where some rule looks at the whole graph, or against the edges."""
+    above, depth = 0, -1
+    for layer in reversed(network.layers):
+        rules = [rule for rule in layer.rules if not rule.rises]
+        for rule in rules:
+            if rule.reach is None or rule.flow != SOURCE_TO_TARGET:
+                return None
+            if rule.reads_edges:
+                depth = max(depth, above + rule.reach)
+        above += any(not rule.local or (rule.reads_inputs and rule.reads_edges) for rule in rules)
+    return Span(above, depth)
+
+
+def cut_scene(
+    players: Players, pair: Pair, start: IntArray, span: Span | None, *, counted: bool, standing: IntArray
+) -> Scene:
+    """What decides the nodes `start` (numbers); everything, where `span` is None.
+
+    `counted`: whether it matters that a node is there, even one without edges, as where nodes are pooled. Nodes that
+    are `standing` are there in any case, whatever the table says of them.
+    """
+    inside, whole = _reach(pair, start, span)
+    changed = players.edges
+    seen = whole[changed.receivers]
+    kept = _kept_edges(pair, players, np.flatnonzero(whole))
+    senders = np.concatenate([kept[0], changed.senders[seen]])
+    receivers = np.concatenate([kept[1], changed.receivers[seen]])
+    weights = np.concatenate([kept[2], changed.weights[seen]])
+    owners = np.concatenate([np.full((len(kept[0]), 2), -1), changed.players[seen]])
+    when = np.concatenate([np.zeros(len(kept[0]), dtype=np.int64), changed.when[seen]])
+    numbers = np.unique(np.concatenate([np.flatnonzero(inside), senders, receivers]))
+    one = _presence(players, numbers, standing)
+    altered = players.feature_rows[inside[players.node_of[players.feature_rows]]]
+    # A new node that stands in any case has the features of `after`; the row that says it came has no part in this.
+    rows = [owners[owners >= 0], altered]
+    if counted or span is None:
+        rows.append(one[2])
+    seen_rows = np.unique(np.concatenate(rows))
+    local = np.full(len(players) + 1, -1, dtype=np.int64)
+    local[seen_rows] = np.arange(len(seen_rows))
+    # Distinct conditions of edges first, then of nodes.
+    conditioned = np.flatnonzero(when != 0)
+    node_rows = local[one[2]] if counted or span is None else np.full(len(one[2]), -1)
+    keys = np.concatenate(
+        [
+            np.column_stack([local[owners[conditioned]], when[conditioned]]),
+            np.column_stack([node_rows, np.full(len(node_rows), -1), one[1]])[node_rows >= 0],
+        ]
+    )
+    unique, place = np.unique(keys, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    condition = np.full(len(senders), -1, dtype=np.int64)
+    condition[conditioned] = place[: len(conditioned)]
+    presence = np.full(len(numbers), -1, dtype=np.int64)
+    any_of: list[IntArray] = []
+    nodes = np.searchsorted(numbers, one[0])
+    known = np.flatnonzero(node_rows >= 0)
+    for node, own in zip(nodes[known].tolist(), place[len(conditioned) :].tolist(), strict=True):
+        presence[node] = own
+        if players.opened:
+            number = numbers[node]
+            incident = np.unique(
+                condition[conditioned][(senders == number)[conditioned] | (receivers == number)[conditioned]]
+            )
+            presence[node] = len(unique) + len(any_of)
+            any_of.append(np.append(incident, own))
+    order = np.argsort(receivers, kind="stable")
+    feature_player = np.full(len(numbers), -1, dtype=np.int64)
+    feature_player[np.searchsorted(numbers, players.node_of[altered])] = local[altered]
+    return Scene(
+        pair,
+        numbers,
+        inside[numbers],
+        seen_rows,
+        np.searchsorted(numbers, senders)[order],
+        np.searchsorted(numbers, receivers)[order],
+        weights[order],
+        pair.before.graph.weighted,
+        condition[order],
+        presence,
+        Conditions(unique[:, :2].astype(np.int64), unique[:, 2].astype(np.int64), tuple(any_of)),
+        feature_player,
+        pair.before.rows_of(numbers) < 0,
+    )
+
+
+def _reach(pair: Pair, start: IntArray, span: Span | None) -> tuple[BoolArray, BoolArray]:
+    """Nodes whose features can matter, and those whose incoming edges can. [num_nodes] each."""
+    if span is None:
+        everything = np.ones(pair.num_nodes, dtype=np.bool_)
+        return everything, everything
+    inside = np.zeros(pair.num_nodes, dtype=np.bool_)
+    inside[start] = True
+    whole = inside.copy() if span.depth >= 0 else np.zeros_like(inside)
+    ring = np.unique(start)
+    for distance in range(1, span.num_hops + 1):
+        found = np.zeros_like(inside)
+        for side in (pair.before, pair.after):
+            rows = side.rows_of(ring)
+            mark_senders(side.edges, rows[rows >= 0], found)
+            side.graph.release()
+        ring = np.flatnonzero(found & ~inside)
+        inside[ring] = True
+        if distance <= span.depth:
+            whole[ring] = True
+    return inside, whole
+
+
+def _kept_edges(pair: Pair, players: Players, receivers: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Edges of `before` into these nodes that `after` has too: senders, receivers and weights."""
+    rows = pair.before.rows_of(receivers)
+    here = rows >= 0
+    taken = take_rows(pair.before.edges, rows[here])
+    pair.before.graph.release()
+    into = np.repeat(receivers[here], np.diff(taken.indptr))
+    weights = taken.values.astype(np.float64) if len(taken.values) else np.ones(len(into))
+    gone = players.edges.when == NOT_APPLIED
+    touched = np.flatnonzero(np.isin(into, players.edges.receivers[gone]))
+    lost = Counter(
+        zip(
+            players.edges.senders[gone].tolist(),
+            players.edges.receivers[gone].tolist(),
+            players.edges.weights[gone].tolist(),
+            strict=True,
+        )
+    )
+    stays = np.ones(len(into), dtype=np.bool_)
+    for place in touched.tolist():
+        key = int(taken.senders[place]), int(into[place]), float(weights[place])
+        if lost[key] > 0:
+            lost[key] -= 1
+            stays[place] = False
+    return taken.senders[stays], into[stays], weights[stays]
+
+
+def _presence(players: Players, numbers: IntArray, standing: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Nodes here that come or go: their numbers, when they are there, and the rows that say so."""
+    nodes = players.node_of[players.node_rows]
+    here = np.isin(nodes, numbers) & ~np.isin(nodes, standing)
+    return nodes[here], players.node_when[here], players.node_rows[here]
+
+
+def _take(side: Side, numbers: IntArray) -> Features:
+    found: Features = side.graph.take_features(side.rows_of(numbers))
+    side.graph.release()
+    return found

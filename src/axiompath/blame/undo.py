@@ -1,0 +1,197 @@
+"""Board + target -> Undo: the fewest (or cheapest) changes whose undoing gives the old prediction back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import FloatArray
+from ..errors import InputError
+from ..explain.explanation import read_record, write_json
+from ..graphs.changes import CHANGES
+from ..graphs.labels import TO
+from ..graphs.places import NODE_UNIT, Target
+from ..origin import Origin
+from ..outputs import CLASSES_OUTPUT, Output
+from ..trust import blamed, read_words
+from .fewest import Limits, Search, find_fewest
+from .game import Board, Game
+from .goal import find_goal
+from .records import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
+
+UNDO_FORMAT = "axiompath.undo"
+UNDO_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Undo:
+    """The fewest changes whose undoing gives the old prediction back."""
+
+    target: Target
+    class_before: int
+    class_after: int
+    goal: str  # what was asked for, in words
+    changes: tuple[int, ...]  # ids, as `changes(open_nodes=open_nodes)` numbers them
+    kinds: tuple[str, ...]  # of these
+    ends: tuple[tuple[int, int], ...]  # src and dst; -1 for none
+    restored: bool  # whether the user's own model reaches the goal on the real graph without them
+    logits: FloatArray  # [num_logits] that it gives there
+    logits_before: FloatArray  # [num_logits]
+    logits_after: FloatArray  # [num_logits]
+    proved: bool  # whether nothing smaller, or cheaper, exists
+    how: str  # how that is known, or what is not, in a sentence
+    excluded: int  # no set of so many changes or fewer does it
+    cost: float  # of these changes; their number, where no costs are given
+    num_in_sight: int
+    num_evaluations: int
+    alternatives: tuple[tuple[int, ...], ...] = ()  # all sets of that size that do it, best first; on request
+    open_nodes: bool = False
+    node_names: dict[int, str] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+    origin: Origin | None = None
+    unit: str = NODE_UNIT
+    output: Output = CLASSES_OUTPUT
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.node_names.get(node, str(node))
+
+    @property
+    def name(self) -> str:
+        """The user's name of the target, else its number; of a link both ends."""
+        if isinstance(self.target, tuple):
+            return TO.join(map(self.name_of, self.target))
+        return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
+
+    def summary(self) -> str:
+        """What to undo, in a few sentences."""
+        who = f"{self.unit} {self.name}"
+        if not self.restored:
+            return f"No set of changes was found whose undoing gives {who} {self.goal}. {self.how}"
+        named = [
+            f"{kind} {TO.join(self.name_of(end) for end in ends if end >= 0)}"
+            for kind, ends in zip(self.kinds, self.ends, strict=True)
+        ]
+        count = f"{len(named)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)} in sight"
+        return f"Undo {count}, and {who} has {self.goal}: {'; '.join(named) or 'nothing'}. {self.how}"
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, with the format's name and version."""
+        values: dict[str, Any] = {"format": UNDO_FORMAT, "version": UNDO_VERSION}
+        return {**values, **{item.name: to_plain(getattr(self, item.name)) for item in fields(self)}}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Undo:
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
+        check_record(cls, values, UNDO_FORMAT, UNDO_VERSION, "undo")
+        with blamed("Expected a whole undo (one of its fields has another form)."):
+            return _rebuild(cls, values)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON; a file that is there is replaced only once the new one is whole."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Undo:
+        """Read what `save` wrote."""
+        return read_record(path, cls.from_dict)
+
+
+def undo_target(
+    board: Board,
+    target: Target,
+    *,
+    to: int | None = None,
+    below: float | None = None,
+    open_nodes: bool = False,
+    limits: Limits,
+) -> Undo:
+    """Search by size, then judge."""
+    game = board.game(target, open_nodes=open_nodes)
+    ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
+    goal = find_goal(board.output, ends[0], ends[1], to, below, board.class_names)
+    kept = game.subset(limits.keep, applied=True, name="keep")
+    free = np.flatnonzero(~kept)
+    costs = _read_costs(game, limits.costs)
+    search = Search(game, goal, costs, free, limits.seconds)
+    found = find_fewest(search, game, limits)
+    class_before, class_after = board.output.told(ends[0], ends[1])
+    chosen = np.sort(found.chosen)
+    rows = game.changes.iloc[chosen]
+    restored, logits = search.judge(chosen)
+    places = tuple(zip(rows.src.tolist(), rows.dst.fillna(-1).tolist(), strict=True))
+    mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
+    ids = game.changes.id.to_numpy()
+    return Undo(
+        target=target,
+        class_before=class_before,
+        class_after=class_after,
+        goal=goal.words,
+        changes=tuple(ids[chosen].tolist()),
+        kinds=tuple(rows.kind.astype(str)),
+        ends=places,
+        restored=restored,
+        logits=logits,
+        logits_before=ends[0],
+        logits_after=ends[1],
+        proved=found.proved,
+        how=found.how,
+        excluded=found.excluded,
+        cost=float(costs[chosen].sum()),
+        num_in_sight=game.num_changes,
+        num_evaluations=search.num_evaluations,
+        alternatives=tuple(tuple(ids[np.sort(some)].tolist()) for some in found.alternatives),
+        open_nodes=game.players.opened,
+        node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
+        class_names=board.class_names,
+        origin=board.origin(),
+        unit=board.unit,
+        output=board.output,
+    )
+
+
+def _read_costs(game: Game, costs: Mapping[int, float] | None) -> FloatArray:
+    """What undoing each change in sight costs; 1 where nothing is said."""
+    if costs is None:
+        return np.ones(game.num_changes)
+    game.subset(list(costs), applied=True, name="costs")
+    found = np.array([float(costs.get(number, 1.0)) for number in game.changes.id.tolist()])
+    if not (np.isfinite(found) & (found > 0)).all():
+        raise InputError("Expected costs above 0 (got others); name changes that may not be undone in `keep`.")
+    return found
+
+
+def _rebuild(cls: type[Undo], values: dict[str, Any]) -> Undo:
+    n, c = len(values["changes"]), len(values["logits_before"])
+    kinds = read_words(values["kinds"], "kinds")
+    pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
+    if len(kinds) != n or not {*kinds} <= {*CHANGES} or len(pairs) != n:
+        raise InputError("Expected a kind and two ends for each change (got something else).")
+    if not all(type(values[name]) is bool for name in ("restored", "proved", "open_nodes")):
+        raise InputError("Expected true or false in `restored`, `proved` and `open_nodes` (got something else).")
+    goal, how = read_words([values["goal"], values["how"]], "how")
+    names = ("logits", "logits_before", "logits_after")
+    known: dict[str, Any] = {name: read_numbers(values[name], (c,), name) for name in names}
+    known |= read_counts(values, "excluded", "num_in_sight", "num_evaluations")
+    return cls(
+        **read_caption(values, c),
+        **known,
+        goal=goal,
+        how=how,
+        changes=read_ids(values["changes"], "changes"),
+        kinds=kinds,
+        ends=tuple((pair[0], pair[1]) for pair in pairs),
+        restored=values["restored"],
+        proved=values["proved"],
+        open_nodes=values["open_nodes"],
+        cost=float(read_numbers(values["cost"], (), "cost")),
+        alternatives=tuple(read_ids(ids, "alternatives") for ids in values["alternatives"]),
+    )

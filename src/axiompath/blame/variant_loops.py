@@ -1,0 +1,137 @@
+"""The compiled loops of `variants`: what each place takes of the variants of those that send to it.
+
+A place has one row for each of its variants; `base` is the first of them, `group` the number of what it sees, and
+`inverse[group, s]` which variant subset s makes of it. Group 0 sees nothing, and has one variant.
+"""
+
+import numpy as np
+
+from ..compiled import compiled
+
+
+@compiled
+def number_kinds(words, runs, table, first, inverse):
+    """Number the kinds of rows in some bits as they appear; how many there are."""
+    number = 0
+    for s in range(len(words)):
+        code = np.uint64(0)
+        for r in range(len(runs)):
+            code |= ((words[s, runs[r, 0]] >> runs[r, 1]) & runs[r, 2]) << runs[r, 3]
+        if table[code] < 0:
+            table[code] = number
+            first[number] = s
+            number += 1
+        inverse[s] = table[code]
+    return number
+
+
+@compiled
+def add_products(star, hold, wanted, below, left, right, diagonal, loops_apart, projected, z):
+    """z[V] += left[V] * sum over U of weight * right[U] * projected[U], plus diagonal[V] * projected[V]."""
+    width = projected.shape[1]
+    constant, total = np.zeros(width), np.zeros(width)
+    for i in range(len(wanted.nodes)):
+        v = wanted.nodes[i]
+        low, high = star.indptr[v], star.indptr[v + 1]
+        varying = np.empty(high - low, dtype=np.int64)
+        num_varying = 0
+        constant[:] = 0.0
+        for e in range(low, high):
+            u = star.senders[e]
+            if loops_apart and u == v:
+                continue
+            place = below.place[u]
+            if star.condition[e] < 0 and below.group[place] == 0 and right.group[u] == 0:
+                value = star.weights[e] * right.values[right.base[u]]
+                row = below.base[place]
+                for c in range(width):
+                    constant[c] += value * projected[row, c]
+            else:
+                varying[num_varying] = e
+                num_varying += 1
+        group = wanted.group[i]
+        first = wanted.starts[group]
+        for j in range(first, wanted.starts[group + 1]):
+            s = wanted.subsets[j]
+            for c in range(width):
+                total[c] = constant[c]
+            for k in range(num_varying):
+                e = varying[k]
+                if star.condition[e] >= 0 and not hold[star.condition[e], s]:
+                    continue
+                u = star.senders[e]
+                place = below.place[u]
+                value = star.weights[e] * right.values[right.base[u] + right.inverse[right.group[u], s]]
+                row = below.base[place] + below.inverse[below.group[place], s]
+                for c in range(width):
+                    total[c] += value * projected[row, c]
+            own = left.base[v] + left.inverse[left.group[v], s]
+            out = wanted.base[i] + j - first
+            value = left.values[own]
+            for c in range(width):
+                z[out, c] += value * total[c]
+            if len(diagonal):
+                place = below.place[v]
+                row = below.base[place] + below.inverse[below.group[place], s]
+                value = diagonal[own]
+                for c in range(width):
+                    z[out, c] += value * projected[row, c]
+
+
+@compiled
+def _score(scores, key, query):
+    total = 0.0
+    for c in range(len(scores.direction)):
+        if scores.product:
+            total += scores.keys[key, c] * scores.queries[query, c]
+        else:
+            value = scores.keys[key, c] + scores.queries[query, c]
+            total += (value if value > 0 else value * scores.slope) * scores.direction[c]
+    return total
+
+
+@compiled
+def add_attention(star, hold, wanted, below, scores, self_loops, projected, z):
+    """z[V] += sum over U of softmax(score[V, U]) * projected[U]."""
+    width = projected.shape[1]
+    for i in range(len(wanted.nodes)):
+        v = wanted.nodes[i]
+        low, high = star.indptr[v], star.indptr[v + 1]
+        taken = np.empty(high - low + 1, dtype=np.int64)
+        shares = np.empty(high - low + 1)
+        group = wanted.group[i]
+        first = wanted.starts[group]
+        for j in range(first, wanted.starts[group + 1]):
+            s = wanted.subsets[j]
+            place = below.place[v]
+            own = below.base[place] + below.inverse[below.group[place], s]
+            num = 0
+            if self_loops:
+                taken[0] = own
+                shares[0] = _score(scores, own, own)
+                num = 1
+            for e in range(low, high):
+                u = star.senders[e]
+                if self_loops and u == v:
+                    continue
+                if star.condition[e] >= 0 and not hold[star.condition[e], s]:
+                    continue
+                place = below.place[u]
+                row = below.base[place] + below.inverse[below.group[place], s]
+                taken[num] = row
+                shares[num] = _score(scores, row, own)
+                num += 1
+            if num == 0:
+                continue
+            highest = shares[0]
+            for k in range(1, num):
+                highest = max(highest, shares[k])
+            whole = 0.0
+            for k in range(num):
+                shares[k] = np.exp(shares[k] - highest)
+                whole += shares[k]
+            out = wanted.base[i] + j - first
+            for k in range(num):
+                value, row = shares[k] / whole, taken[k]
+                for c in range(width):
+                    z[out, c] += value * projected[row, c]

@@ -1,0 +1,416 @@
+"""Network + Scene -> logits under thousands of subsets: each place once for every distinct view of them that it has.
+
+What a place computes depends on the changes in its sight alone: those of the edges into it, of its senders' values and,
+under degree normalisation, of the edges into its senders. Among thousands of subsets most places see few distinct
+restrictions. Layer by layer, each place has one row, a *variant*, for each; a variant takes from the variants of its
+senders that the same subset makes, with coefficients that the rules would give there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs.rows import entries_of
+from ..graphs.snapshot import Features
+from ..network.attention import AdditiveAttention, DotAttention, InverseDeviation, PairAttention, ReadColumns
+from ..network.coefficients import (
+    SOURCE_TO_TARGET,
+    Degree,
+    Factor,
+    Identity,
+    Mean,
+    Rule,
+    Sum,
+    SymmetricNorm,
+    TargetNorm,
+)
+from ..network.layers import Layer, Network, project
+from ..network.readouts import End, Pooled
+from .factors import find_factors, find_scores
+from .root import RootPlace
+from .scene import Scene, to_bits
+from .variant_loops import add_attention, add_products
+from .views import pack, restrict
+
+BYTES = 256 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
+MOST = 1 << 16  # subsets that are run together
+KNOWN = (
+    Identity, Sum, Mean, Degree, SymmetricNorm, TargetNorm, InverseDeviation, AdditiveAttention, PairAttention,
+    DotAttention, Pooled, End,
+)  # fmt: skip
+
+Masks = NDArray[np.uint64]  # [n, num_words]: changes as bits
+
+
+class Star(NamedTuple):
+    """Edges by receiver, with the condition of each, -1 for always."""
+
+    indptr: IntArray
+    senders: IntArray
+    weights: FloatArray
+    condition: IntArray
+
+
+class VariantRows(NamedTuple):
+    """The places of a layer, and one subset for each of their variants."""
+
+    nodes: IntArray  # [num_places]
+    base: IntArray  # [num_places]
+    group: IntArray  # [num_places]
+    starts: IntArray  # [num_groups + 1]
+    subsets: IntArray  # of each group, one after the other
+
+
+class Below(NamedTuple):
+    """Rows of the layer below."""
+
+    place: IntArray  # [num_nodes]: number of the place, -1 for none
+    base: IntArray  # [num_places]
+    group: IntArray  # [num_places]
+    inverse: NDArray[np.int32]  # [num_groups, num_subsets]
+
+
+class Scales(NamedTuple):
+    """A number for each node and variant of the edges into it."""
+
+    base: IntArray  # [num_nodes]
+    group: IntArray  # [num_nodes]
+    inverse: NDArray[np.int32]
+    values: FloatArray
+
+
+def unwrap(rule: Rule) -> tuple[Rule, slice]:
+    """The rule inside those that only pass it on, and the columns of the inputs that it is shown."""
+    start, stop = 0, None
+    while isinstance(rule, (Factor, ReadColumns)):
+        if isinstance(rule, ReadColumns):
+            start, stop = start + rule.start, start + rule.stop
+        rule = rule.rule
+    return rule, slice(start, stop)
+
+
+def knows(network: Network) -> bool:
+    """Whether every rule of a network is one that is known here."""
+    rules = [unwrap(rule)[0] for layer in network.layers for rule in layer.rules]
+    return all(
+        type(rule) in KNOWN and not (isinstance(rule, TargetNorm) and rule.flow != SOURCE_TO_TARGET) for rule in rules
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Variants:
+    """A network on a scene, ready for subsets."""
+
+    network: Network
+    scene: Scene
+    root: RootPlace
+
+    def run(self, subsets: BoolArray) -> FloatArray:
+        """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
+        step = self._step(len(subsets))
+        found = [_Pass(self, subsets[start : start + step]).run() for start in range(0, len(subsets), step)]
+        return np.concatenate([np.zeros((0, self.network.num_classes)), *found])
+
+    @cached_property
+    def stars(self) -> dict[str, Star]:
+        """The edges by the way that messages flow."""
+        scene = self.scene
+        found = {}
+        for flow in {rule.flow for layer in self.network.layers for rule in layer.rules}:
+            senders, receivers = scene.senders, scene.receivers
+            order = np.arange(len(senders))
+            if flow != SOURCE_TO_TARGET:
+                senders, receivers = receivers, senders
+                order = np.argsort(receivers, kind="stable")
+            indptr = np.searchsorted(receivers[order], np.arange(scene.num_nodes + 1))
+            found[flow] = Star(indptr, senders[order], scene.weights[order], scene.condition[order])
+        return found
+
+    @cached_property
+    def readout(self) -> Star:
+        """The one place of a graph or pair, and the nodes that it takes from."""
+        nodes = self.root.nodes
+        condition = self.scene.presence[nodes] if self.root.kind == "graph" else np.full(len(nodes), -1)
+        return Star(np.array([0, len(nodes)]), nodes, np.ones(len(nodes)), condition)
+
+    @cached_property
+    def of_edges(self) -> dict[str, Masks]:
+        """Changes of the edges into each node, by flow. [num_nodes, num_words]."""
+        masks = self.scene.masks
+        return {flow: _join_rows(star.indptr, masks[star.condition]) for flow, star in self.stars.items()}
+
+    @cached_property
+    def places(self) -> list[IntArray]:
+        """Places that are needed of the inputs and of the outputs of each layer. [num_layers + 1] arrays."""
+        layers = self.network.layers
+        needed = self.root.nodes if self.network.rise is None else np.zeros(1, dtype=np.int64)
+        found = [needed]
+        for layer in reversed(layers):
+            if layer.rises:
+                needed = np.unique(self.root.nodes)
+            elif not layer.local or any(rule.reads_inputs for rule in layer.rules):
+                taken = [needed]
+                for flow in {rule.flow for rule in layer.rules if not rule.local}:
+                    star = self.stars[flow]
+                    taken.append(star.senders[entries_of(star.indptr, needed)])
+                needed = np.unique(np.concatenate(taken))
+            found.append(needed)
+        return found[::-1]
+
+    @cached_property
+    def masks(self) -> list[Masks]:
+        """What each place sees: of the inputs, and of the outputs of each layer. [num_nodes, num_words] each."""
+        scene = self.scene
+        bits = np.concatenate([to_bits(scene.num_players), np.zeros((1, scene.masks.shape[1]), dtype=np.uint64)])
+        seen = bits[scene.feature_player]
+        found = [seen]
+        above = False
+        for layer in self.network.layers:
+            if layer.rises:
+                star = self.readout
+                seen = np.bitwise_or.reduce(seen[star.senders] | scene.masks[star.condition], axis=0)[None]
+                above = True
+            elif not above:
+                joined = seen.copy()
+                for rule in map(_inner, layer.rules):
+                    if not rule.reads_edges:
+                        continue
+                    own, star = self.of_edges[rule.flow], self.stars[rule.flow]
+                    joined |= own
+                    if not rule.local:
+                        sent = seen | own if rule.reach else seen
+                        joined |= _join_rows(star.indptr, sent[star.senders])
+                seen = joined
+            found.append(seen)
+        return found
+
+    @cached_property
+    def inputs(self) -> tuple[Features, IntArray]:
+        """Features of all that is needed, those that change in two rows, without it and with it; first row of each."""
+        nodes = self.places[0]
+        twice = self.scene.feature_player[nodes] >= 0
+        base = np.concatenate([[0], np.cumsum(1 + twice)])[:-1]
+        parts = [self.scene.features(nodes, applied=False), self.scene.features(nodes[twice], applied=True)]
+        rows = np.argsort(np.concatenate([base, base[twice] + 1]), kind="stable")
+        if any(sparse.issparse(part) for part in parts):
+            return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))[rows], base
+        return np.concatenate(parts)[rows], base
+
+    @cached_property
+    def projected(self) -> list[FloatArray]:
+        """What the channels of the first layer make of the features, which no subset changes."""
+        return [project(self.inputs[0], channel) for channel in self.network.layers[0].channels]
+
+    def _step(self, num_subsets: int) -> int:
+        """How many subsets to run together, for memory's sake."""
+        sizes = []
+        for t, layer in enumerate(self.network.layers, start=1):
+            num_seen = np.array([_num_bits(row) for row in self.masks[t][self.places[t]]])
+            sizes.append((num_seen, layer.width))
+        step = min(MOST, max(num_subsets, 1))
+        while step > 64:
+            rows = [float(np.minimum(2.0 ** np.minimum(seen, 60), step).sum()) * width * 16 for seen, width in sizes]
+            groups = sum(len(np.unique(seen)) for seen, _ in sizes) * 4 * step
+            if max(rows) + groups <= BYTES:
+                break
+            step //= 2
+        return step
+
+
+class _Pass:
+    """One pass over all layers for some subsets; what is numbered once is kept for its length."""
+
+    def __init__(self, variants: Variants, subsets: BoolArray) -> None:
+        self.of = variants
+        self.subsets, self.words = subsets, pack(subsets)
+        self.hold = variants.scene.conditions.hold(subsets)
+        self.known: dict[bytes, tuple[IntArray, NDArray[np.int32]]] = {}
+        self.scales: dict[tuple[Rule, bool], tuple[Scales, Scales, FloatArray]] = {}
+
+    def run(self) -> FloatArray:
+        of = self.of
+        h, below = self._begin()
+        for t, layer in enumerate(of.network.layers):
+            nodes = of.places[t + 1]
+            wanted, above = self._number(nodes, of.masks[t + 1])
+            z = self._aggregate(t, layer, h, below, wanted, int(above.base[-1] + self._count(wanted, -1)))
+            if t + 1 < len(of.network.layers):
+                _activate(layer, z)
+            h, below = z, above
+        return np.asarray(np.asarray(h)[below.base[0] + below.inverse[below.group[0]]])
+
+    def _count(self, wanted: VariantRows, place: int) -> int:
+        group = wanted.group[place]
+        return int(wanted.starts[group + 1] - wanted.starts[group])
+
+    def _begin(self) -> tuple[Features, Below]:
+        """The features: a node whose own change has a row without it and one with it."""
+        of = self.of
+        x, base = of.inputs
+        nodes = of.places[0]
+        player = of.scene.feature_player[nodes]
+        used, group = np.unique(np.append(-1, player), return_inverse=True)
+        inverse = np.zeros((len(used), len(self.subsets)), dtype=np.int32)
+        inverse[1:] = self.subsets.T[used[1:]]
+        place = np.full(of.scene.num_nodes, -1, dtype=np.int64)
+        place[nodes] = np.arange(len(nodes))
+        return x, Below(place, base, group.reshape(-1)[1:].astype(np.int64), inverse)
+
+    def _number(self, nodes: IntArray, masks: Masks) -> tuple[VariantRows, Below]:
+        """The variants of these places."""
+        mine = masks[nodes]
+        empty = np.zeros((1, masks.shape[1]), dtype=np.uint64)
+        unique, group = np.unique(np.concatenate([empty, mine]), axis=0, return_inverse=True)
+        group = group.reshape(-1)[1:].astype(np.int64)  # the empty mask sorts first
+        views = [self._restrict(mask) for mask in unique]
+        starts = np.concatenate([[0], np.cumsum([len(view[0]) for view in views])])
+        sizes = np.diff(starts)[group]
+        base = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+        place = np.full(len(masks), -1, dtype=np.int64)
+        place[nodes] = np.arange(len(nodes))
+        wanted = VariantRows(nodes, base, group, starts, np.concatenate([view[0] for view in views]))
+        return wanted, Below(place, base, group, np.stack([view[1] for view in views]))
+
+    def _restrict(self, mask: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.int32]]:
+        """One subset of each distinct view that these changes allow, and which view each subset has."""
+        key = mask.tobytes()
+        if key not in self.known:
+            self.known[key] = restrict(self.words, mask)
+        return self.known[key]
+
+    def _aggregate(
+        self, t: int, layer: Layer, h: Features, below: Below, wanted: VariantRows, num_rows: int
+    ) -> FloatArray:
+        z = np.empty((num_rows, layer.width))
+        z[:] = 0.0 if layer.bias is None else layer.bias
+        for number, channel in enumerate(layer.channels):
+            rule, columns = unwrap(channel.coefficients)
+            taken = self.of.projected[number] if t == 0 else project(h, channel)
+            self._add(rule, h[:, columns] if rule.reads_inputs else h, below, wanted, taken, z[:, channel.outputs])
+        return z
+
+    def _add(
+        self, rule: Rule, h: Features, below: Below, wanted: VariantRows, taken: FloatArray, part: FloatArray
+    ) -> None:
+        hold = self.hold
+        taken = np.ascontiguousarray(taken)
+        if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
+            scores = find_scores(rule, h)
+            loops = bool(rule.self_loops)
+            add_attention(self.of.stars[rule.flow], hold, wanted, below, scores, loops, taken, part)
+            return
+        if isinstance(rule, InverseDeviation):
+            dense = np.asarray(h if isinstance(h, np.ndarray) else h.toarray())
+            taken = taken / np.sqrt((dense * dense).mean(axis=1) + rule.eps)[:, None]
+        star, left, right, diagonal, loops_apart = self._coefficients(rule, len(below.place))
+        add_products(star, hold, wanted, below, left, right, diagonal, loops_apart, taken, part)
+
+    def _coefficients(self, rule: Rule, num_nodes: int) -> tuple[Star, Scales, Scales, FloatArray, bool]:
+        """Edges, factors of receivers and senders, the diagonal (none for none), whether loops lie on it."""
+        ones = self._constant(np.ones(1), num_nodes)
+        nobody = np.zeros(0, dtype=np.int64)
+        nothing = Star(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody)
+        if isinstance(rule, (Identity, InverseDeviation)):
+            return nothing, ones, ones, np.ones(1), False
+        if isinstance(rule, End):
+            star = Star(np.array([0, 1]), self.of.root.nodes[[rule.number]], np.ones(1), np.full(1, -1))
+            return star, self._constant(np.ones(1), 1), ones, np.zeros(0), False
+        if isinstance(rule, Pooled):
+            return self.of.readout, self._pooled(rule), ones, np.zeros(0), False
+        weighted = rule.weighted and self.of.scene.weighted
+        star = self.of.stars[rule.flow]
+        if not weighted:
+            star = star._replace(weights=np.ones(len(star.senders)))
+        if isinstance(rule, Sum):
+            return star, ones, ones, np.zeros(0), False
+        left, right, diagonal = self._scales(rule, star)
+        if isinstance(rule, Degree):
+            star = nothing
+        apart = isinstance(rule, TargetNorm) or (isinstance(rule, SymmetricNorm) and rule.self_loops is not None)
+        return star, left, right, diagonal, apart
+
+    def _constant(self, values: FloatArray, num_nodes: int) -> Scales:
+        zeros = np.zeros(num_nodes, dtype=np.int64)
+        return Scales(zeros, zeros, np.zeros((1, len(self.subsets)), dtype=np.int32), values)
+
+    def _pooled(self, rule: Pooled) -> Scales:
+        star = self.of.readout
+        seen = np.bitwise_or.reduce(self.of.scene.masks[star.condition], axis=0)
+        some, inverse = self._restrict(seen)
+        there = np.concatenate([self.hold[:, some], np.ones((1, len(some)), dtype=np.bool_)])[star.condition]
+        values = 1.0 / np.maximum(there.sum(axis=0), 1) if rule.mean else np.ones(len(some))
+        zeros = np.zeros(1, dtype=np.int64)
+        return Scales(zeros, zeros, inverse[None], values)
+
+    def _scales(self, rule: Rule, star: Star) -> tuple[Scales, Scales, FloatArray]:
+        """Factors that depend on the edges into a node, for each node and each variant of these edges."""
+        key = rule, bool(rule.weighted)
+        if key in self.scales:
+            return self.scales[key]
+        masks = self.of.of_edges[rule.flow]
+        num_nodes = len(masks)
+        varying = np.flatnonzero(masks.any(axis=1))
+        base, group = np.arange(num_nodes), np.zeros(num_nodes, dtype=np.int64)
+        inverses = [np.zeros(len(self.subsets), dtype=np.int32)]
+        is_constant = np.ones(num_nodes, dtype=np.bool_)
+        is_constant[varying] = False
+        receivers = np.repeat(np.arange(num_nodes), np.diff(star.indptr))
+        kept = np.flatnonzero(is_constant[receivers])
+        rows, edges, num_rows = [receivers[kept]], [kept], num_nodes
+        numbers: dict[bytes, int] = {}
+        for v in varying.tolist():
+            some, inverse = self._restrict(masks[v])
+            own = numbers.setdefault(masks[v].tobytes(), len(inverses))
+            if own == len(inverses):
+                inverses.append(inverse)
+            entries = np.arange(star.indptr[v], star.indptr[v + 1])
+            condition = star.condition[entries]
+            there = (condition < 0)[:, None] | self.hold[np.maximum(condition, 0)][:, some]
+            entry, variant = np.nonzero(there)
+            rows.append(num_rows + variant)
+            edges.append(entries[entry])
+            base[v], group[v] = num_rows, own
+            num_rows += len(some)
+        row, edge = np.concatenate(rows), np.concatenate(edges)
+        is_loop = star.senders[edge] == receivers[edge]
+        left, right, diagonal = find_factors(rule, row, star.weights[edge], is_loop, num_rows)
+        inverse = np.stack(inverses)
+        found = Scales(base, group, inverse, left), Scales(base, group, inverse, right), diagonal
+        if len(right) == 1:  # the same for all senders, so that nothing of it varies
+            found = found[0], self._constant(right, num_nodes), diagonal
+        self.scales[key] = found
+        return found
+
+
+def _activate(layer: Layer, z: FloatArray) -> None:
+    """h = phi(z), in place."""
+    for block in layer.blocks:
+        columns = z[:, block.outputs]
+        if block.activation is not None and block.activation.name == "relu":
+            np.maximum(columns, 0.0, out=columns)  # several times faster than by two slopes
+        elif block.activation is not None:
+            columns[...] = block.activation.value(columns)
+
+
+def _inner(rule: Rule) -> Rule:
+    return unwrap(rule)[0]
+
+
+def _join_rows(indptr: IntArray, masks: Masks) -> Masks:
+    """The union of the masks of each row's entries. [num_rows, num_words]."""
+    found = np.zeros((len(indptr) - 1, masks.shape[1]), dtype=np.uint64)
+    some = np.flatnonzero(np.diff(indptr))
+    if len(some):
+        found[some] = np.bitwise_or.reduceat(masks, indptr[some], axis=0)
+    return found
+
+
+def _num_bits(mask: NDArray[np.uint64]) -> int:
+    return int(np.unpackbits(mask.view(np.uint8)).sum())

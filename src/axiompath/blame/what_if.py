@@ -1,0 +1,35 @@
+"""Board + target + sets of changes -> logits with exactly these undone, or exactly these applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import FloatArray
+from ..errors import InputError
+from ..graphs.places import Target
+from .game import Board
+
+
+def try_changes(
+    board: Board, target: Target, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
+) -> FloatArray:
+    """Logits on `after` with these changes undone, or on `before` with these applied.
+
+    [num_logits] for ids in a row, [num_sets, num_logits] for several such rows.
+    """
+    if (undo is None) == (apply is None):
+        raise InputError("Expected `undo` or `apply`, ids of changes as `changes()` lists them (got both, or neither).")
+    given, name = (undo, "undo") if apply is None else (apply, "apply")
+    if isinstance(given, (int, np.integer)):
+        given = [given]
+    wanted = list(given)
+    several = any(np.ndim(some) > 0 or isinstance(some, (set, frozenset)) for some in wanted)
+    if several and not all(np.ndim(some) > 0 or isinstance(some, (set, frozenset)) for some in wanted):
+        raise InputError(f"Expected `{name}` to hold ids, or rows of ids (got both).")
+    game = board.game(target, open_nodes=open_nodes)
+    sets = wanted if several else [wanted]
+    subsets = np.stack([game.subset(some, applied=apply is not None, name=name) for some in sets])
+    logits = game.run(subsets)
+    return logits if several else np.asarray(logits[0])

@@ -1,0 +1,139 @@
+"""The model under subsets of the changes: variants, copies and the user's own model say the same as literal graphs."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import axiompath
+from axiompath.blame.copies import run_copies
+from axiompath.blame.game import board_of
+from axiompath.blame.variants import Variants, knows
+from axiompath.blame.views import pack, restrict
+from players import evolve, make, own_answers
+from references import literal_applied
+
+NODE_MODELS = (
+    "gcn", "gcn3", "sage", "sum", "gat", "gatv2", "transformer", "cluster", "layer_norm", "gin", "appnp", "backwards",
+    "size_norm",
+)  # fmt: skip
+
+
+def open_model(name, before, after, seed=0, **options):
+    model = make(name, seed)
+    links = [(0, 1), (0, 2)] if name == "link" else None
+    shared = set(before.n_id.tolist()) & set(after.n_id.tolist())
+    links = [pair for pair in links if set(pair) <= shared] if links else None
+    output = "binary" if name == "link" else "auto"
+    return model, axiompath.Explainer(model, before, after, links=links, output=output, **options)
+
+
+def targets_of(name, before, after):
+    shared = sorted(set(before.n_id.tolist()) & set(after.n_id.tolist()))
+    return {"link": [(0, shared[-1])], "pooled": [0], "pooled_sum": [0]}.get(name, shared[:2])
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("name", [*NODE_MODELS, "pooled", "pooled_sum", "link"])
+def test_every_way_equals_the_model_on_literal_graphs(name, symmetric):
+    rng = np.random.default_rng(0)
+    for seed in range(2):
+        weighted = name.startswith("gcn")
+        before, after = evolve(seed, 6, symmetric=symmetric, weighted=weighted)
+        model, explainer = open_model(name, before, after)
+        board = board_of(explainer.case)
+        for target in targets_of(name, before, after):
+            for opened in (False, True):
+                game = board.game(target, open_nodes=opened)
+                changes = explainer.changes(open_nodes=opened)
+                subsets = rng.random((12, game.num_changes)) < 0.5
+                others = set(changes.id) - set(game.rows.tolist())
+                graphs = [
+                    literal_applied(before, after, changes, others | set(game.rows[some].tolist()), opened)
+                    for some in subsets
+                ]
+                expected = own_answers(model, graphs, target) if name != "size_norm" else np.concatenate(
+                    [own_answers(model, [graph], target) for graph in graphs]
+                )  # fmt: skip
+                np.testing.assert_allclose(game.run(subsets), expected, rtol=1e-10, atol=1e-10)
+                np.testing.assert_allclose(game.own(subsets), expected, rtol=1e-10, atol=1e-10)
+                copied = run_copies(board.network, game.scene, game.root, subsets)
+                np.testing.assert_allclose(copied, expected, rtol=1e-10, atol=1e-10)
+                assert game.by_network
+                if knows(board.network):
+                    fast = Variants(board.network, game.scene, game.root).run(subsets)
+                    np.testing.assert_allclose(fast, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_the_known_rules_are_those_of_common_models():
+    before, after = evolve(0)
+    known = {name for name in NODE_MODELS if knows(open_model(name, before, after)[1].change.network)}
+    assert known == set(NODE_MODELS) - {"size_norm"}
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "unreadable"])
+def test_without_reading_the_model_the_answers_are_the_same(name):
+    rng = np.random.default_rng(1)
+    before, after = evolve(5, 6)
+    model, explainer = open_model(name, before, after, paths=False)
+    changes = explainer.changes()
+    game = explainer._board.game(0)
+    assert not game.by_network
+    subsets = rng.random((12, game.num_changes)) < 0.5
+    others = set(changes.id) - set(game.rows.tolist())
+    graphs = [literal_applied(before, after, changes, others | set(game.rows[some].tolist())) for some in subsets]
+    expected = own_answers(model, graphs, 0)
+    np.testing.assert_allclose(game.run(subsets), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(game.own(subsets), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_a_model_that_looks_at_the_whole_graph_is_run_on_all_of_it():
+    class Centred(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = make("gcn")
+
+        def forward(self, x, edge_index):
+            return self.inner(x - x.mean(0), edge_index)
+
+    n = 14
+    ring = torch.tensor([[i, (i + 1) % n] for i in range(n)]).T
+    edges = torch.cat([ring, ring.flip(0)], dim=1)
+    rng = np.random.default_rng(0)
+    before = Data(x=torch.tensor(rng.normal(size=(n, 4))), edge_index=edges)
+    after = Data(x=before.x.clone(), edge_index=edges[:, 1:])
+    after.x[7] += 3.0  # seven hops away
+    model = Centred()
+    explainer = axiompath.Explainer(model, before, after, paths=False)
+    with torch.no_grad():
+        expected = model(after.x, after.edge_index)[0].numpy()
+    np.testing.assert_allclose(explainer.what_if(0, undo=[]), expected, atol=1e-10)
+    blame = explainer.blame(0)
+    assert len(blame.shares) == len(explainer.changes()) == 2
+    with torch.no_grad():
+        expected = expected - model(before.x, before.edge_index)[0].numpy()
+    np.testing.assert_allclose(blame.shares.sum(axis=0), expected, atol=1e-10)
+
+
+def test_kinds_of_rows_are_numbered_alike_by_table_and_by_sorting():
+    rng = np.random.default_rng(0)
+    for num_rows, width in ((1000, 5), (50, 12), (300, 70), (300, 130), (5, 0)):
+        view = rng.random((num_rows, width)) < 0.3
+        view[num_rows // 2 :] = view[: num_rows - num_rows // 2]
+        first, kind = restrict(pack(view), pack(np.ones((1, width), dtype=bool))[0])
+        assert (view[first][kind] == view).all()
+        assert len(first) == len(np.unique(view, axis=0))
+
+
+def test_changes_out_of_sight_are_no_players():
+    n = 12
+    line = torch.tensor([[i, i + 1] for i in range(n - 1)]).T
+    edges = torch.cat([line, line.flip(0)], dim=1)
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(n, 4)))
+    far = edges[:, ~((edges == 10).any(0) & (edges == 11).any(0))]
+    near = torch.cat([far, torch.tensor([[0, 3], [3, 0]])], dim=1)
+    explainer = axiompath.Explainer(make("gcn"), Data(x=x, edge_index=edges), Data(x=x, edge_index=near))
+    assert explainer.changes().kind.tolist() == ["edge added", "edge removed"]
+    assert explainer.blame(0).changes == ((0,),)
+    np.testing.assert_allclose(explainer.what_if(0, undo=[1]), explainer.what_if(0, undo=[]))

@@ -1,0 +1,293 @@
+"""Undo: the fewest changes, against brute force; judged by the user's own model; constraints, costs, other goals."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import axiompath
+from players import evolve, make, own_answers
+from references import literal_applied
+from test_evaluator import open_model, targets_of
+
+
+def fewest(model, before, after, changes, free, target, goal, costs=None):
+    """The least cost of a set whose undoing reaches the goal, by the user's model on literal graphs; None for none."""
+    found = None
+    for size in range(len(free) + 1):
+        sets = list(itertools.combinations(free, size))
+        graphs = [literal_applied(before, after, changes, set(changes.id) - set(some)) for some in sets]
+        for some, logits in zip(sets, own_answers(model, graphs, target), strict=True):
+            cost = sum(1.0 if costs is None else costs.get(i, 1.0) for i in some)
+            if goal(logits) and (found is None or cost < found):
+                found = cost
+        if costs is None and found is not None:
+            break
+    return found
+
+
+def flips(name, num_changes, seeds, **options):
+    for seed in seeds:
+        before, after = evolve(seed, num_changes, symmetric=seed % 2 == 0, **options)
+        model, explainer = open_model(name, before, after, seed)
+        for target in targets_of(name, before, after):
+            blame = explainer.blame(target, seconds=0.1)
+            if blame.class_before != blame.class_after:
+                yield model, explainer, before, after, target, blame
+
+
+def class_of(name, logits):
+    return int(logits[0] > 0) if name == "link" else int(np.argmax(logits))
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "gin", "link", "pooled"])
+def test_undo_equals_brute_force(name):
+    seen = 0
+    for model, explainer, before, after, target, blame in flips(name, 6, range(60)):
+        changes = explainer.changes()
+        undo = explainer.undo(target)
+        free = [number for (number,) in blame.changes]
+        expected = fewest(
+            model, before, after, changes, free, target, lambda z, b=blame: class_of(name, z) == b.class_before
+        )
+        assert undo.restored
+        assert undo.proved, undo.how
+        assert len(undo.changes) == undo.cost == expected
+        assert undo.excluded == expected - 1
+        graph = literal_applied(before, after, changes, set(changes.id) - set(undo.changes))
+        np.testing.assert_allclose(own_answers(model, [graph], target)[0], undo.logits, atol=1e-10)
+        assert class_of(name, undo.logits) == blame.class_before
+        seen += 1
+        if seen == 6:
+            break
+    assert seen >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gcn", "gat"])
+def test_undo_equals_brute_force_on_up_to_fifteen_changes(name):
+    seen = 0
+    for model, explainer, before, after, target, blame in flips(name, 16, range(300), kinds=("edges",)):
+        free = [number for (number,) in blame.changes]
+        if not 9 <= len(free) <= 15:
+            continue
+        undo = explainer.undo(target)
+        expected = fewest(
+            model, before, after, explainer.changes(), free, target,
+            lambda z, b=blame: class_of(name, z) == b.class_before,
+        )  # fmt: skip
+        assert (undo.proved, len(undo.changes)) == (True, expected)
+        seen += 1
+        if seen == 10:
+            break
+    assert seen == 10
+
+
+def test_kept_changes_costs_and_all_sets():
+    seen = 0
+    for model, explainer, before, after, target, blame in flips("gcn", 7, range(40)):
+        changes = explainer.changes()
+        ids = [number for (number,) in blame.changes]
+        undo = explainer.undo(target, every=True)
+        assert undo.changes in undo.alternatives
+        for some in undo.alternatives:
+            assert class_of("gcn", explainer.what_if(target, undo=some)) == blame.class_before
+        kept = list(undo.changes[:1])
+        free = [number for number in ids if number not in kept]
+
+        def goal(z, b=blame):
+            return class_of("gcn", z) == b.class_before
+
+        expected = fewest(model, before, after, changes, free, target, goal)
+        other = explainer.undo(target, keep=kept)
+        assert other.restored == (expected is not None)
+        assert other.proved
+        if expected is not None:
+            assert len(other.changes) == expected
+            assert not set(kept) & set(other.changes)
+        costs = {number: 1.0 + 3.0 * (number in kept) for number in ids}
+        cheapest = explainer.undo(target, costs=costs)
+        assert cheapest.proved
+        assert cheapest.cost == pytest.approx(fewest(model, before, after, changes, ids, target, goal, costs))
+        seen += 1
+        if seen == 5:
+            break
+    assert seen == 5
+
+
+def test_other_goals_and_refusals():
+    _, explainer, _, _, target, blame = next(flips("gcn", 7, range(40)))
+    third = ({0, 1, 2} - {blame.class_before, blame.class_after}).pop()
+    to = explainer.undo(target, to=third)
+    assert to.restored == (to.changes != ())
+    low = blame.told_before + 0.1 * (blame.told_after - blame.told_before)
+    below = explainer.undo(target, below=low)
+    assert below.restored
+    assert f"below {low:g}" in below.goal
+    for wrong in ({"to": blame.class_after}, {"to": 9}, {"to": 0, "below": 0.1}, {"costs": {0: -1.0}}, {"keep": [99]}):
+        with pytest.raises(axiompath.InputError):
+            explainer.undo(target, **wrong)
+
+
+def test_values_and_labels():
+    before, after = evolve(4, 6)
+    values = axiompath.Explainer(make("gcn"), before, after, output="value")
+    with pytest.raises(axiompath.InputError, match="below="):
+        values.undo(0)
+    blame = values.blame(0)
+    middle = (blame.told_before + blame.told_after) / 2
+    undo = values.undo(0, below=max(middle, blame.told_before + 1e-6))
+    assert undo.restored
+    for seed in range(20):
+        before, after = evolve(seed, 6)
+        labels = axiompath.Explainer(make("gcn"), before, after, output="labels")
+        blame = labels.blame(0)
+        if ((blame.logits_before > 0) != (blame.logits_after > 0)).any():
+            undo = labels.undo(0)
+            assert undo.restored
+            assert ((undo.logits > 0) == (blame.logits_before > 0)).all()
+            return
+    raise AssertionError("no label flipped")
+
+
+def test_more_changes_than_can_be_tried_are_searched():
+    """Never larger than leaving one out at a time until the class is back; and always judged by the user's model."""
+    seen = 0
+    for _, explainer, _, _, target, blame in flips("gcn", 60, range(30), num_nodes=16, kinds=("edges", "features")):
+        if len(blame.shares) < 20:
+            continue
+        undo = explainer.undo(target, seconds=0.0)
+        assert undo.restored
+        ids = [number for (number,) in blame.changes]
+        undone = []
+        while class_of("gcn", explainer.what_if(target, undo=undone)) != blame.class_before:
+            rest = [number for number in ids if number not in undone]
+            logits = explainer.what_if(target, undo=[[*undone, number] for number in rest])
+            margin = logits[:, blame.class_before] - np.delete(logits, blame.class_before, axis=1).max(axis=1)
+            undone.append(rest[int(margin.argmax())])
+        assert len(undo.changes) <= len(undone)
+        assert undo.proved == (len(undo.changes) == undo.excluded + 1)
+        seen += 1
+        if seen == 4:
+            break
+    assert seen == 4
+
+
+def prefix_that_restores(explainer, target, order, old):
+    """How many changes of an order have to be undone until the old class is back; none for never."""
+    logits = explainer.what_if(target, undo=[order[: i + 1] for i in range(len(order))])
+    hits = np.flatnonzero(logits.argmax(axis=1) == old)
+    return int(hits[0]) + 1 if len(hits) else None
+
+
+def order_by_leaving_one_out(explainer, target, blame, ids):
+    logits = explainer.what_if(target, undo=[[number] for number in ids])
+    margin = logits[:, blame.class_before] - logits[:, blame.class_after]
+    return [ids[i] for i in np.argsort(-margin, kind="stable")]
+
+
+def order_by_path_shares(explainer, target, blame, ids):
+    """A change has what the altered paths over its edge add to the new class against the old."""
+    found = explainer.attribute(target)
+    share = found.contributions[:, blame.class_after] - found.contributions[:, blame.class_before]
+    total = dict.fromkeys(ids, 0.0)
+    row_of = {frozenset((row.src, int(row.dst))): row.id for row in explainer.changes().itertuples() if row.id in total}
+    for path, value in zip(found.paths.tolist(), share, strict=True):
+        for key in {frozenset(step) for step in itertools.pairwise(path)} & row_of.keys():
+            total[row_of[key]] += value
+    return sorted(ids, key=lambda number: -total[number])
+
+
+def search_by_gradient(model, explainer, before, target, blame, ids):
+    """CF-GNNExplainer's search on the changes: a mask learnt until the class is back, the smallest set on the way."""
+    rows = {row.id: row for row in explainer.changes().itertuples()}
+    gone = {(int(a), int(b)) for i in ids for a, b in [(rows[i].src, rows[i].dst)] if rows[i].kind == "edge removed"}
+    kept = [pair for pair in before.edge_index.T.tolist() if (min(pair), max(pair)) not in gone]
+    changed = [(i, ends) for i in ids for ends in [(rows[i].src, int(rows[i].dst)), (int(rows[i].dst), rows[i].src)]]
+    edges = torch.tensor(kept + [ends for _, ends in changed]).T
+    place = torch.tensor([ids.index(i) for i, _ in changed])
+    added = torch.tensor([rows[i].kind == "edge added" for i, _ in changed])
+    mask = torch.full((len(ids),), 2.0, dtype=torch.float64, requires_grad=True)  # applied, nearly
+    optimizer = torch.optim.SGD([mask], lr=0.5)
+    best = None
+    for _ in range(120):
+        hard = (mask > 0).tolist()
+        undone = [number for number, applied in zip(ids, hard, strict=True) if not applied]
+        if explainer.what_if(target, undo=undone).argmax() == blame.class_before and undone:
+            best = len(undone) if best is None else min(best, len(undone))
+        soft = torch.sigmoid(mask)[place]
+        weight = torch.cat([torch.ones(len(kept), dtype=torch.float64), torch.where(added, soft, 1 - soft)])
+        out = torch.log_softmax(model(before.x, edges, weight)[target], dim=0)
+        optimizer.zero_grad()
+        (out[blame.class_after] - out[blame.class_before] + 0.3 * (1 - torch.sigmoid(mask)).sum()).backward()
+        optimizer.step()
+    return best
+
+
+def test_undo_is_never_larger_than_its_rivals():
+    seen, smaller = 0, 0
+    for model, explainer, before, _, target, blame in flips("gcn", 40, range(0, 60, 2), num_nodes=18, kinds=("edges",)):
+        ids = [number for (number,) in blame.changes]
+        if len(ids) < 16:
+            continue
+        undo = explainer.undo(target, seconds=0.0)
+        rivals = [
+            prefix_that_restores(explainer, target, order(explainer, target, blame, ids), blame.class_before)
+            for order in (order_by_leaving_one_out, order_by_path_shares)
+        ]
+        rivals.append(search_by_gradient(model, explainer, before, target, blame, ids))
+        assert undo.restored
+        assert all(size is None or len(undo.changes) <= size for size in rivals), (undo, rivals)
+        smaller += any(size is None or len(undo.changes) < size for size in rivals)
+        seen += 1
+        if seen == 4:
+            break
+    assert seen == 4
+    assert smaller > 0
+
+
+def test_a_model_that_no_reader_understands_is_undone_without_paths():
+    for seed in range(40):
+        before, after = evolve(seed, 6)
+        explainer = axiompath.Explainer(make("unreadable"), before, after, paths=False)
+        blame = explainer.blame(0)
+        if blame.class_before != blame.class_after:
+            undo = explainer.undo(0)
+            assert undo.restored
+            assert undo.proved
+            assert int(np.argmax(undo.logits)) == blame.class_before
+            return
+    raise AssertionError("no prediction flipped")
+
+
+def test_a_model_in_float32_has_the_last_word():
+    before, after = evolve(6, 7)
+    model = make("gcn").float()
+    for data in (before, after):
+        data.x = data.x.float()
+    explainer = axiompath.Explainer(model, before, after)
+    for target in explainer.moved().target.tolist():
+        blame = explainer.blame(target)
+        if blame.class_before == blame.class_after:
+            continue
+        undo = explainer.undo(target)
+        with torch.no_grad():
+            graph = literal_applied(before, after, explainer.changes(), set(explainer.changes().id) - set(undo.changes))
+            theirs = own_answers(model.double(), [graph], target)[0]
+        np.testing.assert_allclose(undo.logits, theirs, atol=1e-4)
+        model.float()
+
+
+def test_the_record_is_saved_shown_and_checked(tmp_path):
+    _, explainer, _, _, target, _ = next(flips("gcn", 7, range(40)))
+    undo = explainer.undo(target, every=True)
+    assert "Undo " in str(undo)
+    assert "every smaller set was tried" in undo.summary()
+    undo.save(tmp_path / "undo.json")
+    assert axiompath.Undo.load(tmp_path / "undo.json").to_dict() == undo.to_dict()
+    values = json.loads((tmp_path / "undo.json").read_text())
+    for key, wrong in (("logits", [1.0]), ("proved", 1), ("changes", ["x"]), ("version", 2), ("cost", None)):
+        with pytest.raises(axiompath.InputError):
+            axiompath.Undo.from_dict({**values, key: wrong})
