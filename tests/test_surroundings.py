@@ -61,7 +61,7 @@ def test_a_damaged_file_of_compiled_code_is_made_anew(tmp_path):
 
 
 def test_whoever_waits_for_compiling_at_a_terminal_is_told_what_for(tmp_path):
-    code = "import axiompath.compiled as c; c.PATIENCE = 0\n" + COUNT
+    code = "import axiompath.compiled as c; c.UNSAID = 0\n" + COUNT
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path)}
     ours, theirs = pty.openpty()
     with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs, env=environment) as process:

@@ -27,7 +27,7 @@ from .writing import whole_file
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 SIZE = hashlib.sha256().digest_size
-PATIENCE = 0.5  # seconds of compiling before a word is said of it
+UNSAID = 0.5  # seconds of compiling before a word is said of it
 USUAL = 260  # loops that a first explanation compiles, those of numba's own included
 BAR = 20  # characters
 
@@ -117,7 +117,7 @@ class _Line(event.Listener):  # type: ignore[misc]
         if self.depth == 1:
             self.began = time.monotonic()
         spent = self.spent + time.monotonic() - self.began
-        if spent > PATIENCE and _is_watched():
+        if spent > UNSAID and _is_watched():
             name = event.data["dispatcher"].py_func.__name__.strip("_")
             done = min(self.number * BAR // USUAL, BAR)
             bar = f"[{'#' * done}{'.' * (BAR - done)}]"

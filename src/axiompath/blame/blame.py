@@ -23,7 +23,7 @@ from ..trust import blamed, read_words
 from .game import Board, Game
 from .goal import tell
 from .groups import label_changes, number_groups
-from .records import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
+from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
 from .shapley import (
     Effort,
     PlayerShares,

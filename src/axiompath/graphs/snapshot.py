@@ -339,17 +339,20 @@ def ascends(indptr: IntArray, num_entries: int) -> bool:
 
 def _from_scipy_sparse(x: Any, name: str) -> sparse.csr_array:
     """Indices out of range would be written to, wherever that is."""
-    try:
-        if x.format in ("csr", "csc") and not ascends(x.indptr, len(x.indices)):
-            raise ValueError("rows that end before they begin")
-        if hasattr(x, "check_format"):
+    fault = ""
+    if x.format in ("csr", "csc") and not ascends(x.indptr, len(x.indices)):
+        fault = "rows that end before they begin"
+    elif hasattr(x, "check_format"):
+        try:
             x.check_format(full_check=True)
-        return sparse.csr_array(x, dtype=np.float64)
-    except (ValueError, TypeError) as error:
+        except (ValueError, TypeError) as error:
+            fault = str(error)
+    if fault:
         raise InputError(
             f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.shape} in which "
-            f"they do not: {error})."
-        ) from error
+            f"they do not: {fault})."
+        )
+    return sparse.csr_array(x, dtype=np.float64)
 
 
 def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
