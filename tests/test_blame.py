@@ -215,7 +215,7 @@ def test_a_model_that_no_reader_understands_is_blamed_without_paths():
     values = brute(model, before, after, changes, rows, 0)
     np.testing.assert_allclose(blame.shares, literal_shares(values, len(rows)), atol=1e-9)
     assert blame.exact
-    for ask in (explainer.moved, lambda: explainer.explain(0), lambda: explainer.attribute(0)):
+    for ask in (explainer.scan, lambda: explainer.explain(0), lambda: explainer.attribute(0)):
         with pytest.raises(axiompath.InputError, match="paths=False"):
             ask()
     assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())

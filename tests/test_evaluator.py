@@ -1,6 +1,7 @@
 """The model under subsets of the changes: variants, copies and the user's own model say the same as literal graphs."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -85,6 +86,61 @@ def test_without_reading_the_model_the_answers_are_the_same(name):
     expected = own_answers(model, graphs, 0)
     np.testing.assert_allclose(game.run(subsets), expected, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(game.own(subsets), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "pooled", "link"])
+def test_without_reading_the_model_the_same_predictions_have_moved(name):
+    before, after = evolve(7, 6, num_nodes=14)
+    read, unread = (open_model(name, before, after, paths=paths)[1] for paths in (True, False))
+    expected, found = read.moved(), unread.moved()
+    expected = expected[expected.kl > 1e-12].drop(columns=[c for c in ("row", "num_paths") if c in expected])
+    assert len(found) == len(expected) > 0
+    pd.testing.assert_frame_equal(
+        found.sort_values("target", ignore_index=True), expected.sort_values("target", ignore_index=True), rtol=1e-9
+    )
+
+
+class Ended(torch.nn.Module):
+    """A model with something at its end."""
+
+    def __init__(self, end, width):
+        super().__init__()
+        self.inner, self.last, self.end = make("gcn"), torch.nn.Linear(3, width).double(), end
+
+    def forward(self, x, edge_index):
+        return self.end(self.last(self.inner(x, edge_index)))
+
+
+@pytest.mark.parametrize(
+    ("end", "width", "kind"),
+    [
+        (lambda z: z.softmax(-1), 3, "classes"),
+        (lambda z: torch.nn.functional.log_softmax(z, dim=1), 3, "classes"),
+        (lambda z: z, 3, "classes"),
+        (torch.nn.Sigmoid(), 3, "labels"),
+        (lambda z: torch.sigmoid(z).view(-1), 1, "binary"),
+        (lambda z: z.sigmoid().squeeze(-1), 1, "binary"),
+    ],
+)
+def test_the_end_of_a_model_that_is_not_read_is_seen_not_guessed(end, width, kind):
+    before, after = evolve(3, 5, kinds=("edges",))
+    model = Ended(end, width)
+    explainer = axiompath.Explainer(model, before, after, paths=False)
+    assert explainer._board.output.kind == kind
+    expected = model.last(model.inner(after.x, after.edge_index))[0].detach().numpy()
+    found = explainer.what_if(0, undo=[])
+    if kind == "classes":  # a softmax forgets what all have in common
+        found, expected = found - found.mean(), expected - expected.mean()
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_logit_between_0_and_1_is_no_probability():
+    before, after = evolve(3, 5, kinds=("edges",))
+    model = Ended(lambda z: 0.5 + 0.01 * z, 1)
+    explainer = axiompath.Explainer(model, before, after, paths=False, output="binary")
+    np.testing.assert_array_equal(explainer.what_if(0, undo=[]), model(after.x, after.edge_index)[0].detach().numpy())
+    with pytest.raises(axiompath.InputError, match='output="binary" or "value"'):
+        axiompath.Explainer(model, before, after, paths=False)
 
 
 def test_a_model_that_looks_at_the_whole_graph_is_run_on_all_of_it():

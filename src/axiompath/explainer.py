@@ -16,9 +16,10 @@ from rich.progress import track
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
 from .blame.fewest import Limits
-from .blame.game import Board, board_of, open_board
+from .blame.game import Board, board_of
 from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
+from .blame.unread import open_board
 from .blame.what_if import try_changes
 from .change.comparison import Change
 from .change.region import find_pair_changes
@@ -84,7 +85,7 @@ class Explainer:
         if self._case is None:
             raise InputError(
                 "Expected an Explainer that reads the model, for paths are asked for (got one with paths=False); "
-                "`blame`, `undo`, `what_if` and `changes` answer without."
+                "`moved`, `changes`, `blame`, `undo` and `what_if` answer without."
             )
         return self._case
 
@@ -146,8 +147,11 @@ class Explainer:
         """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
 
         Columns: target, name, class_before, class_after (and their names where classes have any), kl, num_paths;
-        largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out.
+        largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out. Of a
+        model that is not read, all whose answer is another one are listed, without num_paths.
         """
+        if self._unread is not None and self._unread.moved is not None:
+            return self._unread.moved()
         return self.case.moved()
 
     def unmatched(self) -> pd.DataFrame:

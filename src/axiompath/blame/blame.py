@@ -20,10 +20,10 @@ from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..trust import blamed, read_words
+from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
 from .game import Board, Game
 from .goal import tell
 from .groups import label_changes, number_groups
-from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
 from .shapley import (
     Effort,
     PlayerShares,

@@ -12,24 +12,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch_geometric.data import Data
-from torch_geometric.nn import MessagePassing
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, WrongKind
 from ..explain.case import BEFORE_END, Case
-from ..explain.edges import without_edges
-from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.pair import Pair, open_pair
+from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import find_numbers
-from ..graphs.targets import with_graphs
-from ..network.digests import digest_graph
 from ..network.layers import Network
-from ..origin import RELEASE, Origin, digest_of
-from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
-from ..readers import AS_IT_IS, Usage, prepare_inputs
+from ..origin import Origin
+from ..outputs import Output
 from .copies import run_copies
 from .players import Players, find_players
 from .referee import OwnModel, Referee
@@ -101,6 +93,7 @@ class Board:
     class_names: tuple[str, ...]
     origin: Callable[[], Origin]  # what records are of; asked for late, since it reads all of both graphs
     num_hops: int = 0  # of a model that was not read: how often it passes messages
+    moved: Callable[[], pd.DataFrame] | None = None  # of such a one: every target whose answer is another one
     known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for, by whether nodes are opened
     judges: dict[bool, Referee] = field(default_factory=dict)  # likewise
 
@@ -215,131 +208,6 @@ def board_of(case: Case) -> Board:
         case.class_names,
         lambda: case.origin,
     )
-
-
-def open_board(
-    model: Any,
-    before: Any,
-    after: Any,
-    *,
-    node_names: Names | None = None,
-    class_names: Any = None,
-    usage: Usage = AS_IT_IS,
-) -> Board:
-    """A model that nobody reads, and two graphs in memory: it is run as it is, and watched for how far it looks."""
-    if before is None and isinstance(after, Data):
-        before = without_edges(after)
-    if not isinstance(before, Data) or not isinstance(after, Data):
-        raise WrongKind(
-            "Expected two torch_geometric.data.Data to go with paths=False "
-            f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
-        )
-    inputs = prepare_inputs(model, before, after, usage)
-    pair = open_pair(inputs.before, inputs.after)
-    raw = OwnModel(model, usage.call, np.asarray)
-    count = _count_hops(raw.duplicate)
-    answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
-    num_hops = count() // 2
-    sides = pair.before, pair.after
-    assert pair.whole is not None
-    unit = _unit_of(answers, (inputs.before, inputs.after), inputs.pairs)
-    output, before_end = _meaning(answers, usage)
-    numbers = [side.numbers for side in sides]
-    names = read_names(node_names, [] if node_names is None else numbers) or {}
-
-    def origin() -> Origin:
-        weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
-        sides = {"before": digest_graph(pair.before.graph), "after": digest_graph(pair.after.graph)}
-        return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
-
-    snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
-
-    def find(target: Target) -> tuple[IntArray, IntArray]:
-        nothing = np.zeros(0, dtype=np.int64)
-        if unit == UNIT_OF[GRAPHS]:
-            places = [snapshot.places for snapshot in snapshots]
-            assert places[0] is not None
-            assert places[1] is not None
-            row, known = find_numbers(places[0].ids, np.array([_number(target)]))
-            both = places[0].present[row] & places[1].present[row]
-            _refuse(target, bool((known & both).all()), "graph")
-            return np.flatnonzero((places[0].nodes == row) | (places[1].nodes == row)), nothing
-        if (unit == UNIT_OF[LINKS]) != isinstance(target, tuple):
-            raise WrongKind(f"Expected the target to be a {unit} (got {target!r}).")
-        ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
-        rows, known = find_numbers(snapshots[0].node_ids, ids)
-        _refuse(target, bool((known & snapshots[1].present[rows]).all()), "node")
-        return rows, np.unique(rows[~snapshots[0].present[rows]])
-
-    return Board(
-        OwnModel(model, usage.call, before_end), pair, unit, output, None, find, lambda target: None, names,
-        read_class_names(class_names) or (), origin, num_hops,
-    )  # fmt: skip
-
-
-def _number(target: Target) -> int:
-    if isinstance(target, tuple):
-        raise WrongKind(f"Expected the target to be the number of a graph (got {target!r}).")
-    return int(target)
-
-
-def _refuse(target: Target, known: bool, unit: str) -> None:
-    if not known:
-        raise InputError(f"Expected a target that both graphs have, or `after` (got {unit} {target!r}).")
-
-
-def _unit_of(answers: list[FloatArray], graphs: tuple[Data, Data], pairs: IntArray | None) -> str:
-    """What the rows of the answers are of, by their number."""
-    if pairs is not None:
-        return UNIT_OF[LINKS]
-    if all(len(answer) == data.x.shape[0] for answer, data in zip(answers, graphs, strict=True)):
-        return NODE_UNIT
-    if all(
-        len(answer) == (1 if data.get("batch") is None else int(data.batch.max()) + 1)
-        for answer, data in zip(answers, graphs, strict=True)
-    ):
-        return UNIT_OF[GRAPHS]
-    raise InputError(
-        f"Expected the model to answer with one row a node, graph or pair (got {len(answers[0])} rows for "
-        f"{graphs[0].x.shape[0]} nodes)."
-    )
-
-
-def _meaning(answers: list[FloatArray], usage: Usage) -> tuple[Output, Callable[[FloatArray], FloatArray]]:
-    """What the columns of a model that was not read mean, and how its answers become logits."""
-    values = np.concatenate(answers)
-    kind = usage.output
-    if kind not in (AUTO, *OUTPUTS):
-        raise InputError(f"Expected `output` among {', '.join((AUTO, *OUTPUTS))} (got {kind!r}).")
-    if kind == AUTO and values.shape[1] == 1:
-        raise InputError(
-            f'Expected to know what the one column of the model\'s output means; pass output="{BINARY}" or "{VALUE}".'
-        )
-    kind = CLASSES if kind == AUTO else kind
-    if kind == VALUE:
-        scales = scales_of(answers[0]) if usage.scales is None else np.asarray(usage.scales, dtype=np.float64)
-        return Output(VALUE, scales.reshape(-1)), np.asarray
-    shares = bool(((values >= 0) & (values <= 1)).all())
-    if kind == CLASSES and shares and np.allclose(values.sum(axis=1), 1, atol=1e-4):
-        return Output(CLASSES), _log
-    return Output(kind), BEFORE_END["sigmoid"] if shares and kind in (BINARY, LABELS) else np.asarray
-
-
-def _log(values: FloatArray) -> FloatArray:
-    return np.log(np.maximum(values, np.finfo(np.float32).tiny))  # float32 rounds a small probability to 0
-
-
-def _count_hops(duplicate: torch.nn.Module) -> Callable[[], int]:
-    """How often a model has passed messages since; watched for good, in this copy of it."""
-    counts = [0]
-
-    def tick(*_: Any) -> None:
-        counts[0] += 1
-
-    for module in duplicate.modules():
-        if isinstance(module, MessagePassing):
-            module.register_propagate_forward_pre_hook(tick)
-    return lambda: counts[0]
 
 
 def _both_ends(num_changes: int) -> BoolArray:

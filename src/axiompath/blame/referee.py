@@ -118,7 +118,7 @@ class Referee:
     @cached_property
     def _node_order(self) -> IntArray:
         """Rows of the scene as the user lists their nodes: those of `before`, then those that `after` alone has."""
-        listed = np.concatenate([_listed(side) for side in (self.scene.pair.before, self.scene.pair.after)])
+        listed = np.concatenate([numbers_of_rows(side) for side in (self.scene.pair.before, self.scene.pair.after)])
         if not len(listed):
             return np.arange(self.scene.num_nodes)
         _, first = np.unique(listed, return_index=True)
@@ -158,9 +158,9 @@ class Referee:
         """Row of each node, without and with its change, in the two tables of nodes one below the other."""
         scene = self.scene
         rows = []
-        for side, shift in ((scene.pair.before, 0), (scene.pair.after, len(_listed(scene.pair.before)))):
+        for side, shift in ((scene.pair.before, 0), (scene.pair.after, len(numbers_of_rows(scene.pair.before)))):
             row = np.zeros(scene.pair.num_nodes, dtype=np.int64)
-            listed = _listed(side)
+            listed = numbers_of_rows(side)
             row[listed] = np.arange(len(listed)) + shift
             rows.append(row[scene.numbers])
         without = np.where(scene.of_after, rows[1], rows[0])
@@ -235,7 +235,7 @@ def _ranked(senders: IntArray, receivers: IntArray, weights: FloatArray) -> pd.D
     return table
 
 
-def _listed(side: Side) -> IntArray:
+def numbers_of_rows(side: Side) -> IntArray:
     """Numbers in the pair of the rows of the user's own graph; none, where there is none."""
     if side.data is None or not isinstance(side.graph, Snapshot):
         return np.zeros(0, dtype=np.int64)

@@ -19,9 +19,9 @@ from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..trust import blamed, read_words
 from .fewest import Limits, Search, find_fewest
+from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
 from .game import Board, Game
 from .goal import find_goal
-from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
 
 UNDO_FORMAT = "axiompath.undo"
 UNDO_VERSION = 1

@@ -24,6 +24,7 @@ def warm_up() -> None:
     explainer = Explainer(random_sum_gnn([4, 3, 2], seed=0), before, after)
     for method in (*METHODS, *RIVALS):
         explainer.explain(3, budget=1, method=method)
+    explainer.undo(3)
     train(prepare(Data(x=x, edge_index=after.edge_index, y=torch.tensor([0, 1, 0, 1]))), Training("warmup", epochs=1))
     with tempfile.TemporaryDirectory() as folder:
         for weight in (None, torch.ones(4, dtype=torch.float32)):

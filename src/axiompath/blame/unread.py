@@ -1,0 +1,228 @@
+"""A model that nobody reads, and two graphs in memory -> Board: it runs as it is, watched for how far it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch.overrides import TorchFunctionMode
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError, WrongKind
+from ..explain.case import BEFORE_END
+from ..explain.edges import without_edges
+from ..explain.moved import describe_moves
+from ..graphs.labels import label_targets, target_column, with_class_names
+from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.pair import Pair, open_pair
+from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
+from ..graphs.snapshot import Snapshot, find_numbers
+from ..graphs.targets import rows_of_places, with_graphs
+from ..network.digests import digest_graph
+from ..origin import RELEASE, Origin, digest_of
+from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
+from ..readers import AS_IT_IS, Usage, prepare_inputs
+from ..readers.trial import run_model
+from .game import Board
+from .referee import OwnModel, numbers_of_rows
+
+SIGMOIDS = ("sigmoid", "logsigmoid", "log_sigmoid")
+SHAPES = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous")
+ROUNDING = 1e-5  # of the largest logit: what a float32 model may differ by where nothing changed
+
+
+def open_board(
+    model: Any,
+    before: Any,
+    after: Any,
+    *,
+    node_names: Names | None = None,
+    class_names: Any = None,
+    usage: Usage = AS_IT_IS,
+) -> Board:
+    """Run once on both graphs, to see what it answers with."""
+    if before is None and isinstance(after, Data):
+        before = without_edges(after)
+    if not isinstance(before, Data) or not isinstance(after, Data):
+        raise WrongKind(
+            "Expected two torch_geometric.data.Data to go with paths=False "
+            f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
+        )
+    inputs = prepare_inputs(model, before, after, usage)
+    pair = open_pair(inputs.before, inputs.after)
+    raw = OwnModel(model, usage.call, np.asarray)
+    count = _count_hops(raw.duplicate)
+    with _Ends() as ends:
+        last = ends.of(run_model(raw.duplicate, inputs.before, usage.call))
+    num_hops = count()
+    answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
+    sides = pair.before, pair.after
+    assert pair.whole is not None
+    unit = _unit_of(answers, (inputs.before, inputs.after), inputs.pairs)
+    output, before_end = _meaning(answers, usage, last)
+    numbers = [side.numbers for side in sides]
+    names = read_names(node_names, [] if node_names is None else numbers) or {}
+
+    def origin() -> Origin:
+        weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
+        sides = {"before": digest_graph(pair.before.graph), "after": digest_graph(pair.after.graph)}
+        return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
+
+    snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
+
+    def find(target: Target) -> tuple[IntArray, IntArray]:
+        nothing = np.zeros(0, dtype=np.int64)
+        if unit == UNIT_OF[GRAPHS]:
+            places = [snapshot.places for snapshot in snapshots]
+            assert places[0] is not None
+            assert places[1] is not None
+            row, known = find_numbers(places[0].ids, np.array([_number(target)]))
+            both = places[0].present[row] & places[1].present[row]
+            _refuse(target, bool((known & both).all()), "graph")
+            return np.flatnonzero((places[0].nodes == row) | (places[1].nodes == row)), nothing
+        if (unit == UNIT_OF[LINKS]) != isinstance(target, tuple):
+            raise WrongKind(f"Expected the target to be a {unit} (got {target!r}).")
+        ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
+        rows, known = find_numbers(snapshots[0].node_ids, ids)
+        _refuse(target, bool((known & snapshots[1].present[rows]).all()), "node")
+        return rows, np.unique(rows[~snapshots[0].present[rows]])
+
+    classes = read_class_names(class_names) or ()
+
+    def moved() -> pd.DataFrame:
+        ids, rows = _rows_of_answers(unit, pair, snapshots, inputs.pairs)
+        before, after = (before_end(answer)[row] for answer, row in zip(answers, rows, strict=True))
+        return with_class_names(_list_moves(unit, output, ids, before, after, names), classes)
+
+    return Board(
+        OwnModel(model, usage.call, before_end), pair, unit, output, None, find, lambda target: None, names,
+        classes, origin, num_hops, moved,
+    )  # fmt: skip
+
+
+def _rows_of_answers(
+    unit: str, pair: Pair, snapshots: tuple[Snapshot, Snapshot], pairs: IntArray | None
+) -> tuple[IntArray, tuple[IntArray, IntArray]]:
+    """What both graphs have of what is predicted: its numbers, and its row in the answer of each."""
+    if pairs is not None:
+        everywhere = np.arange(len(pairs))
+        return pairs, (everywhere, everywhere)
+    if unit == UNIT_OF[GRAPHS]:
+        places = snapshots[0].places
+        assert places is not None
+        numbers, size = [rows_of_places(snapshot) for snapshot in snapshots], len(places.ids)
+        ids = places.ids
+    else:
+        numbers, size = [numbers_of_rows(side) for side in (pair.before, pair.after)], pair.num_nodes
+        ids = snapshots[0].node_ids
+    found = np.full((2, size), -1)
+    for row, here in zip(found, numbers, strict=True):
+        row[here] = np.arange(len(here))
+    shared = np.flatnonzero((found >= 0).all(axis=0))
+    return ids[shared], (found[0, shared], found[1, shared])
+
+
+def _list_moves(
+    unit: str, output: Output, ids: IntArray, before: FloatArray, after: FloatArray, names: Any
+) -> pd.DataFrame:
+    """Those whose logits differ by more than rounding, largest divergence first."""
+    scale = ROUNDING * max(1.0, float(np.abs(before).max(initial=0.0)), float(np.abs(after).max(initial=0.0)))
+    rows = np.flatnonzero(np.abs(after - before).max(axis=1, initial=0.0) > scale)
+    targets, before, after = ids[rows], before[rows], after[rows]
+    frame = pd.DataFrame(
+        {
+            "target": target_column(targets),
+            "name": label_targets(targets, {} if unit == UNIT_OF[GRAPHS] else names),
+            **describe_moves(output, before, after),
+            "kl": output.divergence(after, before),
+        }
+    )
+    return frame.sort_values("kl", ascending=False, kind="stable", ignore_index=True)
+
+
+def _number(target: Target) -> int:
+    if isinstance(target, tuple):
+        raise WrongKind(f"Expected the target to be the number of a graph (got {target!r}).")
+    return int(target)
+
+
+def _refuse(target: Target, known: bool, unit: str) -> None:
+    if not known:
+        raise InputError(f"Expected a target that both graphs have, or `after` (got {unit} {target!r}).")
+
+
+def _unit_of(answers: list[FloatArray], graphs: tuple[Data, Data], pairs: IntArray | None) -> str:
+    """What the rows of the answers are of, by their number."""
+    if pairs is not None:
+        return UNIT_OF[LINKS]
+    if all(len(answer) == data.x.shape[0] for answer, data in zip(answers, graphs, strict=True)):
+        return NODE_UNIT
+    if all(
+        len(answer) == (1 if data.get("batch") is None else int(data.batch.max()) + 1)
+        for answer, data in zip(answers, graphs, strict=True)
+    ):
+        return UNIT_OF[GRAPHS]
+    raise InputError(
+        f"Expected the model to answer with one row a node, graph or pair (got {len(answers[0])} rows for "
+        f"{graphs[0].x.shape[0]} nodes)."
+    )
+
+
+def _meaning(answers: list[FloatArray], usage: Usage, last: str) -> tuple[Output, Callable[[FloatArray], FloatArray]]:
+    """What the columns mean, as the model's last operation tells or the user says; and how answers become logits."""
+    kind, num_columns = usage.output, answers[0].shape[1]
+    if kind not in (AUTO, *OUTPUTS):
+        raise InputError(f"Expected `output` among {', '.join((AUTO, *OUTPUTS))} (got {kind!r}).")
+    if kind == AUTO and last in SIGMOIDS:
+        kind = BINARY if num_columns == 1 else LABELS
+    if kind == AUTO and num_columns == 1:
+        raise InputError(
+            f'Expected to know what the one column of the model\'s output means; pass output="{BINARY}" or "{VALUE}".'
+        )
+    kind = CLASSES if kind == AUTO else kind
+    if kind == VALUE:
+        scales = scales_of(answers[0]) if usage.scales is None else np.asarray(usage.scales, dtype=np.float64)
+        return Output(VALUE, scales.reshape(-1)), np.asarray
+    return Output(kind), _log if last == "softmax" else BEFORE_END.get(last, np.asarray)
+
+
+def _log(values: FloatArray) -> FloatArray:
+    return np.log(np.maximum(values, np.finfo(np.float32).tiny))  # float32 rounds a small probability to 0
+
+
+class _Ends(TorchFunctionMode):
+    """Knows of every tensor which operation made it, whatever shape it was given since."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[int, tuple[str, Any]] = {}  # with the tensor itself, so that its number stays its own
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor):
+            name = getattr(function, "__name__", "")
+            given = args[0] if args and isinstance(args[0], torch.Tensor) else None
+            self.made[id(made)] = (self.of(given) if name in SHAPES and given is not None else name, made)
+        return made
+
+    def of(self, tensor: Any) -> str:
+        """The operation's name; nothing where it is not known."""
+        return self.made.get(id(tensor), ("", None))[0]
+
+
+def _count_hops(duplicate: torch.nn.Module) -> Callable[[], int]:
+    """How often a model has passed messages since; watched for good, in this copy of it."""
+    counts = [0]
+
+    def tick(*_: Any) -> None:
+        counts[0] += 1
+
+    for module in duplicate.modules():
+        if isinstance(module, MessagePassing):
+            module.register_propagate_forward_pre_hook(tick)
+    return lambda: counts[0]
