@@ -35,6 +35,7 @@ from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
 from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
 from ..graphs.places import Target
+from ..network.layers import Layer
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -199,16 +200,21 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
     first = np.zeros(len(level.node), dtype=np.int64)
     if not shared:
         first[1:] = ends[:-1]
+    inputs = layer.lay_out(inputs=True)
+    product = np.empty((num_rows, change.network.num_classes, int(inputs[:, 2].sum())))
+    found = Above(product, first, here.held, inputs, change.layers[t])
+    run_in_pieces(multiply_rows, num_suffixes, product.size * layer.width, above, here, lay_out_maps(layer), found)
+    return found
+
+
+def lay_out_maps(layer: Layer) -> Maps:
+    """The maps of a layer's channels, one behind the other."""
     inputs, outputs = layer.lay_out(inputs=True), layer.lay_out(inputs=False)
     weights = [np.zeros(0) if c.weight is None else c.weight.ravel() for c in layer.channels]
     sizes = np.array([len(weight) for weight in weights])
     has_weight = [channel.weight is not None for channel in layer.channels]
     places = [inputs[:, 0], inputs[:, 2], outputs[:, 1], outputs[:, 2], np.cumsum(sizes) - sizes, has_weight]
-    product = np.empty((num_rows, change.network.num_classes, int(inputs[:, 2].sum())))
-    found = Above(product, first, here.held, inputs, change.layers[t])
-    maps = Maps(np.concatenate(weights), np.stack(places, axis=1))
-    run_in_pieces(multiply_rows, num_suffixes, product.size * layer.width, above, here, maps, found)
-    return found
+    return Maps(np.concatenate(weights), np.stack(places, axis=1).astype(np.int64))
 
 
 def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -> None:

@@ -114,7 +114,7 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
     at its own bias goes with the first.
     """
     highest, lowest, sets = highest_hop(change), change.lowest_hop, change.steps.sets
-    level = _start(change, targets)
+    level = start_level(change, targets)
     levels: dict[int, Level] = {}
     begins: dict[int, IntArray] = {}  # layer -> number of paths that start at the bias of each suffix
     for t in range(len(change.layers) - 1, lowest - 1, -1):
@@ -141,7 +141,7 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
         suffixes = np.flatnonzero(number)
         paths[start[suffixes]] = levels[t].trail[suffixes]
         begun[t] = np.where(number > 0, start, -1)
-    bias_rows = _find_bias_rows(change, levels, begun)
+    bias_rows = bias_rows_of(change, levels, begun)
     for t, rows in bias_rows.items():
         own = rows >= 0
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
@@ -150,7 +150,7 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
     return PathSet(targets, indptr, *leaves, levels, bias_rows, starts[-1], num_children)
 
 
-def _find_bias_rows(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
+def bias_rows_of(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
     """Layer with a bias -> row of each suffix's bias path; one that began at a local layer goes on at its node."""
     found = {}
     above: IntArray | None = None  # rows of the suffixes at the layer above, if that is local
@@ -170,7 +170,7 @@ def highest_hop(change: Change) -> int:
 
 def first_steps(change: Change, targets: IntArray) -> Level:
     """The ways to leave each root: partial paths of one step, ordered by target. Local layers above it add none."""
-    level = _start(change, targets)
+    level = start_level(change, targets)
     for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
         ways = ways_over(change, change.steps, t)
         level = _descend(ways, level, _count_children(ways, level), change.network.num_positions - 2)
@@ -192,7 +192,7 @@ def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
     return place
 
 
-def _start(change: Change, targets: IntArray) -> Level:
+def start_level(change: Change, targets: IntArray) -> Level:
     """The roots that can differ, each a partial path of its own, in delta."""
     batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
     node = targets[batch].astype(np.int32)
