@@ -22,7 +22,7 @@ cause, which needs no more than to know it; those with several are summed cause 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,7 @@ from .share_loops import (
     take_mixed,
     take_sources,
 )
-from .walk import PathSet, count_suffixes, count_ways, highest_hop
+from .walk import PathSet, count_suffixes
 from .walk_loops import Level
 
 # One entry of coefficient 1 that both snapshots have: to hang a root from, and for the message of a bias.
@@ -141,23 +141,6 @@ def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[
 
 def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
     """Upper bound on the memory that walking, attributing and choosing takes for each node, [num_nodes]."""
-    return _sum_bytes(change, num_paths, lambda t: count_suffixes(change, t), len(change.layers) - 1)
-
-
-def estimate_step_bytes(change: Change, steps: Level) -> FloatArray:
-    """The same for the paths by each of a target's first steps, [num_steps]."""
-    stop = highest_hop(change)
-
-    def count(lowest: int, weigh: bool = False) -> FloatArray:
-        return np.asarray(count_ways(change, lowest, stop, weigh_states=weigh)[steps.node, steps.sets])
-
-    return _sum_bytes(change, count(change.lowest_hop), lambda t: (count(t + 1), count(t + 1, True)), stop - 1)
-
-
-def _sum_bytes(
-    change: Change, num_paths: NDArray[Any], count: Callable[[int], tuple[FloatArray, FloatArray]], top: int
-) -> FloatArray:
-    """`count` says how many partial paths there are at the output of a layer, and their numbers of states."""
     num_classes, length, lowest = change.network.num_classes, change.network.num_positions, change.lowest_hop
     layers = change.network.layers
     # Contributions, paths and kinds, twice because each target gets its own; states and entries; what choosing weighs
@@ -166,8 +149,8 @@ def _sum_bytes(
     # Sums by cause, of those suffixes that have a path of several.
     mixes = can_mix(change)
     product_above, peak = np.zeros(len(total)), np.zeros(len(total))
-    for t in range(top, lowest - 1, -1):
-        suffixes, states = count(t)
+    for t in range(len(layers) - 1, lowest - 1, -1):
+        suffixes, states = count_suffixes(change, t)
         # A Level, its states, its trail, first rows, numbers and rows of children, and the sources at a bias.
         total += suffixes * (23 + 4 * length + 56 + 16 * num_classes)
         if mixes and (t == lowest or layers[t].bias is not None):

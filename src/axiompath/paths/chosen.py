@@ -60,7 +60,13 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
         trail[:, position] = node
         ranks = np.zeros(len(parent), dtype=np.int32)
         level = Level(
-            node.astype(np.int32), ranks, parent.astype(np.int32), entry, below[fresh].astype(np.uint16), trail, position
+            node.astype(np.int32),
+            ranks,
+            parent.astype(np.int32),
+            entry,
+            below[fresh].astype(np.uint16),
+            trail,
+            position,
         )
         at = np.full(len(paths), -1)
         at[going] = number

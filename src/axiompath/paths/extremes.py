@@ -27,8 +27,9 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
 from ..network.layers import Channel
 from ..threads import run_in_pieces
+from .extreme_loops import Hop, reach_over
 
-BLOCK_ENTRIES = 1 << 16  # looked at together
+BLOCK_ENTRIES = 1 << 12  # looked at together: what fits into the cache
 WIDER = 1e-13  # of the larger side: sums of a few hundred terms round by less
 EXTREME_WORK = 40  # operations for one column of one entry, roughly
 IN_DELTA, NOW, ONCE = range(3)  # states without their reasons: delta, after, before
@@ -55,6 +56,9 @@ def list_stages(change: Change) -> list[tuple[int, int]]:
 
 def find_extremes(change: Change) -> dict[int, Extremes]:
     """By layer: the highest of each stage but the last, where roots are."""
+    # Found now: they are run in pieces themselves, and a piece must not wait for others.
+    assert len(change.rates) == len(change.layers)
+    assert len(change.messages) == 2
     found: dict[int, Extremes] = {}
     below: Extremes | None = None
     for hop, top in list_stages(change)[:-1]:
@@ -158,30 +162,17 @@ def _further(
     biases = _pass_biases(change, hop, top, rows)
     layer, network = change.layers[hop], change.network
     reached: dict[int, Interval] = {}
-    wanted = (IN_DELTA, NOW, ONCE) if states != (NOW,) else states
-    for f in wanted:
-        if f == IN_DELTA:
-            here = change.descents[hop]
-            places, counts = _gather(here.indptr, rows)
-            entries = here.entries[places]
-        else:
-            entries, counts = _gather(layer.indptr, rows)
-        senders = layer.indices[entries]
-        parts = list(_parts(layer, entries, f, change.differs[hop][senders]))
-        several = _several(parts)
-        width = network.layers[hop].width
-        low, high = np.zeros((len(entries), width)), np.zeros((len(entries), width))
-        for to, factors in parts:
-            place = below.place[to, senders]
-            for column, first, size, rule in network.layers[hop].lay_out(inputs=False).tolist():
-                taken, given = slice(first, first + size), slice(column, column + size)
-                _add_scaled(
-                    (low[:, taken], high[:, taken]),
-                    factors[:, rule],
-                    (below.low_behind[place, given], below.high_behind[place, given]),
-                    several,
-                )
-        reached[f] = _reduce((low, high), counts)
+    here = change.descents[hop]
+    channels_here = network.layers[hop].lay_out(inputs=False)
+    given = Hop(
+        layer, here.indptr, here.entries, change.differs[hop], channels_here,
+        below.low_behind, below.high_behind, below.place,
+    )  # fmt: skip
+    # Local layers lead from delta to the others, too.
+    for f in states if top == hop or states == (NOW,) else (IN_DELTA, NOW, ONCE):
+        shape = len(rows), network.layers[hop].width
+        reached[f] = np.zeros(shape), np.zeros(shape)
+        reach_over(0, len(rows), rows, f, given, *reached[f])
     _tilt_intervals(change, hop, rows, reached)
     for t in range(hop + 1, top + 1):
         reached = _pass_intervals(change, t, rows, reached)
@@ -205,9 +196,7 @@ def _gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     return entries, counts
 
 
-def _parts(
-    layer: LayerChange, entries: IntArray, f: int, differs: BoolArray
-) -> Iterator[tuple[int, FloatArray]]:
+def _parts(layer: LayerChange, entries: IntArray, f: int, differs: BoolArray) -> Iterator[tuple[int, FloatArray]]:
     """To which states a walk in state f goes over these entries, and with what factors, [num_entries, num_rules]."""
     if f == NOW:
         yield NOW, layer.after[entries]

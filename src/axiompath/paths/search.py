@@ -8,24 +8,58 @@ is exact, and where a search is given up, what it did not find is bounded by wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import FloatArray
 from ..change.comparison import Change
 from . import search_loops as fields
 from .attribution import lay_out_maps
-from .extremes import find_extremes, list_stages
+from .extremes import Extremes, find_extremes, list_stages
 from .search_loops import Chosen, Limits, search_paths
+from .sums import Sums, sum_below, sum_causes_of
 
-# A search is given up after so much; each is some tenths of a second of work, and 20 MB at most.
-LIMITS = Limits(looked_at=2_000_000, opened=20_000, heap=1 << 19)
+# A search is given up after so much: some tenths of a second, and SEARCH_BYTES.
+LOOKED_AT = 2_000_000  # entries
+HEAP = 1 << 17  # suffixes that wait
+REACH_OPENED = 16  # suffixes, for a scale of rounding
+PRODUCT_BYTES = 4e6  # of the suffixes that were opened
+SEARCH_BYTES = 2.5 * (PRODUCT_BYTES + 24.0 * HEAP)  # arrays are copied when they grow
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What the paths of all roots have in common: plain arrays, which may be sent to where the change is sent."""
+
+    extremes: Mapping[int, Extremes]
+    sums: Sums
+
+
+_KNOWN: WeakKeyDictionary[Change, Known] = WeakKeyDictionary()
 _SEARCHES: WeakKeyDictionary[Change, Search] = WeakKeyDictionary()
+
+
+def known_of(change: Change) -> Known:
+    """Found when it is first asked for, and kept for as long as the change is.
+
+    Two threads that ask at once both find it, and one is kept. A forked process has its parent's.
+    """
+    held = _KNOWN.get(change)
+    if held is None:
+        # Seen from other roots, all that lies below them is the same.
+        extremes = find_extremes(change) if change.like is None else known_of(change.like).extremes
+        held = _KNOWN.setdefault(change, Known(extremes, sum_below(change)))
+    return held
+
+
+def adopt(change: Change, known: Known) -> None:
+    """Take what another process knows of the same change."""
+    _KNOWN.setdefault(change, known)
 
 
 class Search:
@@ -36,9 +70,8 @@ class Search:
         self.widest = _widest(change)
         self.kept: list[Any] = []  # what the addresses in the table are those of
         self.table = np.zeros((len(change.layers), fields.NUM_FIELDS), dtype=np.int64)
-        # Seen from other roots, all that lies below them is the same.
-        self.extremes = find_extremes(change) if change.like is None else search_of(change.like).extremes
-        extremes = self.extremes
+        self.limits = Limits(LOOKED_AT, max(64, int(PRODUCT_BYTES / (24 * self.widest))), HEAP)
+        extremes = known_of(change).extremes
         lowest_top = list_stages(change)[0][1]
         for t in range(change.lowest_hop, len(change.layers)):
             self._describe(change, t)
@@ -51,10 +84,22 @@ class Search:
                     row[fields.LOW_BEHIND] = self._at(found.low_behind)
                     row[fields.HIGH_BEHIND] = self._at(found.high_behind)
 
-    def find(self, root: int, prices: FloatArray, n: int, limits: Limits = LIMITS) -> Chosen:
+    def find(self, root: int, prices: FloatArray, n: int, limits: Limits | None = None) -> Chosen:
         """The n paths with the least C @ prices, or those found until a limit was met."""
+        limits = limits or self.limits
         prices = np.ascontiguousarray(prices, dtype=np.float64)
         return Chosen(*search_paths(self.table, root, prices, n, self.positions, self.widest, limits))
+
+    def reach(self, root: int, num_classes: int) -> FloatArray:
+        """More than any path can add to each logit, [num_classes], after a short look."""
+        found = np.zeros(num_classes)
+        for j in range(num_classes):
+            for sign in (-1.0, 1.0):
+                prices = np.zeros(num_classes)
+                prices[j] = sign
+                chosen = self.find(root, prices, 1, Limits(LOOKED_AT, REACH_OPENED, HEAP))
+                found[j] = max(found[j], -min(chosen.floor, chosen.prices.min(initial=np.inf), 0.0))
+        return found
 
     def _at(self, array: NDArray[Any], dtype: Any = None) -> int:
         """The address of an array, which is kept for as long as this is."""
@@ -113,13 +158,17 @@ class Search:
 
 
 def search_of(change: Change) -> Search:
-    """The one Search of a change, made when it is first asked for and kept for as long as the change is.
+    """The one Search of a change, made and kept as `known_of` does.
 
-    A forked process finds its parent's. It is no part of the change, so that it is never sent: addresses are good in one
-    process alone. Two threads that ask at once make two, of which one is kept.
+    It is no part of the change and never sent with it: addresses are good in one process (and its forks) alone.
     """
     held = _SEARCHES.get(change)
     return held if held is not None else _SEARCHES.setdefault(change, Search(change))
+
+
+def sum_paths(change: Change, root: int) -> FloatArray:
+    """What all altered paths of a root contribute together, by cause, [len(KINDS), num_classes]."""
+    return sum_causes_of(change, root, known_of(change).sums)
 
 
 def _widest(change: Change) -> int:
@@ -131,4 +180,3 @@ def _widest(change: Change) -> int:
         if t > change.lowest_hop:
             sizes += [int(layer.lay_out(inputs=True)[:, 2].sum()), change.network.layers[t - 1].width]
     return max(sizes)
-

@@ -45,7 +45,7 @@ class Chosen(NamedTuple):
 
 
 @intrinsic
-def _pointer(context, address):  # noqa: ARG001
+def _pointer(context, address):
     """An address as numba's own kind of pointer."""
 
     def lower(_, builder, __, arguments):
@@ -64,7 +64,7 @@ def view(address, shape, dtype):
 
 
 @overload(view)
-def _compiled_view(address, shape, dtype):  # noqa: ARG001
+def _compiled_view(address, shape, dtype):
     return lambda address, shape, dtype: numba.carray(_pointer(address), shape, dtype)
 
 
@@ -425,7 +425,11 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
                             missed = min(missed, bound)
                             continue
                         waiting *= 2
-                        keys, parents, entries = _grown(keys, waiting), _grown(parents, waiting), _grown(entries, waiting)
+                        keys, parents, entries = (
+                            _grown(keys, waiting),
+                            _grown(parents, waiting),
+                            _grown(entries, waiting),
+                        )
                     push(keys, parents, entries, size, bound, here, e)
                     size += 1
         if looked_at >= limits.looked_at or opened >= limits.opened:
@@ -442,7 +446,9 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
         row = table[hop_of[parent]]
         s = _set_below(row, set_of[parent], entry)
         t, v = hop_of[parent] - 1, view(row[INDICES], (row[NUM_ENTRIES],), np.int32)[entry]
-        _carry(row, entry, view(row[HELD_BELOW], (row[NUM_BELOW],), np.uint8)[s], products[parent], work.factors, work.m)
+        _carry(
+            row, entry, view(row[HELD_BELOW], (row[NUM_BELOW],), np.uint8)[s], products[parent], work.factors, work.m
+        )
     if size > 0:
         missed = min(missed, keys[0])
     floor = missed

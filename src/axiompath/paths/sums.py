@@ -11,8 +11,6 @@ one pass from the leaves up, for all roots at once, over the entries that a walk
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
@@ -24,27 +22,21 @@ from .share_loops import Below, sum_descents
 BLOCK_NODES = 1 << 14  # summed together, for memory's sake
 SUM_DELTA_WORK = 10  # operations for a column of an entry, roughly
 
-_SUMS: WeakKeyDictionary[Change, tuple[FloatArray, FloatArray, FloatArray]] = WeakKeyDictionary()
+Sums = tuple[FloatArray, FloatArray, FloatArray]
 
 
-def sum_causes_of(change: Change, row: int) -> FloatArray:
-    """The whole change of a root's logits by cause, [len(KINDS), num_classes]."""
-    return _sum_layer(change, len(change.layers) - 1, np.array([row]), *prepare_sums(change))[0]
+def sum_causes_of(change: Change, row: int, sums: Sums) -> FloatArray:
+    """The whole change of a root's logits by cause, [len(KINDS), num_classes]; `sums` are those below the last layer."""
+    return _sum_layer(change, len(change.layers) - 1, np.array([row]), *sums)[0]
 
 
-def prepare_sums(change: Change) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What the last layer receives: D of the nodes that differ, and the values of all before and after.
-
-    Kept for as long as the change is.
-    """
-    held = _SUMS.get(change)
-    if held is None:
-        sums, (old, new) = np.zeros((0, len(KINDS), 0)), change.messages
-        for t in range(change.lowest_hop, len(change.layers) - 1):
-            sums = _sum_layer(change, t, np.flatnonzero(change.differs[t + 1]), sums, old, new)
-            old, new = _values(change, t)
-        held = _SUMS.setdefault(change, (sums, old, new))
-    return held
+def sum_below(change: Change) -> Sums:
+    """What the last layer receives: D of the nodes that differ, and the values of all nodes before and after."""
+    sums, (old, new) = np.zeros((0, len(KINDS), 0)), change.messages
+    for t in range(change.lowest_hop, len(change.layers) - 1):
+        sums = _sum_layer(change, t, np.flatnonzero(change.differs[t + 1]), sums, old, new)
+        old, new = _values(change, t)
+    return sums, old, new
 
 
 def _sum_layer(
