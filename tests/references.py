@@ -523,3 +523,10 @@ def literal_changes(before, after, directed=False, open_nodes=False):
     return sorted(
         rows, key=lambda row: (order.index(row[0]), *(first if value is None else value for value in row[1:5]))
     )
+
+
+def least_prices(paths, contributions, prices, n):
+    """The n paths with the least contributions @ prices, and these prices in ascending order, by sorting all of them."""
+    keys = contributions @ prices
+    order = np.argsort(keys, kind="stable")[:n]
+    return paths[order], keys[order]

@@ -30,7 +30,7 @@ from ..change.states import KINDS
 from ..metrics import fidelity_minus, fidelity_plus
 from ..outputs import Output
 from ..rivals import RIVALS
-from ..selection import METHODS, Selection, select, select_budgets, select_many
+from ..selection import METHODS, Selection, select_budgets, select_many
 from ..selection.batch import INACCURATE, PROVED, SEARCHED, ranking_prices
 from ..selection.choice import STATUS
 from ..selection.convex import TOLERANCE
@@ -105,8 +105,10 @@ def answer(
         held = _choose_held(change, [source for source in sources if isinstance(source, Held)], questions)
         choices = []
         for source in sources:
-            priced = isinstance(source, Priced)
-            choices += _choose_priced(change, source, questions) if priced else islice(held, len(questions))
+            if isinstance(source, Priced):
+                choices += _choose_priced(change, source, questions)
+            else:
+                choices += islice(held, len(questions))
     return _explain(change, choices, caption)
 
 
@@ -207,7 +209,7 @@ def _choose_from_pool(change: Change, source: Priced, question: Question, pool: 
         enough = max(CLOSE * max(goal.whole, value), 4 * rounding)
         if not relaxed or value - bound <= enough:
             break
-        joined = source.gather(np.concatenate([pool.paths, offer.pool.paths]))
+        joined = pool.join(offer.pool)
         if len(joined.paths) == len(pool.paths):
             break  # nothing new: a search that was given up cannot say more
         pool = joined
@@ -240,8 +242,9 @@ def _dual_at(goal: Goal, y: FloatArray) -> Dual:
 def _select(
     pool: Pool, question: Question, before: FloatArray, after: FloatArray, method: str, output: Output
 ) -> Selection:
-    rule = (question.budget, method, question.objective, question.at_most and method in RELAXED)
-    return select(pool.contributions, before, after, *rule, output.kind, output.scales)
+    rule = ([question.budget], method, question.objective, question.at_most and method in RELAXED)
+    (found,) = select_budgets(pool.contributions, before, after, *rule, output.kind, output.scales)
+    return found
 
 
 def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> list[Explanation]:

@@ -18,7 +18,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
 from ..paths.attribution import attribute_paths
-from ..paths.chosen import walk_chosen
+from ..paths.chosen import list_order, walk_chosen
 from ..paths.search import search_of, sum_paths
 from ..paths.share_loops import Shares
 from ..paths.walk import PathSet, find_rows
@@ -43,6 +43,15 @@ class Pool:
         """Some of them."""
         return Pool(self.paths[rows], self.contributions[rows], self.kinds[rows])
 
+    def join(self, other: Pool) -> Pool:
+        """These and what is new among the others; of one target."""
+        known = {path.tobytes() for path in self.paths}
+        new = other.take(np.array([path.tobytes() not in known for path in other.paths], dtype=np.bool_))
+        paths = np.concatenate([self.paths, new.paths])
+        kinds, contributions = np.concatenate([self.kinds, new.kinds]), [self.contributions, new.contributions]
+        order = list_order(paths)
+        return Pool(paths[order], np.concatenate(contributions)[order], kinds[order])
+
     def keys(self, prices: FloatArray) -> FloatArray:
         """C @ prices, [size]."""
         # Row by row: a product may round a row by how many there are, and a path must have one key in every pool.
@@ -60,7 +69,7 @@ class Offer:
         """The n least prices of all paths, or what they cannot be less than, in ascending order."""
         found = np.sort(self.pool.keys(prices))[:n]
         missing = np.full(n - len(found) if np.isfinite(self.floor) else 0, self.floor)
-        return np.minimum(np.concatenate([found, missing]), self.floor)
+        return np.asarray(np.minimum(np.concatenate([found, missing]), self.floor))
 
 
 class Candidates(ABC):

@@ -1,4 +1,4 @@
-"""Change + some paths -> their PathSet: walked as all would be, these alone, so that they are attributed as in a list."""
+"""Change + some paths -> their PathSet: walked as all would be, so that they are attributed as they are in a list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..arrays import IntArray
 from ..change.comparison import Change
 from .walk import PathSet, bias_rows_of, start_level
-from .walk_loops import Level
+from .walk_loops import Level, find_entries
 
 
 def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, IntArray]:
@@ -24,7 +24,7 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
     begun: dict[int, IntArray] = {}  # layer -> path that starts at the bias of each suffix
     started = np.zeros(len(paths), dtype=np.bool_)
     position = paths.shape[1] - 1
-    leaf_paths = leaf_entries = leaf_sets = np.zeros(0, dtype=np.int64)
+    leaf_paths = leaf_entries = leaf_sets = leaf_parents = np.zeros(0, dtype=np.int64)
     for t in range(len(change.layers) - 1, lowest - 1, -1):
         levels[t] = level
         layer, following = change.layers[t], steps.following[t]
@@ -38,10 +38,11 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
         going = np.flatnonzero((at >= 0) & (layer.local | (paths[:, position - 1] >= 0)))
         nodes = level.node[at[going]].astype(np.int64)
         wanted = nodes if layer.local else paths[going, position - 1]
-        entries = _find_entries(layer.indptr, layer.indices, nodes, wanted)
+        entries = np.empty(len(going), dtype=np.int64)
+        find_entries(0, len(going), layer.indptr, layer.indices, nodes, wanted, entries)
         known = entries >= 0
         going, entries = going[known], entries[known]
-        below = following[level.sets[at[going]], change.descents[t].marks[entries]]
+        below = following[level.sets[at[going]], change.descents[t].marks[entries]].astype(np.int64)
         alive = below > 0
         going, entries, below = going[alive], entries[alive], below[alive]
         order = np.lexsort((entries, at[going]))
@@ -95,17 +96,9 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
     return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, leaf_rows, num_leaves), rows
 
 
-def _find_entries(indptr: IntArray, indices: IntArray, rows: IntArray, columns: IntArray) -> IntArray:
-    """The entry of each (row, column), -1 where there is none; columns ascend within a row."""
-    low, high = indptr[rows], indptr[rows + 1]
-    end = high.copy()
-    while (low < high).any():
-        middle = (low + high) // 2
-        less = np.zeros(len(rows), dtype=np.bool_)
-        open_ = low < high
-        less[open_] = indices[middle[open_]] < columns[open_]
-        low = np.where(open_ & less, middle + 1, low)
-        high = np.where(open_ & ~less, middle, high)
-    there = low < end
-    there[there] = indices[low[there]] == columns[there]
-    return np.where(there, low, -1)
+def list_order(paths: IntArray) -> IntArray:
+    """In which order a list of all paths of a target has these.
+
+    Those that start at a bias come first, the nearest to the root before the others; then by nodes from the root down.
+    """
+    return np.lexsort((*paths.T, -(paths < 0).sum(axis=1)))

@@ -1,8 +1,8 @@
 """Change -> Extremes: between which values what a partial path leads to must lie, column by column.
 
-A partial path has arrived at node V, at the output of some layer, in a state f. Each of its continuations is a vector c,
+A partial path has arrived at node V, at the output of some layer, in a state. Each of its continuations is a vector c,
 and the path that it makes contributes M @ c, with M what is carried down from the root (see `attribution`). The least
-and the largest c over all continuations, column by column, bound what any of them can contribute: the price g of a path
+and the largest c over all continuations, column by column, bound what any of them can contribute: a path's price by g
 is at least sum_d min(m_d low_d, m_d high_d), with m = g @ M. Extremes know no target; all share them.
 
     one hop deep      every continuation is looked at: a leaf's message, taken through the local layers above its hop;
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,20 +79,10 @@ def _find_stage(change: Change, hop: int, top: int, below: Extremes | None) -> E
     everywhere = np.arange(num_nodes)
     jobs = [(everywhere, (NOW,), (0,)), (nodes, (IN_DELTA, ONCE), (num_nodes + len(nodes), num_nodes))]
     for rows, states, first in jobs:
-        starts = change.layers[hop].indptr
-        blocks = list(_cut(rows, np.diff(starts)[rows]))
-
-        def look(start: int, stop: int, rows=rows, states=states, first=first, blocks=blocks) -> None:  # type: ignore[no-untyped-def]
-            for block in blocks[start:stop]:
-                if below is None:
-                    found = _lowest(change, hop, top, rows[block], states, channels)
-                else:
-                    found = _further(change, hop, top, rows[block], states, channels, below)
-                for f, at in zip(states, first, strict=True):
-                    here = slice(at + block.start, at + block.stop)
-                    (low[here], high[here]), (low_behind[here], high_behind[here]) = found[f]
-
-        run_in_pieces(look, len(blocks), float(len(rows)) * width * EXTREME_WORK)
+        blocks = list(_cut(rows, np.diff(change.layers[hop].indptr)[rows]))
+        look = partial(_look, change, (hop, top), below, rows, states, blocks)
+        targets = [tuple(array[at : at + len(rows)] for array in (low, high, low_behind, high_behind)) for at in first]
+        run_in_pieces(look, len(blocks), float(len(rows)) * width * EXTREME_WORK, targets)
     for least, most in ((low, high), (low_behind, high_behind)):
         margin = WIDER * np.maximum(np.abs(least), np.abs(most))
         least -= margin
@@ -100,6 +91,30 @@ def _find_stage(change: Change, hop: int, top: int, below: Extremes | None) -> E
     place[ONCE, nodes] = num_nodes + np.arange(len(nodes))
     place[IN_DELTA, nodes] = num_nodes + len(nodes) + np.arange(len(nodes))
     return Extremes(low, high, low_behind, high_behind, place)
+
+
+def _look(
+    change: Change,
+    stage: tuple[int, int],
+    below: Extremes | None,
+    rows: IntArray,
+    states: tuple[int, ...],
+    blocks: list[slice],
+    start: int,
+    stop: int,
+    targets: list[tuple[FloatArray, ...]],
+) -> None:
+    """Some of the blocks of rows, into the arrays of each state."""
+    hop, top = stage
+    channels = change.network.layers[top + 1].channels
+    for block in blocks[start:stop]:
+        if below is None:
+            found = _lowest(change, hop, top, rows[block], states, channels)
+        else:
+            found = _further(change, hop, top, rows[block], states, channels, below)
+        for f, arrays in zip(states, targets, strict=True):
+            for array, values in zip(arrays, (*found[f][0], *found[f][1]), strict=True):
+                array[block] = values
 
 
 def _cut(rows: IntArray, sizes: IntArray) -> Iterator[slice]:

@@ -21,13 +21,13 @@ from ..change.comparison import Change
 from . import search_loops as fields
 from .attribution import lay_out_maps
 from .extremes import Extremes, find_extremes, list_stages
-from .search_loops import Chosen, Limits, search_paths
+from .search_loops import Chosen, Limits, reach_paths, search_paths
 from .sums import Sums, sum_below, sum_causes_of
 
 # A search is given up after so much: some tenths of a second, and SEARCH_BYTES.
 LOOKED_AT = 2_000_000  # entries
 HEAP = 1 << 17  # suffixes that wait
-REACH_OPENED = 16  # suffixes, for a scale of rounding
+REACH_OPENED = 1  # suffixes: the root, for a scale of rounding
 PRODUCT_BYTES = 4e6  # of the suffixes that were opened
 SEARCH_BYTES = 2.5 * (PRODUCT_BYTES + 24.0 * HEAP)  # arrays are copied when they grow
 
@@ -92,14 +92,8 @@ class Search:
 
     def reach(self, root: int, num_classes: int) -> FloatArray:
         """More than any path can add to each logit, [num_classes], after a short look."""
-        found = np.zeros(num_classes)
-        for j in range(num_classes):
-            for sign in (-1.0, 1.0):
-                prices = np.zeros(num_classes)
-                prices[j] = sign
-                chosen = self.find(root, prices, 1, Limits(LOOKED_AT, REACH_OPENED, HEAP))
-                found[j] = max(found[j], -min(chosen.floor, chosen.prices.min(initial=np.inf), 0.0))
-        return found
+        limits = Limits(LOOKED_AT, REACH_OPENED, HEAP)
+        return np.asarray(reach_paths(self.table, root, num_classes, self.positions, self.widest, limits))
 
     def _at(self, array: NDArray[Any], dtype: Any = None) -> int:
         """The address of an array, which is kept for as long as this is."""

@@ -473,3 +473,19 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
             position += 1
             at = parent_of[at]
     return Chosen(least[order], nodes, floor, opened, looked_at)
+
+
+@compiled
+def reach_paths(table, root, num_classes, num_positions, widest, limits):
+    """More than any path can add to each logit, as far as a search within these limits tells."""
+    found, prices = np.zeros(num_classes), np.zeros(num_classes)
+    for j in range(num_classes):
+        for sign in (-1.0, 1.0):
+            prices[j] = sign
+            chosen = search_paths(table, root, prices, 1, num_positions, widest, limits)
+            least = min(chosen.floor, 0.0)
+            for price in chosen.prices:
+                least = min(least, price)
+            found[j] = max(found[j], -least)
+        prices[j] = 0.0
+    return found

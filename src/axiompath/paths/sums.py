@@ -1,10 +1,10 @@
 """Change -> what all altered paths of a root contribute together, by cause, without walking one of them.
 
 The continuations of a walk in after (before) from node V at the output of layer t sum to that snapshot's own value,
-slope * z. So only delta has to be followed: with D[V, cause] the sum of all continuations from delta that end in a cause,
+slope * z. So only delta has to be followed: with D[V, cause] the sum of all continuations from delta with that cause,
 
-    D[V, feature]    =  slope * (sum over U  kept * D[U, feature])  @ W
-    D[V, gained]     =  slope * (sum over U  kept * D[U, gained] + gained part of a_after * h_after[U])  @ W     and so on,
+    D[V, feature]  =  slope * (sum over U  kept * D[U, feature])  @ W
+    D[V, gained]   =  slope * (sum over U  kept * D[U, gained] + (a_after - kept) * h_after[U])  @ W     and so on,
 
 one pass from the leaves up, for all roots at once, over the entries that a walk in delta can take.
 """
@@ -26,8 +26,8 @@ Sums = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def sum_causes_of(change: Change, row: int, sums: Sums) -> FloatArray:
-    """The whole change of a root's logits by cause, [len(KINDS), num_classes]; `sums` are those below the last layer."""
-    return _sum_layer(change, len(change.layers) - 1, np.array([row]), *sums)[0]
+    """The whole change of a root's logits by cause, [len(KINDS), num_classes]; `sums` is what `sum_below` found."""
+    return np.asarray(_sum_layer(change, len(change.layers) - 1, np.array([row]), *sums)[0])
 
 
 def sum_below(change: Change) -> Sums:
@@ -42,7 +42,7 @@ def sum_below(change: Change) -> Sums:
 def _sum_layer(
     change: Change, t: int, rows: IntArray, below: FloatArray, old: FloatArray, new: FloatArray
 ) -> FloatArray:
-    """D at the output of layer t for these nodes, [rows, len(KINDS), width], from that of the nodes that differ below."""
+    """D at the output of layer t for these nodes, [rows, len(KINDS), width], from that of what differs below."""
     network, lowest = change.network.layers[t], t == change.lowest_hop
     places = np.cumsum(change.differs[t]) - 1
     columns = network.lay_out(inputs=not lowest)

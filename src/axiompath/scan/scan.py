@@ -25,8 +25,8 @@ from ..explain.question import Question
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
 from ..origin import Origin
-from ..paths.search import known_of
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
+from ..paths.search import known_of
 from ..signals import stoppable
 from ..trust import blamed
 from ..writing import file_digest
