@@ -526,7 +526,7 @@ def literal_changes(before, after, directed=False, open_nodes=False):
 
 
 def least_prices(paths, contributions, prices, n):
-    """The n paths with the least contributions @ prices, and these prices in ascending order, by sorting all of them."""
+    """The n paths with the least contributions @ prices, and these prices, ascending: all of them are sorted."""
     keys = contributions @ prices
     order = np.argsort(keys, kind="stable")[:n]
     return paths[order], keys[order]

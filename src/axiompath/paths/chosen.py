@@ -18,7 +18,9 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
     lowest, steps = change.lowest_hop, change.steps
     targets = np.array([target])
     level = start_level(change, targets)
-    at = np.where(paths[:, -1] == target, 0, -1) if len(level.node) else np.full(len(paths), -1)
+    # Only what lies before a bias source is missing.
+    proper = (paths[:, -1] == target) & ((paths[:, :-1] < 0) | (paths[:, 1:] >= 0)).all(axis=1) & (len(level.node) > 0)
+    at = np.where(proper, 0, -1)
     levels: dict[int, Level] = {}
     begins: dict[int, IntArray] = {}
     begun: dict[int, IntArray] = {}  # layer -> path that starts at the bias of each suffix
