@@ -104,8 +104,8 @@ def test_causes_are_summed_without_walking(change):
 def test_where_states_meet_0_lies_between():
     """A path that is missing in one state is 0 there; bounds that leave that out take -0.5 for the least here.
 
-    The entry (0, 1) grows from 1 to 2, so that what hangs below it is in delta and in after. In delta there is the gained
-    path over 2 alone, with 3; the one over 3 is missing there, and has -1 in after.
+    The entry (0, 1) grows from 1 to 2, so that what hangs below it is in delta and in after. In delta there is the
+    gained path over 2 alone, with 3; the one over 3 is missing there, and has -1 in after.
     """
     columns = slice(0, 1)
     layer = Layer((Channel(Sum(True), None, columns, columns),), None, (Block(columns, None, ""),), 1)
