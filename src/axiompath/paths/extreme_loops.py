@@ -76,3 +76,25 @@ def reach_over(start, stop, rows, state, hop, low, high):
                 low[i, d] = least[d] if first else min(low[i, d], least[d])
                 high[i, d] = most[d] if first else max(high[i, d], most[d])
             first = False
+
+
+@compiled
+def mark_senders(start, stop, rows, entries, senders):
+    """Mark all that these rows receive from."""
+    for v in range(start, stop):
+        if rows[v]:
+            for e in range(entries.indptr[v], entries.indptr[v + 1]):
+                senders[entries.indices[e]] = True
+
+
+@compiled
+def least_and_most(start, stop, indptr, given_low, given_high, low, high):
+    """Least and largest of each run of rows; 0 where a run has none."""
+    for i in range(start, stop):
+        for row in range(indptr[i], indptr[i + 1]):
+            for d in range(low.shape[1]):
+                if row == indptr[i]:
+                    low[i, d], high[i, d] = given_low[row, d], given_high[row, d]
+                else:
+                    low[i, d] = min(low[i, d], given_low[row, d])
+                    high[i, d] = max(high[i, d], given_high[row, d])

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
+from ..change.states import LEAVE
 from ..network.layers import Channel
 from ..threads import run_in_pieces
-from .extreme_loops import Hop, reach_over
+from .extreme_loops import Hop, least_and_most, mark_senders, reach_over
 
 BLOCK_ENTRIES = 1 << 12  # looked at together: what fits into the cache
 WIDER = 1e-13  # of the larger side: sums of a few hundred terms round by less
@@ -46,7 +47,7 @@ class Extremes:
     high: FloatArray  # [num_rows, width]
     low_behind: FloatArray  # [num_rows, outputs of the next hop's channels, side by side]
     high_behind: FloatArray  # the same
-    place: NDArray[np.int32]  # [3, num_nodes]: row of each node in each state
+    place: NDArray[np.int32]  # [3, num_nodes]: row of each node that a walk can come to, in each state
 
 
 def list_stages(change: Change) -> list[tuple[int, int]]:
@@ -62,34 +63,48 @@ def find_extremes(change: Change) -> dict[int, Extremes]:
     assert len(change.messages) == 2
     found: dict[int, Extremes] = {}
     below: Extremes | None = None
+    visited = find_visited(change)
     for hop, top in list_stages(change)[:-1]:
-        below = found[top] = _find_stage(change, hop, top, below)
+        below = found[top] = _find_stage(change, hop, top, visited[top], below)
     return found
 
 
-def _find_stage(change: Change, hop: int, top: int, below: Extremes | None) -> Extremes:
+def find_visited(change: Change) -> dict[int, BoolArray]:
+    """By layer, as `find_extremes`: which nodes a walk in after or before can come to, from any root."""
+    found = {}
+    above = np.zeros(len(change.differs[-1]), dtype=np.bool_)  # where it can be, at the output of the layer above
+    for t in range(len(change.layers) - 1, change.lowest_hop, -1):
+        layer, descents = change.layers[t], change.descents[t]
+        here = np.zeros(len(change.differs[t]), dtype=np.bool_)
+        run_in_pieces(mark_senders, len(above), float(len(layer.indices)), above, layer, here)
+        left = descents.entries[(layer.marks[descents.entries] >> LEAVE != 0).any(axis=1)]
+        here[layer.indices[left]] = True
+        above = here
+        if not layer.local:
+            found[t - 1] = here
+    return found
+
+
+def _find_stage(change: Change, hop: int, top: int, visited: BoolArray, below: Extremes | None) -> Extremes:
     num_nodes, width = len(change.layers[top].indptr) - 1, change.network.layers[top].width
-    nodes = np.flatnonzero(change.differs[top + 1])
-    size = num_nodes + 2 * len(nodes)
+    nodes, seen = np.flatnonzero(change.differs[top + 1]), np.flatnonzero(visited)
+    # One row at least, for those that no walk comes to: it is looked at and not used.
+    size = max(1, len(seen) + 2 * len(nodes))
     channels = change.network.layers[top + 1].channels
     columns = sum(channel.outputs.stop - channel.outputs.start for channel in channels)
     low, high = np.zeros((size, width)), np.zeros((size, width))
     low_behind, high_behind = np.zeros((size, columns)), np.zeros((size, columns))
     # Where nothing differs, `before` goes on as `after` does, and no path is in delta.
-    everywhere = np.arange(num_nodes)
-    jobs = [(everywhere, (NOW,), (0,)), (nodes, (IN_DELTA, ONCE), (num_nodes + len(nodes), num_nodes))]
+    jobs = [(seen, (NOW,), (0,)), (nodes, (IN_DELTA, ONCE), (len(seen) + len(nodes), len(seen)))]
     for rows, states, first in jobs:
         blocks = list(_cut(rows, np.diff(change.layers[hop].indptr)[rows]))
         look = partial(_look, change, (hop, top), below, rows, states, blocks)
         targets = [tuple(array[at : at + len(rows)] for array in (low, high, low_behind, high_behind)) for at in first]
         run_in_pieces(look, len(blocks), float(len(rows)) * width * EXTREME_WORK, targets)
-    for least, most in ((low, high), (low_behind, high_behind)):
-        margin = WIDER * np.maximum(np.abs(least), np.abs(most))
-        least -= margin
-        most += margin
-    place = np.tile(np.arange(num_nodes, dtype=np.int32), (3, 1))
-    place[ONCE, nodes] = num_nodes + np.arange(len(nodes))
-    place[IN_DELTA, nodes] = num_nodes + len(nodes) + np.arange(len(nodes))
+    place = np.zeros((3, num_nodes), dtype=np.int32)
+    place[:, seen] = np.arange(len(seen))
+    place[ONCE, nodes] = len(seen) + np.arange(len(nodes))
+    place[IN_DELTA, nodes] = len(seen) + len(nodes) + np.arange(len(nodes))
     return Extremes(low, high, low_behind, high_behind, place)
 
 
@@ -113,8 +128,9 @@ def _look(
         else:
             found = _further(change, hop, top, rows[block], states, channels, below)
         for f, arrays in zip(states, targets, strict=True):
-            for array, values in zip(arrays, (*found[f][0], *found[f][1]), strict=True):
-                array[block] = values
+            for (least, most), into in zip(found[f], (arrays[:2], arrays[2:]), strict=True):
+                margin = WIDER * np.maximum(np.abs(least), np.abs(most))
+                into[0][block], into[1][block] = least - margin, most + margin
 
 
 def _cut(rows: IntArray, sizes: IntArray) -> Iterator[slice]:
@@ -242,11 +258,7 @@ def _reduce(given: Interval, counts: IntArray) -> Interval:
     """Least and largest of each row; 0 where a row has none."""
     width = given[0].shape[1]
     low, high = np.zeros((len(counts), width)), np.zeros((len(counts), width))
-    some = counts > 0
-    starts = (np.cumsum(counts) - counts)[some]
-    if len(starts):
-        low[some] = np.minimum.reduceat(given[0], starts, axis=0)
-        high[some] = np.maximum.reduceat(given[1], starts, axis=0)
+    least_and_most(0, len(counts), np.concatenate([[0], np.cumsum(counts)]), given[0], given[1], low, high)
     return low, high
 
 
