@@ -10,7 +10,7 @@ from ..change.comparison import LayerChange
 from ..compiled import compiled
 
 
-class Hop(NamedTuple):
+class HopExtremes(NamedTuple):
     """The entries of a hop, and the extremes of what its senders lead to, behind its maps."""
 
     entries: LayerChange

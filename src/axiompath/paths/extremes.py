@@ -29,9 +29,9 @@ from ..change.comparison import Change, LayerChange
 from ..change.states import LEAVE
 from ..network.layers import Channel
 from ..threads import run_in_pieces
-from .extreme_loops import Hop, least_and_most, mark_senders, reach_over
+from .extreme_loops import HopExtremes, least_and_most, mark_senders, reach_over
 
-BLOCK_ENTRIES = 1 << 12  # looked at together: what fits into the cache
+ENTRIES_AT_ONCE = 1 << 12  # looked at together: what fits into the cache
 WIDER = 1e-13  # of the larger side: sums of a few hundred terms round by less
 EXTREME_WORK = 40  # operations for one column of one entry, roughly
 IN_DELTA, NOW, ONCE = range(3)  # states without their reasons: delta, after, before
@@ -134,13 +134,13 @@ def _look(
 
 
 def _cut(rows: IntArray, sizes: IntArray) -> Iterator[slice]:
-    """Runs of rows with about BLOCK_ENTRIES entries each."""
+    """Runs of rows with about ENTRIES_AT_ONCE entries each."""
     total = np.cumsum(sizes)
     start = 0
     while start < len(rows):
         done = int(total[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(total, done + BLOCK_ENTRIES, side="right")))
-        stop = min(stop, start + BLOCK_ENTRIES, len(rows))
+        stop = max(start + 1, int(np.searchsorted(total, done + ENTRIES_AT_ONCE, side="right")))
+        stop = min(stop, start + ENTRIES_AT_ONCE, len(rows))
         yield slice(start, stop)
         start = stop
 
@@ -195,7 +195,7 @@ def _further(
     reached: dict[int, Interval] = {}
     here = change.descents[hop]
     channels_here = network.layers[hop].lay_out(inputs=False)
-    given = Hop(
+    given = HopExtremes(
         layer, here.indptr, here.entries, change.differs[hop], channels_here,
         below.low_behind, below.high_behind, below.place,
     )  # fmt: skip
