@@ -99,8 +99,9 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
 
 
 def list_order(paths: IntArray) -> IntArray:
-    """In which order a list of all paths of a target has these.
+    """The order of a list of all paths of a target, as far as nodes tell: it decides between paths of equal worth.
 
-    Those that start at a bias come first, the nearest to the root before the others; then by nodes from the root down.
+    Those that start at a bias come first, the nearest to the root before the others (a list has those of one node's
+    local layers apart); then by nodes from the root down.
     """
     return np.lexsort((*paths.T, -(paths < 0).sum(axis=1)))
