@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import axiompath
 from axiompath import datasets
+from axiompath.explain.walks import plan_listing
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import walk_paths
 from axiompath.threads import run_in_pieces
@@ -117,8 +118,9 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float,
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
     explainer = axiompath.Explainer(network(widths, normalize), before, after)
     targets = explainer.moved().target.to_numpy()
-    walks = explainer.case.walks(explainer.case.find(targets)[1], explainer.memory, None)
-    batches = [walks.batch(places).rows for places in walks.batches()]
+    rows = explainer.case.find(targets)[1]
+    walks = plan_listing(rows, explainer.num_bytes[rows], explainer.memory)
+    batches = [walks.rows[places] for places in walks.batches()]
     num_paths = 0
 
     def attribute_all() -> None:

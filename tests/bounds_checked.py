@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
 import axiompath
+from axiompath.explain import walks
 from axiompath.files import convert_graph, save_graph
 from axiompath.rivals import RIVALS
 from axiompath.selection import METHODS, select, select_budgets, select_many
@@ -27,7 +28,8 @@ SELECTION = (
     "exact", "batch",
 )  # fmt: skip
 MODULES = (
-    "graphs.rows", "change.union_loops", "paths.share_loops", "paths.walk_loops", "rivals.rank_loops",
+    "graphs.rows", "change.union_loops", "paths.extreme_loops", "paths.search_loops", "paths.share_loops",
+    "paths.walk_loops", "rivals.rank_loops",
     *(f"selection.{name}" for name in SELECTION),
 )  # fmt: skip
 # Loops that only streams of edges larger than memory need, tested there.
@@ -43,6 +45,19 @@ class Model(nn.Module):
 
     def forward(self, x, edge_index):
         return self.second(torch.tanh(self.first(x, edge_index)), edge_index)
+
+
+class Deep(nn.Module):
+    """Three hops and a local layer."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.first, self.second, self.third = GCNConv(features, 5), SAGEConv(5, 4), GCNConv(4, classes)
+        self.between = nn.Linear(4, 4)
+
+    def forward(self, x, edge_index):
+        h = torch.relu(self.second(torch.tanh(self.first(x, edge_index)), edge_index))
+        return self.third(torch.tanh(self.between(h)), edge_index)
 
 
 def graph(num_nodes, edges, seed):
@@ -106,8 +121,9 @@ def run_explanations():
         "nothing": (graph(6, ring, 0), graph(6, ring, 0)),
     }
     torch.manual_seed(0)
-    for classes in (2, 5):
-        model = Model(3, classes).double().eval()
+    # Listed, and searched without a list.
+    for classes, walks.PRICED_PATHS, walks.PATHS_A_CHOICE in ((2, 10**6, 1), (5, 10**6, 1), (2, 1, 1), (5, 1, 0)):
+        model = (Deep if walks.PRICED_PATHS == 1 else Model)(3, classes).double().eval()
         for before, after in pairs.values():
             explainer = axiompath.Explainer(model, before, after)
             for target in range(min(2, before.num_nodes)):

@@ -587,3 +587,10 @@ def literal_shares(values, num_players):
             weight = math.factorial(rest) * math.factorial(num_players - rest - 1) / math.factorial(num_players)
             shares[i] += weight * np.asarray(value) * (1 if i in subset else -1)
     return shares
+
+
+def least_prices(paths, contributions, prices, n):
+    """The n paths with the least contributions @ prices, and these prices, ascending: all of them are sorted."""
+    keys = contributions @ prices
+    order = np.argsort(keys, kind="stable")[:n]
+    return paths[order], keys[order]

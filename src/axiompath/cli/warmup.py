@@ -5,10 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch_geometric.data import Data
 
 from ..experiments.trained import Training, prepare, train
+from ..explain.candidates import Priced
 from ..explainer import Explainer
 from ..files import convert_graph, save_graph
 from ..files.sum_gnn import random_sum_gnn
@@ -25,6 +27,9 @@ def warm_up() -> None:
     for method in (*METHODS, *RIVALS):
         explainer.explain(3, budget=1, method=method)
     explainer.undo(3)
+    many = Priced(Explainer(random_sum_gnn([4, 3, 3, 2], seed=0), before, after).change, 3, 1)
+    many.best(np.ones(2), many.num_paths)
+    many.reach(1)
     train(prepare(Data(x=x, edge_index=after.edge_index, y=torch.tensor([0, 1, 0, 1]))), Training("warmup", epochs=1))
     with tempfile.TemporaryDirectory() as folder:
         for weight in (None, torch.ones(4, dtype=torch.float32)):

@@ -21,7 +21,6 @@ from .. import datasets
 from ..explain.answer import Ranking, answer, open_batch
 from ..explain.case import Case
 from ..explain.question import Question
-from ..explain.walks import Batch
 from ..explainer import Explainer
 from ..files.sum_gnn import SumGNN
 from .gnnexplainer import best_by_gnnexplainer
@@ -118,7 +117,7 @@ def _compare_target(
 ) -> Iterator[dict[str, Any]]:
     """Walked once for all methods; the seconds of a method are those of choosing and replaying, by level."""
     start = time.perf_counter()
-    sources = open_batch(case.change, Batch(case.find([target])[1]))
+    sources = open_batch(case.change, case.find([target])[1])
     walking = time.perf_counter() - start
     budgets = budgets_for(sources[0].num_paths)
     for method, objective in methods:

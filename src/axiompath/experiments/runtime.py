@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import special
 
 from ..arrays import FloatArray
-from ..explain.walks import Batch
+from ..explain.walks import walk_rows
 from ..explainer import Explainer
 from ..metrics import kl_divergence
 from ..selection import select
@@ -61,7 +61,7 @@ def _time_target(explainer: Explainer, target: int, with_scs: bool) -> dict[str,
     change = explainer.change
 
     def attribute() -> tuple[int, FloatArray]:
-        ((found, shares),) = Batch(explainer.case.find([target])[1]).walk(change)
+        found, shares = walk_rows(change, explainer.case.find([target])[1])
         return len(found.paths), shares.contributions
 
     walking, (num_paths, contributions) = _timed(attribute)

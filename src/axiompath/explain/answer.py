@@ -1,14 +1,15 @@
 """Change + targets + question -> Records of Explanations: the one road, under everything that explains.
 
-Paths that memory holds are chosen from as they are. Where it does not, those that rank paths (linear, topk, deeplift)
-hold the best n so far, which loses nothing, and the relaxation is solved on a pool of candidates: with y = C'x its
-solution there and r the gradient of the divergence D at y, every choice x* of n among all paths satisfies, D being
-convex,
+Paths that were listed are chosen from as they are. Where there are more, those with the best prices are asked for: that
+is all that those methods need that rank paths (linear, topk, deeplift), and the relaxation is solved on a pool of
+candidates. With y = C'x its solution there and r the gradient of the divergence D at y, every choice x* of n among all
+paths satisfies, D being convex,
 
     D(C'x*)  >=  D(y) - r.y + the n smallest of C r        (computed as in selection/objective.py)
 
 and the right-hand side needs the best by one more set of prices. Where it meets D(y), the pool's solution is the
-solution; until then the paths with the smallest prices C r join the pool. The bound is true whenever we stop.
+solution; until then the paths with the smallest prices C r join the pool. The bound is true whenever we stop, and where
+a search is given up: prices that it did not find are replaced by what they cannot be less than.
 
 A rival ranks all paths of `after` by its own lights, altered or not, and what it picks is judged here like any choice.
 """
@@ -17,29 +18,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..outputs import Output
 from ..rivals import RIVALS
-from ..selection import METHODS, Selection, select, select_budgets, select_many
+from ..selection import METHODS, Selection, select_budgets, select_many
 from ..selection.batch import INACCURATE, PROVED, SEARCHED, ranking_prices
 from ..selection.choice import STATUS
 from ..selection.convex import TOLERANCE
 from ..selection.objective import SOFTMAX, Dual, Goal, find_goal, fixed_part, remainder, rounding_of, tilt
 from ..selection.problem import checked_kind
-from .candidates import Candidates, Held, Pool, Stream
+from .candidates import Candidates, Held, Pool, Priced
 from .explanation import Caption
 from .question import RELAXED, Question
 from .records import Chosen, Records, Told, make_records
 from .replay import replay_both
-from .walks import Batch, Walks
+from .walks import Walks, walk_rows
 
-POOL_PATHS = 2000  # candidates, or twenty times the budget
+OFFERED = 48  # paths that a search looks for beside the budget
 MAX_PASSES = 40
-STREAMED = 5e-10  # of the whole change, or of what is left where that is more
+CLOSE = 2e-10  # of the whole change, or of what is left where that is more
 JUDGED = "ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change."
 
 Ranking = Callable[[Change, int, int, int], tuple[IntArray, FloatArray]]  # change, row, n, class -> paths, scores
@@ -61,15 +65,22 @@ class _Choice:
 def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Records]:
     """Answers about the targets, in order and lazily, as many at a time as are walked together."""
     for places in walks.batches():
-        yield answer(change, open_batch(change, walks.batch(places)), [question], caption)
+        sources = open_batch(change, walks.rows[places], walks.counts[places])
+        yield answer(change, sources, [question], caption)
 
 
-def open_batch(change: Change, batch: Batch) -> list[Candidates]:
-    """The altered paths of each target of a batch: walked now, or in pieces whenever they are asked for."""
-    if batch.bounds is not None:
-        return [Stream(change, int(batch.rows[0]), batch.bounds)]
-    ((found, shares),) = batch.walk(change)
-    return [Held(found, shares, i) for i in range(len(batch.rows))]
+def open_batch(change: Change, rows: IntArray, counts: NDArray[Any] | None = None) -> list[Candidates]:
+    """The altered paths of each target: listed now, or to be searched where `counts` says how many there are."""
+    searched = np.zeros(len(rows), dtype=np.bool_) if counts is None else counts > 0
+    opened: dict[int, Candidates] = {}
+    listed = np.flatnonzero(~searched).tolist()
+    if listed:
+        found, shares = walk_rows(change, rows[listed])
+        opened |= {place: Held(found, shares, i) for i, place in enumerate(listed)}
+    if counts is not None:
+        for place in np.flatnonzero(searched).tolist():
+            opened[place] = Priced(change, int(rows[place]), int(counts[place]))
+    return [opened[place] for place in range(len(rows))]
 
 
 def answer(
@@ -88,22 +99,29 @@ def answer(
     rank = rank or RIVALS.get(questions[0].method)
     if rank is not None:
         choices = [choice for source in sources for choice in _choose_ranked(change, source, questions, rank)]
-    elif held := [source for source in sources if isinstance(source, Held)]:
-        choices = list(_choose_held(change, held, questions))
     else:
-        streams = [source for source in sources if isinstance(source, Stream)]
-        choices = [choice for source in streams for choice in _choose_priced(change, source, questions)]
+        held = _choose_held(change, [source for source in sources if isinstance(source, Held)], questions)
+        choices = []
+        for source in sources:
+            if isinstance(source, Priced):
+                choices += _choose_priced(change, source, questions)
+            else:
+                choices += islice(held, len(questions))
     return _explain(change, choices, caption)
 
 
 def pool_bytes(change: Change, question: Question) -> float:
-    """What choosing from pieces holds beside a piece at most: the candidates, those on their way in included."""
-    numbers = change.network.num_classes + change.network.num_positions + 2
-    return 4.0 * 8.0 * numbers * _pool_size(question)
+    """What choosing without a list holds beside a search at most: the candidates and their multipliers."""
+    network = change.network
+    widest = max(layer.width for layer in network.layers)
+    numbers = 8 * (network.num_classes + network.num_positions) + 5 * network.num_classes * widest
+    return 8.0 * numbers * MAX_PASSES * (OFFERED + question.budget) / 4
 
 
 def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Question]) -> Iterator[_Choice]:
     """The targets of one batch, in one compiled call; of several budgets, each solved from where the last one ended."""
+    if not sources:
+        return
     first = questions[0]
     before, after = change.before_pass.logits, change.after_pass.logits
     rule = (first.method, first.objective, first.at_most)
@@ -151,44 +169,48 @@ def _choose_ranked(
         yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{source.told}")
 
 
-def _choose_priced(change: Change, source: Stream, questions: Sequence[Question]) -> Iterator[_Choice]:
+def _choose_priced(change: Change, source: Priced, questions: Sequence[Question]) -> Iterator[_Choice]:
     """From a pool of candidates; that of one question is where the next begins."""
     pool: Pool | None = None
     for question in questions:
-        if pool is not None and (question.method not in RELAXED or len(pool.place) < question.budget):
+        if pool is not None and (question.method not in RELAXED or len(pool.paths) < question.budget):
             pool = None
         choice, pool = _choose_from_pool(change, source, question, pool)
         yield choice
 
 
-def _choose_from_pool(change: Change, source: Stream, question: Question, pool: Pool | None) -> tuple[_Choice, Pool]:
+def _choose_from_pool(change: Change, source: Priced, question: Question, pool: Pool | None) -> tuple[_Choice, Pool]:
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     relaxed, sign = question.method in RELAXED, 1.0 if question.objective == "sufficiency" else -1.0
-    size = _pool_size(question)
+    budget = int(min(question.budget, source.num_paths))
+    size = budget + OFFERED
     output = change.output
     kind, scales = checked_kind(output.kind, output.scales, len(before))
     goal = find_goal(kind, scales, *((before, after) if sign > 0 else (after, before)))
     if pool is None:
-        # On the first pass a method's own order, or the gradient where nothing is chosen yet.
+        # At first a method's own order, or the gradient where nothing is chosen yet.
         prices = sign * _dual_at(goal, np.zeros(len(before))).r / scales
         if not relaxed:
             prices = ranking_prices(METHODS.index(question.method), goal, before, after, sign < 0)
-        pool = source.best(prices, size)
+        pool = source.best(prices, size).pool
     bound, value, enough = 0.0, 0.0, 0.0
-    for _ in range(1, MAX_PASSES):
+    for _ in range(MAX_PASSES):
         weights = _select(pool, question, before, after, "convex" if relaxed else question.method, output).weights
         y = sign * (weights @ pool.contributions)
         value, dual = remainder(goal, _moved(goal, y)), _dual_at(goal, y)
         slope = sign * dual.r / scales
-        offered = source.best(slope, size)
-        prices = np.sort(offered.keys(slope))[: question.budget]
+        offer = source.best(slope, size)
+        prices = offer.least(slope, budget)
         smallest = np.minimum(prices, 0.0) if question.at_most else prices
-        rounding = rounding_of(goal, dual, source.reach(question.budget))
+        rounding = rounding_of(goal, dual, source.reach(budget))
         bound = max(bound, fixed_part(goal, dual) + float(smallest.sum()) - rounding)
-        enough = max(STREAMED * max(goal.whole, value), 4 * rounding)
+        enough = max(CLOSE * max(goal.whole, value), 4 * rounding)
         if not relaxed or value - bound <= enough:
             break
-        pool = pool.take(weights > 0).join(offered)
+        joined = pool.join(offer.pool)
+        if len(joined.paths) == len(pool.paths):
+            break  # nothing new: a search that was given up cannot say more
+        pool = joined
     selection = _select(pool, question, before, after, question.method, output)
     status, left = selection.status, ""
     if relaxed and value - bound > 2 * enough:
@@ -218,12 +240,9 @@ def _dual_at(goal: Goal, y: FloatArray) -> Dual:
 def _select(
     pool: Pool, question: Question, before: FloatArray, after: FloatArray, method: str, output: Output
 ) -> Selection:
-    rule = (question.budget, method, question.objective, question.at_most and method in RELAXED)
-    return select(pool.contributions, before, after, *rule, output.kind, output.scales)
-
-
-def _pool_size(question: Question) -> int:
-    return max(POOL_PATHS, 20 * int(question.budget))
+    rule = ([question.budget], method, question.objective, question.at_most and method in RELAXED)
+    (found,) = select_budgets(pool.contributions, before, after, *rule, output.kind, output.scales)
+    return found
 
 
 def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Records:

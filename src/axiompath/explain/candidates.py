@@ -1,14 +1,14 @@
 """The altered paths of one target -> the best of them, by any prices; and what all of them say together.
 
-`Held` has them in memory, `Stream` walks them again whenever it is asked, a piece at a time, and holds the best so far.
+`Held` has them in memory; `Priced` has none of them, and finds those with the least prices among any number.
 Whoever chooses needs no more of a target than `Candidates`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
+from ..paths.attribution import attribute_paths
+from ..paths.chosen import list_order, walk_chosen
+from ..paths.search import search_of, sum_paths
 from ..paths.share_loops import Shares
 from ..paths.walk import PathSet, find_rows
-from .walks import Batch
 
 UNCHANGED = -1  # the kind of a path that is not altered; only a rival chooses such
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Some paths of a target, each known by its place among all altered ones."""
+    """Some paths of a target, in the order of a list of all."""
 
-    place: IntArray  # [size]
     paths: IntArray  # [size, num_hops + 1]
     contributions: FloatArray  # [size, num_classes]
     kinds: NDArray[np.int8]  # [size]: index into KINDS, or UNCHANGED
@@ -40,30 +41,39 @@ class Pool:
 
     def take(self, rows: NDArray[Any] | slice) -> Pool:
         """Some of them."""
-        return Pool(self.place[rows], self.paths[rows], self.contributions[rows], self.kinds[rows])
+        return Pool(self.paths[rows], self.contributions[rows], self.kinds[rows])
 
     def join(self, other: Pool) -> Pool:
-        """Both, each path once, in ascending order of places."""
-        place, rows = np.unique(np.concatenate([self.place, other.place]), return_index=True)
-        return Pool(
-            place,
-            np.concatenate([self.paths, other.paths])[rows],
-            np.concatenate([self.contributions, other.contributions])[rows],
-            np.concatenate([self.kinds, other.kinds])[rows],
-        )
+        """These and what is new among the others; of one target."""
+        known = {path.tobytes() for path in self.paths}
+        new = other.take(np.array([path.tobytes() not in known for path in other.paths], dtype=np.bool_))
+        paths = np.concatenate([self.paths, new.paths])
+        kinds, contributions = np.concatenate([self.kinds, new.kinds]), [self.contributions, new.contributions]
+        order = list_order(paths)
+        return Pool(paths[order], np.concatenate(contributions)[order], kinds[order])
 
     def keys(self, prices: FloatArray) -> FloatArray:
         """C @ prices, [size]."""
-        # Row by row: a product may round a row by how many there are, and a path must have one key in every piece.
+        # Row by row: a product may round a row by how many there are, and a path must have one key in every pool.
         return np.asarray((self.contributions * prices).sum(axis=1))
 
-    def best(self, prices: FloatArray, size: int) -> Pool:
-        """Those with the smallest keys, earlier ones first among equals; in ascending order of places."""
-        return self.take(np.sort(np.argsort(self.keys(prices), kind="stable")[:size]))
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """The paths with the least prices, as far as they were found."""
+
+    pool: Pool
+    floor: float  # no other path has a lower price
+
+    def least(self, prices: FloatArray, n: int) -> FloatArray:
+        """The n least prices of all paths, or what they cannot be less than, in ascending order."""
+        found = np.sort(self.pool.keys(prices))[:n]
+        missing = np.full(n - len(found) if np.isfinite(self.floor) else 0, self.floor)
+        return np.asarray(np.minimum(np.concatenate([found, missing]), self.floor))
 
 
 class Candidates(ABC):
-    """The altered paths of one target; the numbers of all of them are known once they were gone through."""
+    """The altered paths of one target."""
 
     row: int
     num_paths: int
@@ -71,23 +81,12 @@ class Candidates(ABC):
 
     @property
     def told(self) -> str:
-        """A sentence for the status, with a blank before it, where not all paths were held; else nothing."""
+        """A sentence for the status, with a blank before it, where they were not listed; else nothing."""
         return ""
 
     @abstractmethod
-    def pieces(self) -> Iterable[Pool]:
-        """All of them, one piece after the other."""
-
     def find(self, paths: IntArray) -> Pool:
         """These paths, in their order, with their shares; one that is not altered contributes nothing."""
-        place, kinds = np.full(len(paths), -1), np.full(len(paths), UNCHANGED, dtype=np.int8)
-        shares = np.zeros((len(paths), self.causes.shape[1]))
-        for piece in self.pieces():
-            rows = find_rows(piece.paths, paths)
-            here = rows >= 0
-            place[here] = piece.place[rows[here]]
-            shares[here], kinds[here] = piece.contributions[rows[here]], piece.kinds[rows[here]]
-        return Pool(place, paths, shares, kinds)
 
 
 class Held(Candidates):
@@ -97,55 +96,68 @@ class Held(Candidates):
         self.contributions = shares.contributions  # of all targets that were walked together
         self.rows = rows = slice(int(found.indptr[i]), int(found.indptr[i + 1]))  # this one's
         self.row, self.num_paths, self.causes = int(found.targets[i]), rows.stop - rows.start, shares.causes[i]
-        self.pool = Pool(np.arange(self.num_paths), found.paths[rows], shares.contributions[rows], shares.kinds[rows])
+        self.pool = Pool(found.paths[rows], shares.contributions[rows], shares.kinds[rows])
 
-    def pieces(self) -> Iterable[Pool]:
-        """One alone."""
-        return [self.pool]
+    def find(self, paths: IntArray) -> Pool:
+        """By their nodes."""
+        return _scatter(self.pool, paths, find_rows(self.pool.paths, paths))
 
 
-class Stream(Candidates):
-    """A piece at a time; every pass sums up what is said of all of them."""
+class Priced(Candidates):
+    """None of them in memory: found by their prices, see `paths.search`, and attributed one by one."""
 
-    def __init__(self, change: Change, target: int, bounds: IntArray) -> None:
-        self.change, self.batch, self.row = change, Batch(np.array([target]), bounds), target
-        self.num_paths, self.causes = 0, np.zeros((len(KINDS), change.network.num_classes))
-        self.num_passes = 0
-        self.largest, self.total = 0.0, 0.0  # of the paths' largest contributions to a logit
+    def __init__(self, change: Change, row: int, num_paths: int) -> None:
+        self.change, self.row, self.num_paths = change, row, num_paths
+        self.causes = sum_paths(change, row)
+        self.num_opened, self.num_searches, self.num_given_up = 0, 0, 0
 
     @property
     def told(self) -> str:
-        """How often they were walked."""
-        passes = "1 pass" if self.num_passes == 1 else f"{self.num_passes} passes"
-        return f" Streamed in {passes} over {self.num_paths:,} paths."
+        """How they were found."""
+        left = ""
+        if self.num_given_up:
+            left = (
+                f" {self.num_given_up} of {self.num_searches} searches were given up early; the bound holds, but a "
+                "better choice may exist."
+            )
+        return f" Found among {self.num_paths:,} paths by bounds, {self.num_opened:,} suffixes opened.{left}"
 
-    def pieces(self) -> Iterator[Pool]:
-        """One after the other, places counting on."""
-        causes, place = np.zeros_like(self.causes), 0
-        largest, total, scales = 0.0, 0.0, self.change.output.scales
-        for found, shares in self.batch.walk(self.change):
-            causes += shares.causes[0]
-            entries = np.abs(shares.contributions)
-            if scales is not None:
-                entries /= scales
-            sizes = entries.max(axis=1, initial=0.0)
-            largest, total = max(largest, sizes.max(initial=0.0)), total + float(sizes.sum())
-            yield Pool(place + np.arange(len(found.paths)), found.paths, shares.contributions, shares.kinds)
-            place += len(found.paths)
-            del found, shares, entries, sizes  # before the next piece is walked
-        self.num_paths, self.causes, self.largest, self.total = place, causes, largest, total
-        self.num_passes += 1
-
-    def best(self, prices: FloatArray, size: int) -> Pool:
+    def best(self, prices: FloatArray, size: int) -> Offer:
         """The paths with the smallest C @ prices."""
-        held: Pool | None = None
-        for piece in self.pieces():
-            near = piece.best(prices, size)
-            del piece  # before the next is walked
-            held = near if held is None else held.join(near).best(prices, size)
-        assert held is not None
-        return held
+        found = search_of(self.change).find(self.row, prices, size)
+        self.num_searches += 1
+        self.num_opened += found.opened
+        self.num_given_up += found.floor < found.prices.max(initial=-np.inf) or len(found.prices) < min(
+            size, self.num_paths
+        )
+        return Offer(self.gather(found.nodes), found.floor)
+
+    def gather(self, paths: IntArray) -> Pool:
+        """Those of these paths that are altered, each once."""
+        found, _ = walk_chosen(self.change, self.row, np.unique(paths, axis=0))
+        shares = attribute_paths(self.change, found)
+        return Pool(found.paths, shares.contributions, shares.kinds)
+
+    def find(self, paths: IntArray) -> Pool:
+        """Walked one by one."""
+        pool = self.gather(paths)
+        return _scatter(pool, paths, find_rows(pool.paths, paths))
+
+    @cached_property
+    def _reach(self) -> float:
+        reach = search_of(self.change).reach(self.row, self.change.network.num_classes)
+        scales = self.change.output.scales
+        return float((reach if scales is None else reach / scales).max(initial=0.0))
 
     def reach(self, n: int) -> float:
         """More than any n paths together can add to a logit, or to a value in units of its scale."""
-        return float(min(self.total, n * self.largest))
+        return float(min(n, self.num_paths)) * self._reach
+
+
+def _scatter(pool: Pool, paths: IntArray, rows: IntArray) -> Pool:
+    """Pool rows to where they are wanted; what has none is unchanged."""
+    here = rows >= 0
+    shares = np.zeros((len(paths), pool.contributions.shape[1]))
+    kinds = np.full(len(paths), UNCHANGED, dtype=np.int8)
+    shares[here], kinds[here] = pool.contributions[rows[here]], pool.kinds[rows[here]]
+    return Pool(paths, shares, kinds)

@@ -41,7 +41,7 @@ from .hops import edges_of_paths, hops_of
 from .moved import find_moved
 from .question import Question
 from .replay import exist_in_either, replay_paths
-from .walks import Walks, plan_walks, refuse_large
+from .walks import Walks, plan_listing, plan_walks, refuse_large, walk_rows
 
 # What a softmax or sigmoid at a model's end was given, from what it gave; of a softmax up to a constant.
 BEFORE_END: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -143,40 +143,39 @@ class Case:
 
     def explain(self, rows: IntArray, question: Question, memory: float) -> Iterator[Explanation]:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
-        walks = self._checked(self.walks(rows, memory, pool_bytes(self.change, question)))
-        found = explain_rows(self.change, walks, question, self._caption_with_graphs)
-        return chain.from_iterable(found)
+        walks = self._checked(self.walks(rows, memory, question))
+        return chain.from_iterable(explain_rows(self.change, walks, question, self._caption_with_graphs))
 
     def frontier(self, row: int, questions: Sequence[Question], memory: float) -> list[Explanation]:
         """One Explanation a question about one row; the questions differ in their budgets alone."""
         if not questions:
             return []
         largest = max(questions, key=lambda question: question.budget)
-        walks = self._checked(self.walks(np.array([row]), memory, pool_bytes(self.change, largest)))
-        source = open_batch(self.change, walks.batch(np.array([0])))
+        walks = self._checked(self.walks(np.array([row]), memory, largest))
+        source = open_batch(self.change, walks.rows, walks.counts)
         return list(answer(self.change, source, questions, self._caption_with_graphs))
 
-    def attribute(self, rows: IntArray, memory: float, *, whole: bool = True) -> Iterator[Attribution]:
-        """One Attribution a row, in order and lazily; or, where it need not be `whole`, one a piece of its paths."""
-        walks = self._checked(self.walks(rows, memory, None if whole else 0.0))
+    def attribute(self, rows: IntArray, memory: float) -> Iterator[Attribution]:
+        """One Attribution a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
+        walks = self._checked(plan_listing(rows, self.num_bytes[rows], memory))
 
         def walk() -> Iterator[Attribution]:
             for places in walks.batches():
-                for found, shares in walks.batch(places).walk(self.change):
-                    for one in split_by_target(self.change, found, shares):
-                        yield replace(one, node_names=self.node_names, class_names=self.class_names)
-                    del found, shares  # before the next batch is walked
+                found, shares = walk_rows(self.change, walks.rows[places])
+                for one in split_by_target(self.change, found, shares):
+                    yield replace(one, node_names=self.node_names, class_names=self.class_names)
+                del found, shares  # before the next batch is walked
 
         return walk()
 
-    def walks(self, rows: IntArray, memory: float, beside: float | None) -> Walks:
-        """How these rows are walked; in pieces only where it is said what is held `beside` a piece."""
-        return plan_walks(self.change, rows, self.num_bytes[rows], memory, beside)
+    def walks(self, rows: IntArray, memory: float, question: Question) -> Walks:
+        """How these rows are walked to answer a question."""
+        beside = pool_bytes(self.change, question)
+        return plan_walks(rows, self.num_bytes[rows], self.num_paths[rows], question.budget, memory, beside)
 
     def refusals(self, rows: IntArray, question: Question, memory: float) -> list[str]:
         """For each row, the sentence that says why it cannot be explained within this memory; empty where it can."""
-        walks = self.walks(rows, memory, pool_bytes(self.change, question))
-        return refuse_large(self.change, walks, self.num_paths)
+        return refuse_large(self.change, self.walks(rows, memory, question), self.num_paths)
 
     def _checked(self, walks: Walks) -> Walks:
         for sentence in filter(None, refuse_large(self.change, walks, self.num_paths)):

@@ -23,7 +23,7 @@ never held cause by cause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
 from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
 from ..graphs.places import Target
+from ..network.layers import Layer
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -50,7 +51,7 @@ from .share_loops import (
     take_mixed,
     take_sources,
 )
-from .walk import PathSet, count_suffixes, count_ways, highest_hop
+from .walk import PathSet, count_suffixes
 from .walk_loops import Level
 
 # One entry of coefficient 1 that both snapshots have: to hang a root from, and for the message of a bias.
@@ -141,23 +142,6 @@ def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[
 
 def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
     """Upper bound on the memory that walking, attributing and choosing takes for each node, [num_nodes]."""
-    return _sum_bytes(change, num_paths, lambda t: count_suffixes(change, t), len(change.layers) - 1)
-
-
-def estimate_step_bytes(change: Change, steps: Level) -> FloatArray:
-    """The same for the paths by each of a target's first steps, [num_steps]."""
-    stop = highest_hop(change)
-
-    def count(lowest: int, weigh: bool = False) -> FloatArray:
-        return np.asarray(count_ways(change, lowest, stop, weigh_states=weigh)[steps.node, steps.sets])
-
-    return _sum_bytes(change, count(change.lowest_hop), lambda t: (count(t + 1), count(t + 1, True)), stop - 1)
-
-
-def _sum_bytes(
-    change: Change, num_paths: NDArray[Any], count: Callable[[int], tuple[FloatArray, FloatArray]], top: int
-) -> FloatArray:
-    """`count` says how many partial paths there are at the output of a layer, and their numbers of states."""
     num_classes, length, lowest = change.network.num_classes, change.network.num_positions, change.lowest_hop
     layers = change.network.layers
     # Contributions, paths and kinds, twice because each target gets its own; states and entries; what choosing weighs
@@ -166,8 +150,8 @@ def _sum_bytes(
     # Sums by cause, of those suffixes that have a path of several.
     mixes = can_mix(change)
     product_above, peak = np.zeros(len(total)), np.zeros(len(total))
-    for t in range(top, lowest - 1, -1):
-        suffixes, states = count(t)
+    for t in range(len(layers) - 1, lowest - 1, -1):
+        suffixes, states = count_suffixes(change, t)
         # A Level, its states, its trail, first rows, numbers and rows of children, and the sources at a bias.
         total += suffixes * (23 + 4 * length + 56 + 16 * num_classes)
         if mixes and (t == lowest or layers[t].bias is not None):
@@ -200,16 +184,21 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
     first = np.zeros(len(level.node), dtype=np.int64)
     if not shared:
         first[1:] = ends[:-1]
+    inputs = layer.lay_out(inputs=True)
+    product = np.empty((num_rows, change.network.num_classes, int(inputs[:, 2].sum())))
+    found = Above(product, first, here.held, inputs, change.layers[t])
+    run_in_pieces(multiply_rows, num_suffixes, product.size * layer.width, above, here, lay_out_maps(layer), found)
+    return found
+
+
+def lay_out_maps(layer: Layer) -> Maps:
+    """The maps of a layer's channels, one behind the other."""
     inputs, outputs = layer.lay_out(inputs=True), layer.lay_out(inputs=False)
     weights = [np.zeros(0) if c.weight is None else c.weight.ravel() for c in layer.channels]
     sizes = np.array([len(weight) for weight in weights])
     has_weight = [channel.weight is not None for channel in layer.channels]
     places = [inputs[:, 0], inputs[:, 2], outputs[:, 1], outputs[:, 2], np.cumsum(sizes) - sizes, has_weight]
-    product = np.empty((num_rows, change.network.num_classes, int(inputs[:, 2].sum())))
-    found = Above(product, first, here.held, inputs, change.layers[t])
-    maps = Maps(np.concatenate(weights), np.stack(places, axis=1))
-    run_in_pieces(multiply_rows, num_suffixes, product.size * layer.width, above, here, maps, found)
-    return found
+    return Maps(np.concatenate(weights), np.stack(places, axis=1).astype(np.int64))
 
 
 def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -> None:

@@ -90,6 +90,52 @@ class Mixed(NamedTuple):
     kinds: NDArray[np.int8]  # [rows]
 
 
+class Below(NamedTuple):
+    """What the senders of a layer hold: sums by cause where they differ, and their values in both snapshots."""
+
+    place: IntArray  # [senders]: row in `sums`, where a sender differs
+    differs: BoolArray  # [senders]
+    sums: FloatArray  # [differing senders, NUM_CAUSES, columns]
+    before: FloatArray  # [senders, columns]
+    after: FloatArray  # [senders, columns]
+    channels: IntArray  # [num_channels, 4]: first column there, first column of the sums to be filled, width, rule
+    leaves: bool  # the senders are leaves: in delta they have the cause `feature`
+
+
+@compiled
+def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
+    """Sums by cause over what a walk in delta receives at each row, before the layer's maps."""
+    channels = below.channels
+    for i in range(start, stop):
+        for n in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            e = descents[n]
+            u = entries.indices[e]
+            for k in range(len(channels)):
+                column, low, size, rule = channels[k, 0], channels[k, 1], channels[k, 2], channels[k, 3]
+                both, mark = entries.kept[e, rule], entries.marks[e, rule]
+                gained, lost = entries.after[e, rule] - both, both - entries.before[e, rule]
+                if both != 0.0 and below.differs[u]:
+                    if below.leaves:
+                        for d in range(size):
+                            moved = below.after[u, column + d] - below.before[u, column + d]
+                            sums[i, FEATURE, low + d] += both * moved
+                    else:
+                        at = below.place[u]
+                        for cause in range(NUM_CAUSES):
+                            for d in range(size):
+                                sums[i, cause, low + d] += both * below.sums[at, cause, column + d]
+                for state in range(1, NUM_STATES):
+                    if not mark >> LEAVE >> state & 1:
+                        continue
+                    cause = CAUSE_OF_STATE[state]
+                    # `before`'s message of a leaf that does not differ may not be held apart.
+                    for d in range(size):
+                        value = below.after[u, column + d]
+                        if state > 2 and below.differs[u]:
+                            value = below.before[u, column + d]
+                        sums[i, cause, low + d] += (gained if state <= 2 else lost) * value
+
+
 @compiled
 def mark_mixed(start, stop, sources, mixed):
     """Which suffixes have a source of more than one cause."""

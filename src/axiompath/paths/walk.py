@@ -65,14 +65,6 @@ def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
     return plain, weighed
 
 
-def count_ways(change: Change, lowest: int, stop: int, *, weigh_states: bool = False) -> FloatArray:
-    """Ways down from each node through the layers stop-1 .. lowest, [num_nodes, num_sets]: one number a set of states.
-
-    Whole paths where `lowest` is the lowest hop; else partial ones, or with `weigh_states` their numbers of states.
-    """
-    return _ways(change, change.steps, lowest, stop, np.float64, weigh_states)
-
-
 def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
     below: NDArray[Any] = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
     below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
@@ -107,28 +99,20 @@ def _run_counting(kernel: Any, indptr: IntArray, ways: Ways, below: NDArray[Any]
         run_in_pieces(kernel, num_rows, int(indptr[-1]) * COUNT_WORK, ways, below, counts)
 
 
-def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None = None) -> PathSet:
-    """All altered paths of these nodes. Check with `count_paths` first that they fit into memory.
-
-    With `steps` (first, last), only those that reach the one target by these of its `first_steps`; the path that starts
-    at its own bias goes with the first.
-    """
-    highest, lowest, sets = highest_hop(change), change.lowest_hop, change.steps.sets
-    level = _start(change, targets)
+def walk_paths(change: Change, targets: IntArray) -> PathSet:
+    """All altered paths of these nodes. Check with `count_paths` first that they fit into memory."""
+    lowest, sets = change.lowest_hop, change.steps.sets
+    level = start_level(change, targets)
     levels: dict[int, Level] = {}
     begins: dict[int, IntArray] = {}  # layer -> number of paths that start at the bias of each suffix
     for t in range(len(change.layers) - 1, lowest - 1, -1):
         levels[t] = level
         if change.network.layers[t].bias is not None:
             begins[t] = sets[t].starts[level.sets].astype(np.int64)
-            if steps is not None and t >= highest and steps[0] > 0:
-                begins[t][:] = 0
         ways = ways_over(change, change.steps, t)
         num_children = _count_children(ways, level)
         if t > lowest:
             level = _descend(ways, level, num_children, level.position - (not change.layers[t].local))
-            if steps is not None and t == highest:
-                level = _slice(level, slice(*steps))
 
     events = [(levels[t].target, number) for t, number in begins.items()]
     starts, indptr = _place_rows([*events, (level.target, num_children)], targets)
@@ -141,7 +125,7 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
         suffixes = np.flatnonzero(number)
         paths[start[suffixes]] = levels[t].trail[suffixes]
         begun[t] = np.where(number > 0, start, -1)
-    bias_rows = _find_bias_rows(change, levels, begun)
+    bias_rows = bias_rows_of(change, levels, begun)
     for t, rows in bias_rows.items():
         own = rows >= 0
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
@@ -150,7 +134,7 @@ def walk_paths(change: Change, targets: IntArray, steps: tuple[int, int] | None 
     return PathSet(targets, indptr, *leaves, levels, bias_rows, starts[-1], num_children)
 
 
-def _find_bias_rows(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
+def bias_rows_of(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
     """Layer with a bias -> row of each suffix's bias path; one that began at a local layer goes on at its node."""
     found = {}
     above: IntArray | None = None  # rows of the suffixes at the layer above, if that is local
@@ -163,25 +147,6 @@ def _find_bias_rows(change: Change, levels: dict[int, Level], begun: dict[int, I
     return found
 
 
-def highest_hop(change: Change) -> int:
-    """Index of the last layer that passes messages: a path's last step."""
-    return max(t for t, layer in enumerate(change.layers) if not layer.local)
-
-
-def first_steps(change: Change, targets: IntArray) -> Level:
-    """The ways to leave each root: partial paths of one step, ordered by target. Local layers above it add none."""
-    level = _start(change, targets)
-    for t in range(len(change.layers) - 1, highest_hop(change) - 1, -1):
-        ways = ways_over(change, change.steps, t)
-        level = _descend(ways, level, _count_children(ways, level), change.network.num_positions - 2)
-    return level
-
-
-def _slice(level: Level, rows: slice) -> Level:
-    node, target, parent = level.node[rows], level.target[rows], level.parent[rows]
-    return Level(node, target, parent, level.entry[rows], level.sets[rows], level.trail[rows], level.position)
-
-
 def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
     """Row of each wanted path, -1 where it is not there."""
     place = np.full(len(wanted), -1)
@@ -192,7 +157,7 @@ def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
     return place
 
 
-def _start(change: Change, targets: IntArray) -> Level:
+def start_level(change: Change, targets: IntArray) -> Level:
     """The roots that can differ, each a partial path of its own, in delta."""
     batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)
     node = targets[batch].astype(np.int32)

@@ -47,6 +47,21 @@ class Leaves(NamedTuple):
 
 
 @compiled
+def find_entries(start, stop, indptr, indices, rows, columns, found):
+    """The entry of each (row, column), -1 where there is none; columns ascend within a row."""
+    for i in range(start, stop):
+        low, high = indptr[rows[i]], indptr[rows[i] + 1]
+        end = high
+        while low < high:
+            middle = (low + high) >> 1
+            if indices[middle] < columns[i]:
+                low = middle + 1
+            else:
+                high = middle
+        found[i] = low if low < end and indices[low] == columns[i] else -1
+
+
+@compiled
 def count_layer(start, stop, ways, below, above):
     """Ways down from each node in each set of states; a node's counts lie together, for the cache's sake."""
     indptr, indices, marks, following = ways.indptr, ways.indices, ways.marks, ways.following

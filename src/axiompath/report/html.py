@@ -65,8 +65,9 @@ def build_report(
         shown.append(target)
     changes = explainer.changes(open_nodes=True)
     case, rows = explainer.case.find(shown)
-    attributed = case.attribute(rows, explainer.memory, whole=False)
-    ranked = _watched(attributed, "Ranking edges", len(shown), progress)
+    # Of edges, what those targets say whose paths can be listed.
+    rows = rows[case.num_bytes[rows] <= explainer.memory]
+    ranked = _watched(case.attribute(rows, explainer.memory), "Ranking edges", len(rows), progress)
     movers = find_movers(changes, ranked, explainer.change.output)
     names = explainer.class_names
     if explainer.change.output.kind == BINARY and not names:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 import pandas as pd
@@ -40,8 +39,7 @@ class Movers:
 def find_movers(changes: pd.DataFrame, found: Iterable[Attribution], output: Output = CLASSES_OUTPUT) -> Movers:
     """Rank changed edges by what they did to the targets of these Attributions.
 
-    Where a target comes several times in a row, these are pieces of its Attribution. `changes` are those of the graph,
-    with open nodes; parallel edges are taken together.
+    `changes` are those of the graph, with open nodes; parallel edges are taken together.
     """
     rows = changes[changes.kind.isin(EDGE_CHANGES)].drop_duplicates(["src", "dst"])
     edges, directed = rows[["src", "dst"]].to_numpy(dtype=np.int64), rows.directed.to_numpy(dtype=np.bool_)
@@ -53,19 +51,15 @@ def find_movers(changes: pd.DataFrame, found: Iterable[Attribution], output: Out
     moved, count = np.zeros(len(edges)), np.zeros(len(edges), dtype=np.int64)
     most = np.zeros(len(edges))
     top: list[Target | None] = [None] * len(edges)
-    for target, pieces in groupby(found, key=lambda piece: piece.target):
-        parts = [(*_share_of_edges(piece, keys, owner, order, width), piece.logits_after) for piece in pieces]
-        logits = parts[0][2]
-        touched, where = np.unique(np.concatenate([touching for touching, _, _ in parts]), return_inverse=True)
-        shares = np.zeros((len(touched), len(logits)))
-        np.add.at(shares, where, np.concatenate([part for _, part, _ in parts]))
-        mass = output.apart(logits, logits - shares)
+    for attribution in found:
+        touched, shares = _share_of_edges(attribution, keys, owner, order, width)
+        mass = output.apart(attribution.logits_after, attribution.logits_after - shares)
         moved[touched] += mass
         count[touched] += mass >= LEAST_MOVED
         better = mass > most[touched]
         most[touched[better]] = mass[better]
         for edge in touched[better].tolist():
-            top[edge] = target
+            top[edge] = attribution.target
     ranked = np.argsort(-moved, kind="stable")
     ranked = ranked[moved[ranked] > 0]
     return Movers(

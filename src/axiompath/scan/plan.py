@@ -30,6 +30,7 @@ from ..rivals.gnnlrp import BLOCK_BYTES
 PART_TARGETS = 1000
 PART_COST = 2e6  # paths; a part takes about a second
 TARGET_COST = 500.0  # what a target costs beside its paths, in paths
+PRICED_COST = 40_000.0  # what finding the paths of a target without a list costs, in paths
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Plan:
     walks: Walks  # of the targets, with upper bounds on what walking and choosing takes
     costs: FloatArray  # [num_targets]: in paths
     indptr: IntArray  # [num_parts + 1]
-    too_large: pd.DataFrame  # target, name, num_paths, bytes: what the budget does not hold, even a piece at a time
+    too_large: pd.DataFrame  # target, name, num_paths, bytes: what the budget does not hold
     digest: str  # of everything that decides a byte of the output
     origin: Origin
     task: dict[str, Any]  # what is predicted, see `Change.task`
@@ -102,7 +103,8 @@ def make_plan(
     moved = find_moved(change, num_paths, caption.node_names, caption.class_names)
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
-    walks = plan_walks(change, rows, counts.num_bytes[rows] + beside, room, pool_bytes(change, question) + beside)
+    sizes, kept = counts.num_bytes[rows] + beside, pool_bytes(change, question) + beside
+    walks = plan_walks(rows, sizes, num_paths[rows], question.budget, room, kept)
     fits = walks.fits
     too_large = pd.DataFrame(
         {
@@ -113,8 +115,7 @@ def make_plan(
         }
     )
     walks = walks.take(np.flatnonzero(fits))
-    costs = TARGET_COST + num_paths[walks.rows].astype(np.float64)
-    streamed = sorted(int(walks.rows[place]) for place in walks.pieces)
+    costs = TARGET_COST + np.where(walks.counts > 0, PRICED_COST, num_paths[walks.rows]).astype(np.float64)
     return Plan(
         question,
         thresholds,
@@ -123,7 +124,7 @@ def make_plan(
         costs,
         cut_parts(costs),
         too_large.reset_index(drop=True),
-        _digest(change, walks.rows, caption, [asdict(question), asdict(thresholds), streamed]),
+        _digest(change, walks.rows, caption, [asdict(question), asdict(thresholds)]),
         caption.origin,
         change.task,
     )
@@ -154,7 +155,7 @@ def _as_counts(counts: NDArray[Any]) -> NDArray[Any]:
 def _digest(change: Change, targets: IntArray, caption: Caption, settings: list[Any]) -> str:
     """What decides the output: question, targets, names, model, graphs, coefficients, messages, logits."""
     # Another release may round or choose otherwise, and parts of two must not be mixed.
-    constants = [caption.origin.to_dict(), PART_TARGETS, PART_COST, TARGET_COST]
+    constants = [caption.origin.to_dict(), PART_TARGETS, PART_COST, TARGET_COST, PRICED_COST]
     # Layers with the same rules share their coefficients.
     layers = {id(entries): entries for entries in change.layers}.values()
     coefficients = [[entries.indptr, entries.indices, entries.before, entries.after] for entries in layers]

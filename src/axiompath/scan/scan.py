@@ -26,6 +26,7 @@ from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
+from ..paths.search import known_of
 from ..signals import stoppable
 from ..trust import blamed
 from ..writing import file_digest
@@ -218,7 +219,8 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
         report(done, total)
         shared = share_change(change) if missing else change
         parts = (folder / PARTS).resolve()
-        load = Workload(shared, question, plan.walks, plan.indptr, plan.digest, parts, caption)
+        known = known_of(change) if missing and (plan.walks.counts > 0).any() else None
+        load = Workload(shared, question, plan.walks, plan.indptr, plan.digest, parts, caption, known)
         with closing(engine.run(load, order_parts(missing, plan.cost_of))) as finished:
             for part in finished:
                 done += plan.part(part).stop - plan.part(part).start

@@ -20,6 +20,7 @@ from ..graphs.labels import label_targets
 from ..graphs.places import Target
 from ..graphs.snapshot import Snapshot
 from ..network.layers import ForwardPass
+from ..paths.search import Known, adopt
 from .parts import Failure, notes_of, write_part
 
 PROCESS_BYTES = 76e6  # of a worker that has loaded the compiled loops, holes in its heap included
@@ -36,6 +37,7 @@ class Workload:
     digest: str
     folder: Path
     caption: Caption
+    known: Known | None = None  # for targets that are searched
 
     def file_of(self, part: int) -> Path:
         """Where a part is written."""
@@ -94,6 +96,8 @@ def explain_alone(load: Workload, place: int) -> Records | Failure:
 
 
 def _explain_batch(load: Workload, places: IntArray) -> list[Records | Failure]:
+    if load.known is not None:
+        adopt(load.change, load.known)
     try:
         return list(explain_rows(load.change, load.walks.take(places), load.question, load.caption))
     except Exception as error:

@@ -1,0 +1,107 @@
+"""Change + some paths -> their PathSet: walked as all would be, so that they are attributed as they are in a list."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import IntArray
+from ..change.comparison import Change
+from .walk import PathSet, bias_rows_of, start_level
+from .walk_loops import Level, find_entries
+
+
+def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, IntArray]:
+    """The altered ones among these paths to a target, in the order of a list, and the row of each; -1 for others.
+
+    `paths` [num, num_positions] are rows of nodes, leaf first, each once.
+    """
+    lowest, steps = change.lowest_hop, change.steps
+    targets = np.array([target])
+    level = start_level(change, targets)
+    # Only what lies before a bias source is missing.
+    proper = (paths[:, -1] == target) & ((paths[:, :-1] < 0) | (paths[:, 1:] >= 0)).all(axis=1) & (len(level.node) > 0)
+    at = np.where(proper, 0, -1)
+    levels: dict[int, Level] = {}
+    begins: dict[int, IntArray] = {}
+    begun: dict[int, IntArray] = {}  # layer -> path that starts at the bias of each suffix
+    started = np.zeros(len(paths), dtype=np.bool_)
+    position = paths.shape[1] - 1
+    leaf_paths = leaf_entries = leaf_sets = leaf_parents = np.zeros(0, dtype=np.int64)
+    for t in range(len(change.layers) - 1, lowest - 1, -1):
+        levels[t] = level
+        layer, following = change.layers[t], steps.following[t]
+        if change.network.layers[t].bias is not None:
+            here = np.flatnonzero((at >= 0) & ~started & (paths[:, position - 1] < 0 if position else False))
+            here = here[steps.sets[t].starts[level.sets[at[here]]]]
+            begun[t] = np.full(len(level.node), -1)
+            begun[t][at[here]] = here
+            begins[t] = (begun[t] >= 0).astype(np.int64)
+            started[here] = True
+        going = np.flatnonzero((at >= 0) & (layer.local | (paths[:, position - 1] >= 0)))
+        nodes = level.node[at[going]].astype(np.int64)
+        wanted = nodes if layer.local else paths[going, position - 1]
+        entries = np.empty(len(going), dtype=np.int64)
+        find_entries(0, len(going), layer.indptr, layer.indices, nodes, wanted, entries)
+        known = entries >= 0
+        going, entries = going[known], entries[known]
+        below = following[level.sets[at[going]], change.descents[t].marks[entries]].astype(np.int64)
+        alive = below > 0
+        going, entries, below = going[alive], entries[alive], below[alive]
+        order = np.lexsort((entries, at[going]))
+        going, entries, below = going[order], entries[order], below[order]
+        parents = at[going]
+        if t == lowest:
+            leaf_paths, leaf_entries, leaf_sets, leaf_parents = going, entries, below, parents
+            break
+        position -= not layer.local
+        fresh = np.ones(len(going), dtype=np.bool_)
+        fresh[1:] = (parents[1:] != parents[:-1]) | (entries[1:] != entries[:-1])
+        number = np.cumsum(fresh) - 1
+        parent, entry = parents[fresh], entries[fresh]
+        trail = level.trail[parent].copy()
+        node = layer.indices[entry]
+        trail[:, position] = node
+        ranks = np.zeros(len(parent), dtype=np.int32)
+        level = Level(
+            node.astype(np.int32),
+            ranks,
+            parent.astype(np.int32),
+            entry,
+            below[fresh].astype(np.uint16),
+            trail,
+            position,
+        )
+        at = np.full(len(paths), -1)
+        at[going] = number
+    num_leaves = np.bincount(leaf_parents, minlength=len(level.node)).astype(np.int64)
+    rows = np.full(len(paths), -1)
+    starts: dict[int, IntArray] = {}
+    done = 0
+    for t, number in begins.items():
+        starts[t] = np.where(number > 0, done + np.cumsum(number) - 1, -1)
+        own = begun[t] >= 0
+        rows[begun[t][own]] = starts[t][own]
+        done += int(number.sum())
+    rows[leaf_paths] = done + np.arange(len(leaf_paths))
+    num_paths = done + len(leaf_paths)
+    chosen = np.full((num_paths, paths.shape[1]), -1, dtype=np.int64)
+    chosen[rows[rows >= 0]] = paths[rows >= 0]
+    held, entry = np.zeros(num_paths, dtype=np.uint8), np.full(num_paths, -1, dtype=np.int64)
+    bias_rows = bias_rows_of(change, levels, starts)
+    for t, places in bias_rows.items():
+        own = places >= 0
+        held[places[own]] |= steps.sets[t].sources[levels[t].sets[own]]
+    held[done:] = steps.sets[lowest - 1].held[leaf_sets]
+    entry[done:] = leaf_entries
+    leaf_rows = done + np.cumsum(num_leaves) - num_leaves
+    ends = np.array([0, num_paths])
+    return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, leaf_rows, num_leaves), rows
+
+
+def list_order(paths: IntArray) -> IntArray:
+    """The order of a list of all paths of a target, as far as nodes tell: it decides between paths of equal worth.
+
+    Those that start at a bias come first, the nearest to the root before the others (a list has those of one node's
+    local layers apart); then by nodes from the root down.
+    """
+    return np.lexsort((*paths.T, -(paths < 0).sum(axis=1)))

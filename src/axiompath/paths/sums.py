@@ -1,0 +1,79 @@
+"""Change -> what all altered paths of a root contribute together, by cause, without walking one of them.
+
+The continuations of a walk in after (before) from node V at the output of layer t sum to that snapshot's own value,
+slope * z. So only delta has to be followed: with D[V, cause] the sum of all continuations from delta with that cause,
+
+    D[V, feature]  =  slope * (sum over U  kept * D[U, feature])  @ W
+    D[V, gained]   =  slope * (sum over U  kept * D[U, gained] + (a_after - kept) * h_after[U])  @ W     and so on,
+
+one pass from the leaves up, for all roots at once, over the entries that a walk in delta can take.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..change.states import KINDS
+from ..threads import run_in_pieces
+from .share_loops import Below, sum_descents
+
+BLOCK_NODES = 1 << 14  # summed together, for memory's sake
+SUM_DELTA_WORK = 10  # operations for a column of an entry, roughly
+
+Sums = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def sum_causes_of(change: Change, row: int, sums: Sums) -> FloatArray:
+    """The whole change of a root's logits by cause, [len(KINDS), num_classes]; `sums` is what `sum_below` found."""
+    return np.asarray(_sum_layer(change, len(change.layers) - 1, np.array([row]), *sums)[0])
+
+
+def sum_below(change: Change) -> Sums:
+    """What the last layer receives: D of the nodes that differ, and the values of all nodes before and after."""
+    sums, (old, new) = np.zeros((0, len(KINDS), 0)), change.messages
+    for t in range(change.lowest_hop, len(change.layers) - 1):
+        sums = _sum_layer(change, t, np.flatnonzero(change.differs[t + 1]), sums, old, new)
+        old, new = _values(change, t)
+    return sums, old, new
+
+
+def _sum_layer(
+    change: Change, t: int, rows: IntArray, below: FloatArray, old: FloatArray, new: FloatArray
+) -> FloatArray:
+    """D at the output of layer t for these nodes, [rows, len(KINDS), width], from that of what differs below."""
+    network, lowest = change.network.layers[t], t == change.lowest_hop
+    places = np.cumsum(change.differs[t]) - 1
+    columns = network.lay_out(inputs=not lowest)
+    if not lowest:
+        columns = np.column_stack([columns[:, 1], columns[:, 0], columns[:, 2], columns[:, 3]])
+    width = network.width if lowest else int(columns[:, 2].sum())
+    given = Below(places, change.differs[t], below, old, new, columns, lowest)
+    found = np.empty((len(rows), len(KINDS), network.width))
+    for start in range(0, len(rows), BLOCK_NODES):
+        some = rows[start : start + BLOCK_NODES]
+        sums = np.zeros((len(some), len(KINDS), width))
+        indptr = change.descents[t].indptr
+        work = float((indptr[some + 1] - indptr[some]).sum()) * width * SUM_DELTA_WORK
+        entries = indptr, change.descents[t].entries, change.layers[t]
+        run_in_pieces(sum_descents, len(some), work, some, *entries, given, sums)
+        here = sums
+        if not lowest:
+            here = np.zeros((len(some), len(KINDS), network.width))
+            for channel, (_, first, size, _) in zip(network.channels, columns.tolist(), strict=True):
+                part = sums[:, :, first : first + size]
+                here[:, :, channel.outputs] += part if channel.weight is None else part @ channel.weight
+        rates = change.rates[t]
+        if rates is not None:
+            here = here * rates.slopes[rates.place[0, some]][:, None, :]
+        found[start : start + BLOCK_NODES] = here
+    return found
+
+
+def _values(change: Change, t: int) -> tuple[FloatArray, FloatArray]:
+    """What walks in before and in after sum to at the output of layer t, [num_nodes, width] each."""
+    rates, old, new = change.rates[t], change.before_pass.z[t], change.after_pass.z[t]
+    if rates is None:
+        return old, new
+    return old * rates.slopes[rates.place[2]], new * rates.slopes[rates.place[1]]
