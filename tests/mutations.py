@@ -75,6 +75,16 @@ def read_story(folder):
     return found.summary(), found.to_frame(), found.shares(), found.to_dict()
 
 
+def read_judgement(name):
+    def read(folder):
+        import axiompath
+
+        found = getattr(axiompath, name.capitalize()).load(folder / f"{name}.json")
+        return found.summary(), found.to_dict()
+
+    return read
+
+
 def read_scan(name):
     def read(folder):
         import axiompath
@@ -120,6 +130,8 @@ FORMATS = {
                "names.npy", "names_indptr.npy")), read_graph("stored"), graph_commands("stored")),
         Format("explanation", ("explanation.json",), read_explanation),
         Format("story", ("story.json",), read_story),
+        Format("blame", ("blame.json",), read_judgement("blame")),
+        Format("undo", ("undo.json",), read_judgement("undo")),
         *(
             Format(name, tuple(f"{name}/{part}" for part in SCAN_FILES), read_scan(name))
             for name in ("scan", "scan 0.1")
@@ -163,7 +175,10 @@ def make_seeds(folder):
     np.save(folder / "x.npy", x.numpy())
     axiompath.convert_graph(folder / "before.npz", folder / "stored")
     explainer = axiompath.Explainer(model, before, after, node_names=names, class_names=classes)
-    explainer.explain(int(explainer.moved().target[0]), 5).save(folder / "explanation.json")
+    target = int(explainer.moved().target[0])
+    explainer.explain(target, 5).save(folder / "explanation.json")
+    explainer.blame(target, interactions=True).save(folder / "blame.json")
+    explainer.undo(target, to=1, every=True).save(folder / "undo.json")
     told = axiompath.tell_stories(model, [before, after, before], top=1, progress=False)
     next(iter(told)).save(folder / "story.json")
     explainer.scan(folder / "scan", 3, min_kl=0.0, workers=1, progress=False)
@@ -424,6 +439,7 @@ def work(seeds):
     run_command(("explain", "model", "stored", "stored", "--json"), seeds)
     read_scan("scan")(seeds)
     read_story(seeds)
+    read_judgement("blame")(seeds)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable(sys.stderr)

@@ -177,7 +177,8 @@ def test_rows_of_parts_are_those_of_the_answers_one_by_one(road, method, budget)
     torch.manual_seed(0)
     case = axiompath.Explainer(make().eval(), before, after, **options).case
     rows = np.flatnonzero((case.num_paths > 0) & case.change.in_both)
-    (found,) = explain_rows(case.change, case.walks(rows, 1e9, None), Question(budget, method), case.caption)
+    question = Question(budget, method)
+    (found,) = explain_rows(case.change, case.walks(rows, 1e9, question), question, case.caption)
     columns = parts.columns_of(case.change.task)
     table = parts.to_table(found, parts.pa.schema(list(columns.items())))
     assert len(found) == len(table) == len(rows) > 0
@@ -494,7 +495,7 @@ def test_workers_that_cannot_read_the_model_are_not_used(explainer, tmp_path, un
         pass
 
     named = dataclasses.replace(explainer.case, class_names=tuple(map(Unknown, "abcd")))
-    monkeypatch.setattr(explainer, "case", named)
+    monkeypatch.setattr(explainer, "_case", named)
     with pytest.warns(Notice, match="runs on one core, in this process"):
         scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
@@ -902,7 +903,7 @@ def test_nothing_moved_is_an_answer(tmp_path):
 
 def test_names_are_part_of_the_scan(explainer, tmp_path, monkeypatch):
     scan(explainer, tmp_path, min_kl=0.01)
-    monkeypatch.setattr(explainer, "case", dataclasses.replace(explainer.case, class_names=("w", "x", "y", "z")))
+    monkeypatch.setattr(explainer, "_case", dataclasses.replace(explainer.case, class_names=("w", "x", "y", "z")))
     with pytest.raises(InputError, match="nothing there was touched"):
         scan(explainer, tmp_path, min_kl=0.01)
 

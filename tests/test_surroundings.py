@@ -75,7 +75,7 @@ def test_whoever_waits_for_compiling_at_a_terminal_is_told_what_for(tmp_path):
     words, _, answer = seen.decode().rpartition("\r[")
     assert "Compiling, once after an installation [....................] 0 s, count_rec" in words
     assert words.endswith(" ")  # and it is wiped away
-    assert answer == "0, 2, 0, 1] 0\r\n"
+    assert answer.startswith("0, 2, 0, 1] 0\r\n")
     assert "Compiling" not in python(code, NUMBA_CACHE_DIR=str(tmp_path / "other")).stderr
 
 

@@ -15,7 +15,7 @@ from rich.progress import track
 
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
-from .blame.fewest import Limits
+from .blame.fewest import Terms
 from .blame.game import Board, board_of
 from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
@@ -224,8 +224,8 @@ class Explainer:
         may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets
         of that size. `starts` are further orders of changes to search along, such as another explainer's.
         """
-        limits = Limits(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
-        return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, limits=limits)
+        terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
+        return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
 
     def what_if(
         self, target: Target | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False

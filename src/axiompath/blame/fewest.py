@@ -31,7 +31,7 @@ NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user
 
 
 @dataclass(frozen=True)
-class Limits:
+class Terms:
     """What may be undone, at what cost, and how long to search."""
 
     keep: Iterable[int] = ()
@@ -41,7 +41,7 @@ class Limits:
     starts: tuple[tuple[int, ...], ...] = ()  # further orders of ids to try along, such as those of other explainers
 
 
-class Search:
+class Tries:
     """The sets that were tried; truth values are of what is undone."""
 
     def __init__(self, game: Game, goal: UndoGoal, costs: FloatArray, free: IntArray, seconds: float) -> None:
@@ -109,7 +109,7 @@ class Fewest:
     alternatives: tuple[IntArray, ...] = ()
 
 
-def find_fewest(search: Search, game: Game, limits: Limits) -> Fewest:
+def find_fewest(search: Tries, game: Game, terms: Terms) -> Fewest:
     """Sizes in order, each whole, while they can be afforded; then the best sets of each size alone."""
     free, costs = search.free, search.costs
     cheapest = np.concatenate([[0.0], np.cumsum(np.sort(costs[free])), [math.inf]])  # the least that so many cost
@@ -123,14 +123,14 @@ def find_fewest(search: Search, game: Game, limits: Limits) -> Fewest:
         doubtful |= passed
         if hit is not None and costs[hit].sum() < best_cost:
             best, best_cost = hit, float(costs[hit].sum())
-            if limits.every:
+            if terms.every:
                 alternatives = _all_that_hold(search, sets, margins, best_cost)
         excluded = size if best is None else excluded
         beam = sets[np.argsort(-margins, kind="stable")[:BEAM]]
         size += 1
     tried = size - 1
     if cheapest[size] < best_cost:
-        found = _search_on(search, game, beam, tried, best, limits)
+        found = _search_on(search, game, beam, tried, best, terms)
         if found is not None and costs[found].sum() < best_cost:
             best, best_cost, alternatives = found, float(costs[found].sum()), ()
     complete = cheapest[tried + 1] >= best_cost  # whatever has more changes than were tried costs as much
@@ -149,7 +149,7 @@ def find_fewest(search: Search, game: Game, limits: Limits) -> Fewest:
     return Fewest(chosen, complete and not doubtful, how, max(excluded, 0), alternatives)
 
 
-def _try_whole(search: Search, size: int) -> tuple[IntArray, FloatArray]:
+def _try_whole(search: Tries, size: int) -> tuple[IntArray, FloatArray]:
     """Of all sets of a size those that do it, or nearly, and the nearest of the others; with their margins."""
     kept_sets: list[IntArray] = []
     kept_margins: list[FloatArray] = []
@@ -162,7 +162,7 @@ def _try_whole(search: Search, size: int) -> tuple[IntArray, FloatArray]:
     return np.concatenate(kept_sets), np.concatenate(kept_margins)
 
 
-def _all_that_hold(search: Search, sets: IntArray, margins: FloatArray, cost: float) -> tuple[IntArray, ...]:
+def _all_that_hold(search: Tries, sets: IntArray, margins: FloatArray, cost: float) -> tuple[IntArray, ...]:
     """The sets of the least cost that do it, best first; doubtful ones as the user's model says."""
     near = NEAR * search.scale
     able = np.flatnonzero((margins > -near) & (search.costs[sets].sum(axis=1) <= cost))
@@ -171,10 +171,10 @@ def _all_that_hold(search: Search, sets: IntArray, margins: FloatArray, cost: fl
 
 
 def _search_on(
-    search: Search, game: Game, beam: IntArray, size: int, best: IntArray | None, limits: Limits
+    search: Tries, game: Game, beam: IntArray, size: int, best: IntArray | None, terms: Terms
 ) -> IntArray | None:
     """The best set found beyond the sizes that can be tried whole: along orders, then by the best sets of each size."""
-    best = _improve(search, game, best, limits)
+    best = _improve(search, game, best, terms)
     most = len(search.free) if best is None else len(best) - 1
     while size < most and search.left > 0:
         size += 1
@@ -185,7 +185,7 @@ def _search_on(
     return best
 
 
-def _extend(search: Search, beam: IntArray, width: int) -> tuple[IntArray, FloatArray]:
+def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatArray]:
     """The best sets of one change more than those of the beam."""
     longer = np.concatenate(
         [np.repeat(beam, len(search.free), axis=0), np.tile(search.free, len(beam))[:, None]], axis=1
@@ -199,7 +199,7 @@ def _extend(search: Search, beam: IntArray, width: int) -> tuple[IntArray, Float
     return longer[order], margins[order]
 
 
-def _greedy_order(search: Search) -> IntArray:
+def _greedy_order(search: Tries) -> IntArray:
     """One change after the other, each time the one that helps the most, until it is done."""
     chosen, margins = np.zeros((1, 0), dtype=np.int64), np.full(1, -math.inf)
     while chosen.shape[1] < len(search.free) and margins[0] <= 0:
@@ -207,13 +207,13 @@ def _greedy_order(search: Search) -> IntArray:
     return np.asarray(chosen[0])
 
 
-def _improve(search: Search, game: Game, best: IntArray | None, limits: Limits) -> IntArray | None:
+def _improve(search: Tries, game: Game, best: IntArray | None, terms: Terms) -> IntArray | None:
     """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
     free = search.free
     alone = search.margins(free[:, None])
     orders = [_greedy_order(search), free[np.argsort(-alone, kind="stable")]]
     place = {row: i for i, row in enumerate(game.changes.id.tolist())}
-    orders += [np.array([place[i] for i in start if i in place], dtype=np.int64) for start in limits.starts]
+    orders += [np.array([place[i] for i in start if i in place], dtype=np.int64) for start in terms.starts]
     orders = [np.concatenate([order[np.isin(order, free)], np.setdiff1d(free, order)]) for order in orders]
     cost = math.inf if best is None else float(search.costs[best].sum())
     for order in orders:
@@ -229,7 +229,7 @@ def _improve(search: Search, game: Game, best: IntArray | None, limits: Limits) 
     return best
 
 
-def _reduce(search: Search, chosen: IntArray) -> IntArray:
+def _reduce(search: Tries, chosen: IntArray) -> IntArray:
     """Without what is not needed: the dearest first, then what costs the least margin."""
     while len(chosen) > 1:
         without = np.stack([np.delete(chosen, i) for i in range(len(chosen))])
@@ -245,7 +245,7 @@ def _reduce(search: Search, chosen: IntArray) -> IntArray:
     return chosen
 
 
-def _swap(search: Search, chosen: IntArray) -> IntArray | None:
+def _swap(search: Tries, chosen: IntArray) -> IntArray | None:
     """Two of a set for one other: a set that is smaller by one and still does, None where there is none."""
     others = np.setdiff1d(search.free, chosen)
     pairs = list(itertools.combinations(range(len(chosen)), 2))

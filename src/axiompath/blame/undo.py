@@ -18,7 +18,7 @@ from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..trust import blamed, read_words
-from .fewest import Limits, Search, find_fewest
+from .fewest import Terms, Tries, find_fewest
 from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
 from .game import Board, Game
 from .goal import find_goal
@@ -112,17 +112,17 @@ def undo_target(
     to: int | None = None,
     below: float | None = None,
     open_nodes: bool = False,
-    limits: Limits,
+    terms: Terms,
 ) -> Undo:
     """Search by size, then judge."""
     game = board.game(target, open_nodes=open_nodes)
     ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
     goal = find_goal(board.output, ends[0], ends[1], to, below, board.class_names)
-    kept = game.subset(limits.keep, applied=True, name="keep")
+    kept = game.subset(terms.keep, applied=True, name="keep")
     free = np.flatnonzero(~kept)
-    costs = _read_costs(game, limits.costs)
-    search = Search(game, goal, costs, free, limits.seconds)
-    found = find_fewest(search, game, limits)
+    costs = _read_costs(game, terms.costs)
+    search = Tries(game, goal, costs, free, terms.seconds)
+    found = find_fewest(search, game, terms)
     class_before, class_after = board.output.told(ends[0], ends[1])
     chosen = np.sort(found.chosen)
     rows = game.changes.iloc[chosen]

@@ -68,7 +68,7 @@ class VariantRows(NamedTuple):
     subsets: IntArray  # of each group, one after the other
 
 
-class Below(NamedTuple):
+class Seen(NamedTuple):
     """Rows of the layer below."""
 
     place: IntArray  # [num_nodes]: number of the place, -1 for none
@@ -250,7 +250,7 @@ class _Pass:
         group = wanted.group[place]
         return int(wanted.starts[group + 1] - wanted.starts[group])
 
-    def _begin(self) -> tuple[Features, Below]:
+    def _begin(self) -> tuple[Features, Seen]:
         """The features: a node whose own change has a row without it and one with it."""
         of = self.of
         x, base = of.inputs
@@ -261,9 +261,9 @@ class _Pass:
         inverse[1:] = self.subsets.T[used[1:]]
         place = np.full(of.scene.num_nodes, -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
-        return x, Below(place, base, group.reshape(-1)[1:].astype(np.int64), inverse)
+        return x, Seen(place, base, group.reshape(-1)[1:].astype(np.int64), inverse)
 
-    def _number(self, nodes: IntArray, masks: Masks) -> tuple[VariantRows, Below]:
+    def _number(self, nodes: IntArray, masks: Masks) -> tuple[VariantRows, Seen]:
         """The variants of these places."""
         mine = masks[nodes]
         empty = np.zeros((1, masks.shape[1]), dtype=np.uint64)
@@ -276,7 +276,7 @@ class _Pass:
         place = np.full(len(masks), -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
         wanted = VariantRows(nodes, base, group, starts, np.concatenate([view[0] for view in views]))
-        return wanted, Below(place, base, group, np.stack([view[1] for view in views]))
+        return wanted, Seen(place, base, group, np.stack([view[1] for view in views]))
 
     def _restrict(self, mask: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.int32]]:
         """One subset of each distinct view that these changes allow, and which view each subset has."""
@@ -286,7 +286,7 @@ class _Pass:
         return self.known[key]
 
     def _aggregate(
-        self, t: int, layer: Layer, h: Features, below: Below, wanted: VariantRows, num_rows: int
+        self, t: int, layer: Layer, h: Features, below: Seen, wanted: VariantRows, num_rows: int
     ) -> FloatArray:
         z = np.empty((num_rows, layer.width))
         z[:] = 0.0 if layer.bias is None else layer.bias
@@ -297,7 +297,7 @@ class _Pass:
         return z
 
     def _add(
-        self, rule: Rule, h: Features, below: Below, wanted: VariantRows, taken: FloatArray, part: FloatArray
+        self, rule: Rule, h: Features, below: Seen, wanted: VariantRows, taken: FloatArray, part: FloatArray
     ) -> None:
         hold = self.hold
         taken = np.ascontiguousarray(taken)

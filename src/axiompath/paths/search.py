@@ -21,7 +21,7 @@ from ..change.comparison import Change
 from . import search_loops as fields
 from .attribution import lay_out_maps
 from .extremes import Extremes, find_extremes, list_stages
-from .search_loops import Chosen, Limits, reach_paths, search_paths
+from .search_loops import Limits, Offered, reach_paths, search_paths
 from .sums import Sums, sum_below, sum_causes_of
 
 # A search is given up after so much: some tenths of a second, and SEARCH_BYTES.
@@ -84,11 +84,11 @@ class Search:
                     row[fields.LOW_BEHIND] = self._at(found.low_behind)
                     row[fields.HIGH_BEHIND] = self._at(found.high_behind)
 
-    def find(self, root: int, prices: FloatArray, n: int, limits: Limits | None = None) -> Chosen:
+    def find(self, root: int, prices: FloatArray, n: int, limits: Limits | None = None) -> Offered:
         """The n paths with the least C @ prices, or those found until a limit was met."""
         limits = limits or self.limits
         prices = np.ascontiguousarray(prices, dtype=np.float64)
-        return Chosen(*search_paths(self.table, root, prices, n, self.positions, self.widest, limits))
+        return Offered(*search_paths(self.table, root, prices, n, self.positions, self.widest, limits))
 
     def reach(self, root: int, num_classes: int) -> FloatArray:
         """More than any path can add to each logit, [num_classes], after a short look."""

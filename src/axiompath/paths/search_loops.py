@@ -34,7 +34,7 @@ class Limits(NamedTuple):
     heap: int  # suffixes that wait
 
 
-class Chosen(NamedTuple):
+class Offered(NamedTuple):
     """What a search found, the least prices first."""
 
     prices: FloatArray  # [found]
@@ -352,7 +352,7 @@ def _grown(values, size):
 
 @compiled
 def search_paths(table, root, prices, n, num_positions, widest, limits):
-    """The n paths of a root with the least prices, or those found until a limit was met; see Chosen.
+    """The n paths of a root with the least prices, or those found until a limit was met; see Offered.
 
     Suffixes wait on a heap by their bounds. The one with the least is opened: what hangs below it is bounded and
     waits, and the best of that is opened at once, down to the leaves, so that there is something to compare with soon.
@@ -472,7 +472,7 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
             nodes[i, position] = node_of[at]
             position += 1
             at = parent_of[at]
-    return Chosen(least[order], nodes, floor, opened, looked_at)
+    return Offered(least[order], nodes, floor, opened, looked_at)
 
 
 @compiled

@@ -99,7 +99,10 @@ def _explain_batch(load: Workload, places: IntArray) -> list[Records | Failure]:
     if load.known is not None:
         adopt(load.change, load.known)
     try:
-        return list(explain_rows(load.change, load.walks.take(places), load.question, load.caption))
+        found = list(explain_rows(load.change, load.walks.take(places), load.question, load.caption))
+        for records in found:  # looked up here, where whatever goes wrong is a target's failure
+            assert len(records.names) == len(records.mentioned[0]) - 1
+        return list(found)
     except Exception as error:
         if len(places) == 1:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
