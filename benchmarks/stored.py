@@ -90,17 +90,18 @@ def kilobytes(key: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(key))
 
 
-def measured(*arguments: Any) -> dict[str, Any]:
+def measured(*arguments: Any, tiny: bool) -> dict[str, Any]:
     """One step in a process of its own."""
-    command = [sys.executable, __file__, "--step", *map(str, arguments)]
+    command = [sys.executable, __file__, *(["--tiny"] if tiny else []), "--step", *map(str, arguments)]
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def run_step(name: str, *arguments: str) -> None:
-    """What that process does: warm up, then the step."""
+def run_step(name: str, *arguments: str, tiny: bool) -> None:
+    """What that process does: warm up, unless nobody looks at the figures, then the step."""
     from axiompath.cli.warmup import warm_up
 
-    warm_up()
+    if not tiny:
+        warm_up()
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     floor = kilobytes("VmRSS")
     start = time.perf_counter()
@@ -112,20 +113,20 @@ def run_step(name: str, *arguments: str) -> None:
 
 
 def measure_shape(
-    folder: Path, shape: str, num_nodes: int, changed: tuple[int, ...], memory: str
+    folder: Path, shape: str, num_nodes: int, changed: tuple[int, ...], memory: str, tiny: bool
 ) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Rows of both tables: conversions, and explainers on disk and in memory."""
     per_node, skew = SHAPES[shape]
     write_tables(folder, num_nodes, per_node * num_nodes, skew, changed)
     conversions, explainers = [], []
     for name in ("before", *(f"after_{count}" for count in changed)):
-        found = measured("convert", folder, name, memory)
+        found = measured("convert", folder, name, memory, tiny=tiny)
         conversions.append(
             {"graph": f"{shape}, {per_node * num_nodes:,} edges", "which": name.replace("_", ", changed: "),
              "seconds": f"{found['seconds']:.1f}", "peak": f"{found['megabytes']:,.0f} MB"}
         )  # fmt: skip
     for count in changed:
-        pair = [measured("explain", folder, count, kind) for kind in ("stored", "in memory")]
+        pair = [measured("explain", folder, count, kind, tiny=tiny) for kind in ("stored", "in memory")]
         for kind, found in zip(("stored", "in memory"), pair, strict=True):
             explainers.append(
                 {"graph": shape, "edges changed": f"{count:,}", "graphs": kind,
@@ -151,7 +152,7 @@ def main() -> None:
     parser.add_argument("--step", nargs="+", help="one step, in this process")
     options = parser.parse_args()
     if options.step:
-        run_step(*options.step)
+        run_step(*options.step, tiny=options.tiny)
         return
     shapes, num_nodes, changed = tuple(SHAPES), options.nodes, CHANGED
     if options.tiny:
@@ -160,7 +161,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     for shape in shapes:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            converted, explained = measure_shape(Path(folder), shape, num_nodes, changed, options.memory)
+            converted, explained = measure_shape(Path(folder), shape, num_nodes, changed, options.memory, options.tiny)
         conversions += converted
         explainers += explained
     publish(options.docs, "how-to-large-graphs.md", "conversion", to_markdown(conversions))

@@ -15,7 +15,7 @@ import torch
 from numba.core.dispatcher import Dispatcher
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv, SAGEConv
+from torch_geometric.nn import GAT, GCNConv, SAGEConv
 
 import axiompath
 from axiompath.explain import walks
@@ -29,7 +29,7 @@ SELECTION = (
 )  # fmt: skip
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.extreme_loops", "paths.search_loops", "paths.share_loops",
-    "paths.walk_loops", "rivals.rank_loops",
+    "paths.walk_loops", "rivals.rank_loops", "blame.variant_loops",
     *(f"selection.{name}" for name in SELECTION),
 )  # fmt: skip
 # Loops that only streams of edges larger than memory need, tested there.
@@ -133,6 +133,22 @@ def run_explanations():
                     explainer.replay(target, found.paths)
 
 
+def run_blame():
+    ring = [[i, (i + 1) % 6] for i in range(6)]
+    before, after = graph(6, [*ring, [2, 2]], 0), graph(6, [*ring[1:], [0, 3], [3, 0], [4, 4]], 1)
+    for model in (
+        Model(3, 2),
+        GAT(3, 4, 2, 2, heads=2),
+        GAT(3, 4, 2, 2, v2=True),
+        GAT(3, 4, 2, 2, add_self_loops=False),
+    ):
+        explainer = axiompath.Explainer(model.double().eval(), before, after)
+        for target in range(3):
+            explainer.blame(target, interactions=True)
+            explainer.blame(target, seconds=0.01, by="node", opened=True)
+            explainer.undo(target, below=1.0 - 1e-9)
+
+
 def run_stored():
     edges = [[i, (3 * i + 1) % 9] for i in range(9)]
     with tempfile.TemporaryDirectory() as folder:
@@ -164,6 +180,7 @@ if __name__ == "__main__":
     check_the_check()
     run_selection()
     run_explanations()
+    run_blame()
     run_stored()
     left = sorted(set(unused()))
     assert not left, f"compiled loops that were not run: {left}"

@@ -60,7 +60,7 @@ def test_undo_equals_brute_force(name):
         np.testing.assert_allclose(own_answers(model, [graph], target)[0], undo.logits, atol=1e-10)
         assert class_of(name, undo.logits) == blame.class_before
         seen += 1
-        if seen == 6:
+        if seen == 3:
             break
     assert seen >= 2
 
