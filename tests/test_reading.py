@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from scipy import sparse
 from torch import nn
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.nn import GCN, ARMAConv, GCNConv
+from torch_geometric.nn import GCN, FiLMConv, GCNConv
 from torch_geometric.nn import Sequential as PyGSequential
 
 import axiompath
@@ -198,7 +198,10 @@ def module(forward, *convs):
 
 
 REFUSED = {
-    "no reader": (module(lambda m, x, e: m.convs[0](x, e), ARMAConv(4, 3)), r"convs\.0 \(ARMAConv\): no reader"),
+    "no reader": (
+        module(lambda m, x, e: m.convs[0](x, e), FiLMConv(4, 3)),
+        r"convs\.0 \(FiLMConv\): runs a network of its own",
+    ),
     "a decision on values": (
         module(lambda m, x, e: m.convs[0](x, e) if x.sum() > 0 else x),
         r"looks at the values of its features",

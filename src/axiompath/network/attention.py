@@ -22,6 +22,8 @@ from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
 from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, diagonal, edges_of, renew_loops
 
+LEAST = 1e-12  # what torch takes a length for at least
+
 # Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
 _ORDERED: WeakKeyDictionary[Snapshot, dict[tuple[bool, str], tuple[IntArray, IntArray]]] = WeakKeyDictionary()
 
@@ -104,6 +106,104 @@ class DotAttention(Attention):
 
 
 @dataclass(frozen=True, eq=False)
+class MutualAttention(Attention):
+    """s[V, U] = leaky_relu(d), d = scale times h[V] . h[U], h = x W: one head of GeneralConv, and of SuperGAT.
+
+    With `sender` and `receiver`, s[V, U] = leaky_relu((h[U] . sender + h[V] . receiver) sigmoid(d)).
+    """
+
+    weight: FloatArray  # [width, channels]
+    bias: FloatArray  # [channels]
+    scale: float
+    negative_slope: float
+    self_loops: bool = True
+    flow: str = SOURCE_TO_TARGET
+    sender: FloatArray | None = None  # [channels]
+    receiver: FloatArray | None = None  # [channels]
+
+    def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
+        """Each end has a vector of its own."""
+        h = inputs @ self.weight + self.bias
+        alike = (h[receivers] * h[senders]).sum(axis=1) * self.scale
+        if self.sender is not None and self.receiver is not None:
+            alike = ((h @ self.sender)[senders] + (h @ self.receiver)[receivers]) / (1 + np.exp(-alike))
+        return _leaky_relu(alike, self.negative_slope)
+
+
+@dataclass(frozen=True, eq=False)
+class CosineAttention(Attention):
+    """s[V, U] = beta times the cosine of x[V] and x[U]: AGNN."""
+
+    beta: float
+    self_loops: bool = True
+    flow: str = SOURCE_TO_TARGET
+
+    def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
+        """Of vectors of length 1."""
+        dense = _dense(inputs)
+        units = dense / np.maximum(np.sqrt((dense * dense).sum(axis=1, keepdims=True)), LEAST)
+        return np.asarray(self.beta * (units[receivers] * units[senders]).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class SignedAttention(Like):
+    """Another rule's coefficients times tanh(x[U] @ sender + x[V] @ receiver): FAConv."""
+
+    sender: FloatArray  # [width]
+    receiver: FloatArray  # [width]
+    reads_inputs: ClassVar[bool] = True
+    __eq__, __hash__ = object.__eq__, object.__hash__  # by identity, unlike what it extends
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Parallel edges have one factor in common."""
+        matrix = self.rule.matrix(snapshot, inputs)
+        receivers = np.repeat(np.arange(snapshot.num_nodes), np.diff(matrix.indptr))
+        sums = (inputs @ self.sender)[matrix.indices] + (inputs @ self.receiver)[receivers]
+        return sparse.csr_array((matrix.data * np.tanh(sums), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedMean(Rule):
+    """a[V, U] = the share of one of several heads in the edge, a softmax over heads of x[U] - x[V], over the number of
+    edges into V (or not): FeaStConv."""
+
+    directions: FloatArray  # [width, heads]
+    bias: FloatArray  # [heads]
+    head: int
+    mean: bool = True
+    self_loops: bool = True
+    flow: str = SOURCE_TO_TARGET
+    reads_inputs: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The shares of the heads in an edge sum to 1."""
+        receivers, senders = _attended_edges(snapshot, self.self_loops, self.flow)
+        ends = np.asarray(inputs @ self.directions)
+        scores = ends[senders] - ends[receivers] + self.bias
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares = shares[:, self.head] / shares.sum(axis=1)
+        count = np.bincount(receivers, minlength=snapshot.num_nodes) if self.mean else np.ones(snapshot.num_nodes)
+        return assemble(snapshot, receivers, senders, shares / count[receivers])
+
+
+@dataclass(frozen=True, eq=False)
+class InverseLength(Rule):
+    """a[V, V] = 1 / |x[V]|: what gives every node's features the length 1."""
+
+    least: float = LEAST  # no length is taken for less
+    local: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = True
+    reads_edges: ClassVar[bool] = False
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """One number a node."""
+        dense = _dense(inputs)
+        return diagonal(snapshot, 1 / np.maximum(np.sqrt((dense * dense).sum(axis=1)), self.least))
+
+
+@dataclass(frozen=True, eq=False)
 class InverseDeviation(Rule):
     """a[V, V] = 1 / sqrt(mean of x[V]^2 + eps): the scale that LayerNorm gives a node whose features it has centred."""
 
@@ -115,7 +215,7 @@ class InverseDeviation(Rule):
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """One number a node."""
-        dense = np.asarray(inputs if isinstance(inputs, np.ndarray) else inputs.toarray())
+        dense = _dense(inputs)
         return diagonal(snapshot, 1 / np.sqrt((dense * dense).mean(axis=1) + self.eps))
 
 
@@ -142,6 +242,10 @@ def _attended_edges(snapshot: Snapshot, self_loops: bool, flow: str) -> tuple[In
         order = np.lexsort((senders, receivers))
         known[self_loops, flow] = receivers[order], senders[order]
     return known[self_loops, flow]
+
+
+def _dense(inputs: Features) -> FloatArray:
+    return np.asarray(inputs if isinstance(inputs, np.ndarray) else inputs.toarray())
 
 
 def _leaky_relu(values: FloatArray, negative_slope: float) -> FloatArray:

@@ -10,6 +10,7 @@ calls.py              what a reader of a module is given; the table of readers, 
 convolutions.py       one small function a convolution of one hop
 propagation.py        the same for convolutions of several hops
 attention_layers.py   the same for attention
+gates.py              the same for what multiplies features
 norms.py              normalisation, as a module or a function
 elementwise.py        activations and dropout, by the function's name
 functions.py          one small function a torch function that is affine; a table by name

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import DirGNNConv, MessagePassing
 
 from ..errors import InputError
 from ..graphs.snapshot import Fields
 from ..network.layers import Network
 from ..outputs import AUTO
-from . import attention_layers, convolutions, norms, propagation  # noqa: F401 (each registers its readers)
+from . import attention_layers, convolutions, gates, norms, propagation  # noqa: F401 (each registers its readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .columns import SEPARATE, find_output, last_step
@@ -56,6 +56,7 @@ KEPT = COPIES | {"expand", "expand_as", "unsqueeze"}
 HOW_READ = {
     "layer_norm": "centred, then a coefficient of each node",
     "rms_norm": "a coefficient of each node",
+    "normalize": "a coefficient of each node",
     "stack": "layers to be added up",
 } | dict.fromkeys(("contiguous", "clone", "detach", "to", "float", "double", "data"), "nothing")
 
@@ -235,7 +236,8 @@ class Assembler:
         if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
             features = features[0]
         form = form_of(self.resolve(features))
-        if isinstance(module, MessagePassing):
+        sends = isinstance(module, (MessagePassing, DirGNNConv))
+        if sends:
             self.check_edges(others)
             # What is aggregated and what skips the aggregation are the same value then.
             form = form if form.is_pure else self.bases.hold(form)
@@ -251,7 +253,7 @@ class Assembler:
             raise Unsupported((EDGE_FEATURES if name in EDGE_NAMES else UNKNOWN).format(f"`{name}`"))
         if len(step.outputs) != 1:
             raise Unsupported("returns more than its features; call it so that it returns them alone.")
-        kind = "convolution" if isinstance(module, MessagePassing) else "read as a whole"
+        kind = "convolution" if sends else "read as a whole"
         self.notes.append(Note(step.where, step.operation, kind, self.bases.num_hops(result) - hops))
         return result
 

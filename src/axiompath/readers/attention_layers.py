@@ -5,12 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
+from torch_geometric.nn import (
+    AGNNConv,
+    FAConv,
+    FeaStConv,
+    GATConv,
+    GATv2Conv,
+    GeneralConv,
+    SuperGATConv,
+    TransformerConv,
+)
 
 from ..arrays import FloatArray, IntArray
-from ..network.attention import AdditiveAttention, DotAttention, PairAttention
+from ..network.activations import sigmoid
+from ..network.attention import (
+    AdditiveAttention,
+    CosineAttention,
+    DotAttention,
+    InverseLength,
+    MutualAttention,
+    PairAttention,
+    SharedMean,
+    SignedAttention,
+)
+from ..network.coefficients import SOURCE_TO_TARGET, Mean
 from .calls import Call, array, register_reader, transposed, vector
-from .convolutions import require_sum
+from .convolutions import require_sum, sum_or_mean, sum_or_norm
 from .forms import Form, concatenate
 
 
@@ -65,8 +85,6 @@ def read_gatv2_conv(conv: GATv2Conv, call: Call) -> Form:
 def read_transformer_conv(conv: TransformerConv, call: Call) -> Form:
     """For each head:  softmax(Q[V] . K[U] / sqrt(C)) (X W_v + b_v);  then as in GAT, + X W_skip + b_skip."""
     require_sum(conv, call)
-    if conv.beta:
-        call.refuse("beta=True gates its output, a product of features; train with beta=False.")
     x = call.hold(call.x)
     scale = conv.out_channels**-0.5
     query, key = transposed(conv.lin_query.weight) * scale, transposed(conv.lin_key.weight)
@@ -77,16 +95,105 @@ def read_transformer_conv(conv: TransformerConv, call: Call) -> Form:
         rule = DotAttention(query[:, columns], query_bias[columns], key[:, columns], key_bias[columns], conv.flow)
         heads.append(call.aggregate(values.select(columns), rule, reads=x))
     out = concatenate(heads) if conv.concat else _average(heads)
-    return out + call.linear(conv.lin_skip, x) if conv.root_weight else out
+    if not conv.root_weight:
+        return out
+    skipped = call.linear(conv.lin_skip, x)
+    if conv.lin_beta is None:
+        return out + skipped
+    out, skipped = call.hold(out), call.hold(skipped)
+    gate = call.activate(call.linear(conv.lin_beta, concatenate([out, skipped, out + -1.0 * skipped])), sigmoid())
+    return out + call.multiply(gate @ np.ones((1, out.width)), skipped + -1.0 * out)
 
 
-def _heads(conv: GATConv | GATv2Conv | TransformerConv) -> list[tuple[int, IntArray]]:
+@register_reader(SuperGATConv)
+def read_supergat_conv(conv: SuperGATConv, call: Call) -> Form:
+    """For each head:  attention(sigmoid(h . h), or h . h) h,  h = X W;  then as in GAT. It samples in training."""
+    require_sum(conv, call)
+    for name in ("neg_edge_index", "batch"):
+        call.argument(name)  # for its loss alone
+    x, weight = call.hold(call.x), transposed(conv.lin.weight)
+    is_mixed, size = conv.attention_type == "MX", conv.out_channels
+    heads = []
+    for head, columns in _heads(conv):
+        ends = (array(conv.att_l)[0, head], array(conv.att_r)[0, head]) if is_mixed else (None, None)
+        rule = MutualAttention(
+            weight[:, columns],
+            np.zeros(size),
+            1.0 if is_mixed else size**-0.5,
+            conv.negative_slope,
+            conv.add_self_loops,
+            conv.flow,
+            *ends,
+        )
+        heads.append(call.aggregate(x @ weight[:, columns], rule, reads=x))
+    return _finish(conv, call, x, heads)
+
+
+@register_reader(AGNNConv)
+def read_agnn_conv(conv: AGNNConv, call: Call) -> Form:
+    """attention(beta cos(X, X)) X."""
+    require_sum(conv, call)
+    return call.aggregate(call.x, CosineAttention(float(conv.beta.detach()), conv.add_self_loops, conv.flow))
+
+
+@register_reader(FAConv)
+def read_fa_conv(conv: FAConv, call: Call) -> Form:
+    """tanh(X . att_l + X . att_r) P X + eps X_0,  P as in GCN, or the edges' weights."""
+    rule = sum_or_norm(conv, call, conv.normalize, 1.0 if conv.add_self_loops else None)
+    ends = [array(linear.weight)[0] for linear in (conv.att_l, conv.att_r)]
+    signed = SignedAttention(rule, *(ends if conv.flow == SOURCE_TO_TARGET else ends[::-1]))
+    first = call.argument("x_0")
+    around = call.aggregate(call.x, signed)
+    return around + conv.eps * first if conv.eps != 0 else around
+
+
+@register_reader(FeaStConv)
+def read_feast_conv(conv: FeaStConv, call: Call) -> Form:
+    """mean over edges of the sum over heads of softmax over heads(X[U] u - X[V] u + c) X[U] W + b."""
+    mean = isinstance(sum_or_mean(conv, call), Mean)
+    x, weight, size = call.hold(call.x), transposed(conv.lin.weight), conv.out_channels
+    directions, bias = transposed(conv.u.weight), array(conv.c)
+    heads = []
+    for head in range(conv.heads):
+        rule = SharedMean(directions, bias, head, mean, conv.add_self_loops, conv.flow)
+        heads.append(call.aggregate(x @ weight[:, head * size : (head + 1) * size], rule, reads=x))
+    return sum(heads[1:], heads[0]) + vector(conv.bias)
+
+
+@register_reader(GeneralConv)
+def read_general_conv(conv: GeneralConv, call: Call) -> Form:
+    """The mean over heads of the sum, mean or attention of X W + b;  + X W_self + b;  of length 1 if it says so."""
+    if not conv.directed_msg:
+        call.refuse("directed_msg=False sends what the receiver is, too; train with directed_msg=True.")
+    if conv.attention:
+        require_sum(conv, call)
+    sent = _hold_unless_pure(call, call.linear(conv.lin_msg, call.x))
+    shown = call.hold(sent)
+    heads = []
+    for head, columns in _heads(conv):
+        select = np.eye(shown.width)[:, columns]
+        if not conv.attention:
+            heads.append(call.aggregate(sent.select(columns), sum_or_mean(conv, call)))
+            continue
+        if conv.attention_type == "additive":
+            rule = AdditiveAttention(
+                select @ array(conv.att_msg)[0, head], np.zeros(shown.width), 0.2, False, conv.flow
+            )
+        else:
+            rule = MutualAttention(select, np.zeros(len(columns)), len(columns) ** -0.5, 0.2, False, conv.flow)
+        heads.append(call.aggregate(shown.select(columns), rule, reads=shown))
+    own = call.linear(conv.lin_self, call.x) if hasattr(conv.lin_self, "weight") else call.x
+    out = _average(heads) + own
+    return call.aggregate(out, InverseLength()) if conv.normalize_l2 else out
+
+
+def _heads(conv: GATConv | GATv2Conv | TransformerConv | SuperGATConv | GeneralConv) -> list[tuple[int, IntArray]]:
     """Number and columns of each head."""
     size = conv.out_channels
     return [(head, np.arange(head * size, (head + 1) * size)) for head in range(conv.heads)]
 
 
-def _finish(conv: GATConv | GATv2Conv, call: Call, x: Form, heads: Sequence[Form]) -> Form:
+def _finish(conv: GATConv | GATv2Conv | SuperGATConv, call: Call, x: Form, heads: Sequence[Form]) -> Form:
     out = concatenate(heads) if conv.concat else _average(heads)
     residual = getattr(conv, "res", None)
     if residual is not None:

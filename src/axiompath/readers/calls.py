@@ -62,6 +62,10 @@ class Call:
         """The form as a value of its own; worth it where several later hops need it."""
         return self.bases.hold(form)
 
+    def multiply(self, *factors: Form) -> Form:
+        """The product of forms of one width, column by column."""
+        return self.bases.multiply(factors)
+
     def linear(self, linear: Any, form: Form) -> Form:
         """A Linear module on a form: anything with `weight` [outputs, inputs] and `bias`."""
         return form @ transposed(linear.weight) + vector(getattr(linear, "bias", None))

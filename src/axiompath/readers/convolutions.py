@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from copy import copy
+
+import numpy as np
 import torch
-from torch_geometric.nn import ClusterGCNConv, GCNConv, GINConv, GraphConv, LEConv, MessagePassing, SAGEConv
+from torch_geometric.nn import (
+    ClusterGCNConv,
+    DirGNNConv,
+    GCNConv,
+    GENConv,
+    GINConv,
+    GraphConv,
+    LEConv,
+    MessagePassing,
+    MFConv,
+    PNAConv,
+    SAGEConv,
+    SimpleConv,
+    WLConvContinuous,
+)
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from ..network.activations import relu
-from ..network.coefficients import Degree, Mean, Rule, Sum, SymmetricNorm, TargetNorm
-from .calls import Call, register_reader, vector
-from .forms import Form
+from ..network.attention import InverseLength
+from ..network.coefficients import SOURCE_TO_TARGET, Degree, Mean, Rule, Sum, SymmetricNorm, TargetNorm
+from ..network.degrees import DegreeIs, DegreeScale, Looped, WeightedMean
+from .calls import READERS, Call, register_reader, transposed, vector
+from .forms import Form, concatenate
 
 
 @register_reader(GCNConv)
@@ -24,16 +43,12 @@ def read_gcn_conv(conv: GCNConv, call: Call) -> Form:
 @register_reader(SAGEConv)
 def read_sage_conv(conv: SAGEConv, call: Call) -> Form:
     """mean (or sum) of X W_l + b + X W_r; with `project`, of relu(X W_p + b_p) in the first place."""
-    if conv.normalize:
-        call.refuse(
-            "normalize=True divides every node's output by its length, a coefficient without a bound near 0; "
-            "train with normalize=False, or with a LayerNorm after the convolution."
-        )
     sent = call.x
     if conv.project:
         sent = call.activate(call.linear(conv.lin, call.x), relu())
     out = call.linear(conv.lin_l, call.aggregate(sent, sum_or_mean(conv, call)))
-    return out + call.linear(conv.lin_r, call.x) if conv.root_weight else out
+    out = out + call.linear(conv.lin_r, call.x) if conv.root_weight else out
+    return call.aggregate(out, InverseLength()) if conv.normalize else out
 
 
 @register_reader(GraphConv)
@@ -68,6 +83,105 @@ def read_cluster_gcn_conv(conv: ClusterGCNConv, call: Call) -> Form:
         call.refuse("add_self_loops=False is not defined for nodes without a loop of their own; use True.")
     around = call.aggregate(call.x, TargetNorm(conv.diag_lambda, torch.get_default_dtype() == torch.float32, conv.flow))
     return call.linear(conv.lin_out, around) + call.linear(conv.lin_root, call.x)
+
+
+@register_reader(SimpleConv)
+def read_simple_conv(conv: SimpleConv, call: Call) -> Form:
+    """sum (or mean) of w X, and X added to it, put beside it, or sent along a loop."""
+    rule = sum_or_mean(conv, call)
+    around = call.aggregate(call.x, Looped(rule, True) if conv.combine_root == "self_loop" else rule)
+    if conv.combine_root == "cat":
+        return concatenate([call.x, around])
+    return around + call.x if conv.combine_root == "sum" else around
+
+
+@register_reader(WLConvContinuous)
+def read_wl_conv_continuous(conv: WLConvContinuous, call: Call) -> Form:
+    """(X + the mean of X weighed by w) / 2."""
+    if conv.flow != "source_to_target":
+        call.refuse("against the edges it divides by the weights of others than it adds up; use its own flow.")
+    return 0.5 * (call.x + call.aggregate(call.x, WeightedMean(call.weighted)))
+
+
+@register_reader(MFConv)
+def read_mf_conv(conv: MFConv, call: Call) -> Form:
+    """sum of X W_l + b + X W_r, with the weights of the node's degree."""
+    around = call.aggregate(call.x, sum_or_mean(conv, call))
+    parts = [
+        call.aggregate(
+            call.hold(call.linear(left, around) + call.linear(right, call.x)),
+            DegreeIs(number, conv.max_degree, conv.flow),
+        )
+        for number, (left, right) in enumerate(zip(conv.lins_l, conv.lins_r, strict=True))
+    ]
+    return sum(parts[1:], parts[0])
+
+
+@register_reader(GENConv)
+def read_gen_conv(conv: GENConv, call: Call) -> Form:
+    """nn(sum (or mean) of relu(X W_src + b) + eps, + X W_dst + b)."""
+    if hasattr(conv, "msg_norm"):
+        call.refuse("msg_norm=True scales messages by the length of features, a product; train with msg_norm=False.")
+    rule = sum_or_mean(conv, call)
+    sent = call.linear(conv.lin_src, call.x) if hasattr(conv, "lin_src") else call.x
+    own = call.linear(conv.lin_dst, call.x) if hasattr(conv, "lin_dst") else call.x
+    return call.run(conv.mlp, call.aggregate(call.activate(sent, relu()) + conv.eps, rule) + own, "mlp")
+
+
+@register_reader(PNAConv)
+def read_pna_conv(conv: PNAConv, call: Call) -> Form:
+    """For each tower, nn(X, scaled means and sums of X[V] W_i + X[U] W_j + b); then all towers times W + b."""
+    aggregations = getattr(conv.aggr_module.aggr, "aggrs", [conv.aggr_module.aggr])
+    if not all(type(part) in (SumAggregation, MeanAggregation) for part in aggregations):
+        call.refuse(
+            "aggregates by maximum, minimum or deviation among others, which are no weighted sums of messages; train "
+            'with aggregators from "mean" and "sum".'
+        )
+    if any(len(nn) > 1 for nn in conv.pre_nns):
+        call.refuse(
+            "pre_layers runs a network of its own on every edge, over both ends at once, so that its messages are no "
+            "linear maps of what is sent; train with pre_layers=1."
+        )
+    flow, scaler = conv.flow, conv.aggr_module
+    linear, logarithm = (float(average.detach()) for average in (scaler.avg_deg_lin, scaler.avg_deg_log))
+    scales = {
+        "linear": DegreeScale(linear, False, False, flow),
+        "inverse_linear": DegreeScale(linear, False, True, flow),
+        "amplification": DegreeScale(logarithm, True, False, flow),
+        "attenuation": DegreeScale(logarithm, True, True, flow),
+    }
+    width, towers = conv.F_in, []
+    for number, (before, after) in enumerate(zip(conv.pre_nns, conv.post_nns, strict=True)):
+        x = call.x.select(number * width + np.arange(width)) if conv.divide_input else call.x
+        own, sent = (transposed(before[0].weight)[part] for part in (slice(width), slice(width, None)))
+        sums = []
+        for aggregation in aggregations:
+            is_mean = type(aggregation) is MeanAggregation
+            around = call.aggregate(x @ sent, Mean(False, flow) if is_mean else Sum(False, flow))
+            # What a receiver adds to every message comes once an edge, or, in their mean, once if there are any.
+            times = DegreeIs(1, 1, flow) if is_mean else Degree(False, flow)
+            sums.append(around + call.aggregate(x @ own + vector(before[0].bias), times))
+        held = call.hold(concatenate(sums))
+        scaled = [
+            held if name == "identity" else call.aggregate(held, scales[name]) for name in conv.aggr_module.scaler
+        ]
+        towers.append(call.run(after, concatenate([x, *scaled]), f"post_nns.{number}"))
+    return call.linear(conv.lin, concatenate(towers))
+
+
+@register_reader(DirGNNConv)
+def read_dir_gnn_conv(conv: DirGNNConv, call: Call) -> Form:
+    """alpha times a convolution against the edges, 1 - alpha times one along them, + X W + b."""
+    backwards = copy(conv.conv_out)
+    backwards.flow = "target_to_source" if conv.conv_out.flow == SOURCE_TO_TARGET else SOURCE_TO_TARGET
+    parts = []
+    for part, weight, name in ((backwards, conv.alpha, "conv_out"), (conv.conv_in, 1.0 - conv.alpha, "conv_in")):
+        reader = READERS.get(type(part))
+        if reader is None:
+            call.refuse(f"its {name} is of type {type(part).__name__}, for which there is no reader.")
+        parts.append(weight * reader(part, call))
+    out = parts[0] + parts[1]
+    return out + call.linear(conv.lin, call.x) if conv.root_weight else out
 
 
 def sum_or_mean(conv: MessagePassing, call: Call) -> Rule:

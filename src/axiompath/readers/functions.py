@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from ..arrays import FloatArray
+from ..network.attention import InverseLength
 from ..network.readouts import End, Pooled
 from .bases import Bases
 from .calls import array, vector
@@ -273,6 +274,13 @@ def rms_norm(place: Place, input: Any, normalized_shape: Sequence[int], weight: 
     return normalise_nodes(place.bases, form, eps, vector(weight), None, centred=False)
 
 
+def normalize(place: Place, input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Form:
+    """Features of length 1: the length of each node is a coefficient."""
+    if p != 2 or dim not in (1, -1):
+        raise Unsupported(f"gives length 1 by another norm than the Euclidean one of each node (p={p}, dim={dim}).")
+    return place.bases.aggregate(form_of(input), InverseLength(eps))
+
+
 def _whole_rows(input: Any, normalized_shape: Sequence[int]) -> Form:
     form = form_of(input)
     if tuple(normalized_shape) != (form.width,):
@@ -359,6 +367,7 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "batch_norm": batch_norm,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
+    "normalize": normalize,
     **dict.fromkeys(_same, unchanged),
     **dict.fromkeys(("long", "int", "short", "bool"), _whole),
     **dict.fromkeys(_shapes, reshape),
@@ -375,9 +384,6 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
         _refuse(
             "pools nodes by a maximum, a minimum or a product, which does not split into paths; use a sum or a mean."
         ),
-    ),
-    "normalize": _refuse(
-        "divides every node's features by their length, a coefficient without a bound near 0; use a LayerNorm."
     ),
     "__setitem__": _refuse("writes into a part of a tensor; build the new one with torch.cat or torch.where instead."),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 from torch_geometric import nn as pyg
-from torch_geometric.nn.aggr import MaxAggregation, MeanAggregation, SumAggregation
+from torch_geometric.nn.aggr import MaxAggregation
 
 from .norms import ALL_NODES
 
@@ -20,41 +20,54 @@ def _refuse_edge_conv(conv: Any) -> str:
     return reason + "; use GraphConv or GINConv."
 
 
-def _refuse_pna(conv: Any) -> str:
-    aggregations = getattr(conv.aggr_module.aggr, "aggrs", ())
-    weighted = all(isinstance(part, (SumAggregation, MeanAggregation)) for part in aggregations)
-    if weighted:
-        return (
-            "runs a network of its own on every edge, over both ends at once, and scales what it aggregates by a "
-            "node's degree, for which there is no reader; use SAGEConv."
-        )
-    return (
-        "aggregates by maximum, minimum or deviation among others, which are no weighted sums of messages; use one "
-        "by sum or mean, such as SAGEConv."
-    )
-
-
 _edge_features = "its messages depend on edge features, which are not a part of a path of nodes; use a convolution "
 _lookup = (
     "looks up a row for each whole number, so that its input is a name and no amount: nothing splits it into shares; "
     "look the rows up before, put them into `x`, and explain the model without this layer."
 )
 
+_types = "tells edges or nodes of several types apart, which paths do not know yet; "
+_points = "sends messages that depend on where points lie, not linearly on what is sent; "
+_edge_network = "runs a network of its own on every edge, so its messages are no linear maps of what is sent; "
+_accelerator = "computes on a GPU alone, where this cannot follow; use "
+
 REASONS: dict[type, str | Callable[[Any], str]] = {
-    pyg.MFConv: "picks its weights by a node's degree, so the same message means different things in two snapshots; "
-    "use GraphConv.",
-    pyg.PNAConv: _refuse_pna,
     pyg.EdgeConv: _refuse_edge_conv,
     pyg.GINEConv: _edge_features + "without them, such as GINConv.",
     pyg.NNConv: _edge_features + "without them, such as GraphConv.",
     pyg.CGConv: _edge_features + "without them, such as GATv2Conv.",
     pyg.ResGatedGraphConv: "gates messages feature by feature, a product of features; use GATv2Conv.",
-    pyg.GatedGraphConv: "ends in a GRU cell, which multiplies features; use GraphConv.",
     pyg.GPSConv: "attends from every node to all others of the graph beside its convolution, so every node would have "
     "a path to every other; use the convolution alone, or TransformerConv, which attends along edges.",
-    pyg.DirGNNConv: "sends messages against the direction of edges too, by a second convolution on edges that it turns "
-    "round itself, for which there is no reader; use a plain convolution, and add the reverse of each edge to the data "
-    "where messages should run both ways.",
+    pyg.DynamicEdgeConv: "makes its own edges out of the features' distances; find the edges before the model.",
+    pyg.FiLMConv: _edge_network + "use GATv2Conv.",
+    pyg.PDNConv: "weighs edges by a network on their features; put that weight into the data, and use GCNConv.",
+    pyg.RGCNConv: _types + "use GraphConv, or a model for each type.",
+    pyg.FastRGCNConv: _types + "use GraphConv, or a model for each type.",
+    pyg.RGATConv: _types + "use GATConv.",
+    pyg.HGTConv: _types + "use TransformerConv on a graph of one type.",
+    pyg.HANConv: _types + "use GATConv on a graph of one type.",
+    pyg.HEATConv: _types + "use GATConv.",
+    pyg.HeteroConv: _types + "use the convolution of one type.",
+    pyg.SignedConv: "is given two sets of edges, which paths do not tell apart yet; use SAGEConv.",
+    pyg.HypergraphConv: "sends messages over hyperedges, which join any number of nodes; join them by edges, or by "
+    "nodes of their own, and use GCNConv.",
+    pyg.DNAConv: "attends over a node's earlier layers, a softmax of products of features; use GCN2Conv.",
+    pyg.PANConv: "returns its matrix of paths beside the features; use SSGConv or TAGConv.",
+    pyg.WLConv: "gives whole numbers as colours, which are names and no amounts; use WLConvContinuous.",
+    pyg.PointNetConv: _points + "use GraphConv.",
+    pyg.PointTransformerConv: _points + "use TransformerConv.",
+    pyg.PointGNNConv: _points + "use GraphConv.",
+    pyg.PPFConv: _points + "use GraphConv.",
+    pyg.XConv: _points + "use GraphConv.",
+    pyg.GMMConv: _points + "use GATConv.",
+    pyg.SplineConv: _points + "use GATConv.",
+    pyg.GravNetConv: "makes its own edges out of the features' distances, and takes a maximum; find the edges before.",
+    pyg.MeshCNNConv: "runs on the edges of a mesh, each of which has four neighbours in an order; use GraphConv.",
+    pyg.CuGraphSAGEConv: _accelerator + "SAGEConv, which computes the same.",
+    pyg.CuGraphGATConv: _accelerator + "GATConv, which computes the same.",
+    pyg.CuGraphRGCNConv: _accelerator + "a convolution of one type.",
+    pyg.FusedGATConv: _accelerator + "GATConv, which computes the same.",
     nn.Embedding: _lookup,
     nn.EmbeddingBag: _lookup,
     pyg.norm.GraphNorm: ALL_NODES,

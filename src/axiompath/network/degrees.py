@@ -1,0 +1,138 @@
+"""Snapshot -> coefficients that are functions of degrees: parts of the Laplacian, scales of a node, loops added beside.
+
+Rules as in coefficients.py, for convolutions that do more with a degree than divide by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import FloatArray
+from ..graphs.snapshot import Features, Snapshot
+from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, diagonal, edges_of, renew_loops
+
+
+@dataclass(frozen=True)
+class Laplacian(Rule):
+    """a = 2 L / lambda - I, L the graph's Laplacian: Chebyshev's filter.
+
+    Degrees count what a node sends along its edges, and without `largest` lambda is twice the largest entry of L, both
+    as in PyG: they lie anywhere in the graph.
+    """
+
+    normalization: str | None  # sym, rw, or None for D - A
+    largest: float | None = None  # lambda, where the user says it
+    weighted: bool = False
+    flow: str = SOURCE_TO_TARGET
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """Every node has one loop, whatever loops the graph has."""
+        sources, targets, weights = edges_of(snapshot, self.weighted, "target_to_source")
+        others = sources != targets
+        degree = np.bincount(sources[others], weights=weights[others], minlength=snapshot.num_nodes)
+        loops = degree if self.normalization is None else np.ones(snapshot.num_nodes)
+        sources, targets, values = renew_loops(snapshot, sources, targets, -weights, loops)
+        apart = sources != targets
+        if self.normalization is not None:
+            scale = _inverse(degree, 0.5 if self.normalization == "sym" else 1.0)
+            values[apart] *= scale[sources[apart]]
+            if self.normalization == "sym":
+                values[apart] *= scale[targets[apart]]
+        largest = self.largest if self.largest is not None else 2.0 * values.max(initial=-np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = 2.0 * values / largest
+        values[np.isposinf(values)] = 0.0
+        values[~apart] -= 1.0
+        ends = (targets, sources) if self.flow == SOURCE_TO_TARGET else (sources, targets)
+        return assemble(snapshot, *ends, values)
+
+
+@dataclass(frozen=True)
+class WeightedMean(Rule):
+    """a[V, U] = the weight of the edge from U to V over the sum of those into V."""
+
+    weighted: bool = False
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """A node whose weights sum to 0 takes nothing."""
+        receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
+        total = np.bincount(receivers, weights=weights, minlength=snapshot.num_nodes)
+        return assemble(snapshot, receivers, senders, weights * _inverse(total, 1.0)[receivers])
+
+
+@dataclass(frozen=True)
+class OfDegree(Rule):
+    """a[V, V] = a function of the number of edges into V: what a node's own features, or its sums, are scaled by."""
+
+    local: ClassVar[bool] = True
+    reach: ClassVar[int] = 0
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """On the diagonal."""
+        receivers, _, _ = edges_of(snapshot, False, self.flow)
+        return diagonal(snapshot, self.of(np.bincount(receivers, minlength=snapshot.num_nodes).astype(np.float64)))
+
+    def of(self, degree: FloatArray) -> FloatArray:
+        """The function, of [num_nodes]."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class DegreeIs(OfDegree):
+    """1 where the degree, or `most` where it is more, is this number; else 0."""
+
+    number: int
+    most: int
+    flow: str = SOURCE_TO_TARGET
+
+    def of(self, degree: FloatArray) -> FloatArray:
+        """One of the numbers 0 to `most`."""
+        return (np.minimum(degree, self.most) == self.number).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class DegreeScale(OfDegree):
+    """A power of the degree, or of the logarithm of it and one, over its average in training; of 1 where it is none."""
+
+    average: float
+    logarithm: bool = False
+    inverse: bool = False
+    flow: str = SOURCE_TO_TARGET
+
+    def of(self, degree: FloatArray) -> FloatArray:
+        """PyG's scalers: linear, amplification, and their inverses."""
+        counted = np.maximum(degree, 1) if self.inverse else degree
+        scale = (np.log(counted + 1) if self.logarithm else counted) / self.average
+        return np.asarray(1 / scale if self.inverse else scale)
+
+
+@dataclass(frozen=True)
+class Looped(Like):
+    """Another rule, on the graph in which every node has a loop: one beside its own, or one in their place."""
+
+    beside: bool
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The rule's own matrix there."""
+        nodes = np.flatnonzero(snapshot.present)
+        kept = np.full(snapshot.edge_index.shape[1], True)
+        if not self.beside:
+            kept = snapshot.edge_index[0] != snapshot.edge_index[1]
+        edge_index = np.concatenate([snapshot.edge_index[:, kept], np.stack([nodes, nodes])], axis=1)
+        weights = snapshot.edge_weight
+        if weights is not None:
+            weights = np.concatenate([weights[kept], np.ones(len(nodes))])
+        return self.rule.matrix(replace(snapshot, edge_index=edge_index, edge_weight=weights), inputs)
+
+
+def _inverse(values: FloatArray, power: float) -> FloatArray:
+    """values ** -power, 0 where there is nothing to divide by."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverse = values**-power
+    inverse[np.isinf(inverse)] = 0.0
+    return np.asarray(inverse)

@@ -1,0 +1,68 @@
+"""Modules that multiply what they are given -> Form: cells of recurrent networks, mixtures of bases."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import nn
+from torch_geometric.nn import EGConv, GatedGraphConv
+
+from ..network.activations import sigmoid, tanh
+from ..network.coefficients import Mean, Rule, Sum, SymmetricNorm
+from ..network.degrees import Looped
+from .calls import Call, array, register_reader, transposed, vector
+from .convolutions import sum_or_mean
+from .forms import Form, concatenate
+
+
+@register_reader(nn.GRUCell)
+def read_gru_cell(cell: nn.GRUCell, call: Call) -> Form:
+    """One step from a hidden state."""
+    hidden = call.argument("hx")
+    if hidden is None:
+        call.refuse("starts from no hidden state; give it one, or use a Linear layer.")
+    return step_gru(cell, call, call.x, hidden)
+
+
+@register_reader(GatedGraphConv)
+def read_gated_graph_conv(conv: GatedGraphConv, call: Call) -> Form:
+    """Several times  X <- GRU(sum (or mean) of w X W_t, X),  from X with columns of 0 beside it."""
+    rule = sum_or_mean(conv, call)
+    x = call.x @ np.eye(call.x.width, conv.out_channels)
+    for weight in conv.weight:
+        x = call.hold(x)
+        x = step_gru(conv.rnn, call, call.aggregate(x @ array(weight), rule), x)
+    return x
+
+
+def step_gru(cell: nn.GRUCell, call: Call, x: Form, hidden: Form) -> Form:
+    """n + z (h - n),  n = tanh(x W + b + r (h U + c));  the gates r and z are sigmoids of such sums."""
+    x, hidden, width = call.hold(x), call.hold(hidden), cell.hidden_size
+    given = x @ transposed(cell.weight_ih) + vector(cell.bias_ih)
+    kept = hidden @ transposed(cell.weight_hh) + vector(cell.bias_hh)
+    reset, update, new = (np.arange(part * width, (part + 1) * width) for part in range(3))
+    gates = [call.activate(given.select(part) + kept.select(part), sigmoid()) for part in (reset, update)]
+    candidate = call.activate(given.select(new) + call.multiply(gates[0], kept.select(new)), tanh())
+    return candidate + call.multiply(gates[1], hidden + -1.0 * candidate)
+
+
+@register_reader(EGConv)
+def read_eg_conv(conv: EGConv, call: Call) -> Form:
+    """For each head, a sum of aggregated bases, weighed by what the receiver's own features say; + b."""
+    if not set(conv.aggregators) <= {"symnorm", "sum", "mean"}:
+        call.refuse(
+            "aggregates by maximum, minimum or deviation among others, which are no weighted sums of messages; train "
+            'with aggregators from "symnorm", "mean" and "sum".'
+        )
+    rules: dict[str, Rule] = {"sum": Sum(False, conv.flow), "mean": Mean(False, conv.flow)}
+    if conv.add_self_loops:
+        rules = {name: Looped(rule, False) for name, rule in rules.items()}
+    rules["symnorm"] = SymmetricNorm(False, 1.0 if conv.add_self_loops else None, conv.flow)
+    sent = call.x @ transposed(conv.bases_lin.weight)
+    around = concatenate([call.aggregate(sent, rules[name]) for name in conv.aggregators])
+    weights = call.linear(conv.comb_lin, call.x)
+    heads, size = conv.num_heads, conv.out_channels // conv.num_heads
+    count = conv.num_bases * len(conv.aggregators)
+    # Columns (head, base, channel): weights repeat along the last, bases along the first, and the sum is over bases.
+    repeated = weights @ np.kron(np.eye(heads * count), np.ones((1, size)))
+    mixed = call.multiply(repeated, around @ np.kron(np.ones((1, heads)), np.eye(count * size)))
+    return mixed @ np.kron(np.eye(heads), np.kron(np.ones((count, 1)), np.eye(size))) + vector(conv.bias)
