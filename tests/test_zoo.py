@@ -260,7 +260,10 @@ CONVOLUTIONS = {
     "PNA": (lambda a, b: pna(a, b), False),
     "PNA towers": (lambda a, b: pna(a, b, towers=3, divide_input=True, post_layers=2, **FLOW), False),
     "Gated": (lambda a, b: Mapped(pyg.GatedGraphConv(b, 1), a, b), True),
-    "Gated 2 hops": (lambda a, b: pyg.GatedGraphConv(b, 2, aggr="mean", bias=False, **FLOW), True),
+    "Gated 2 hops": (
+        lambda a, b: then_mapped(pyg.GatedGraphConv(max(a, b), 2, aggr="mean", bias=False, **FLOW), max(a, b), b),
+        True,
+    ),
     "EG": (lambda a, b: pyg.EGConv(a, b, num_heads=3, num_bases=2), False),
     "EG of several": (lambda a, b: pyg.EGConv(a, b, ["mean", "sum", "symnorm"], num_heads=1, num_bases=2), False),
     "EG without loops": (lambda a, b: pyg.EGConv(a, b, ["mean", "sum"], num_heads=3, **LOOPS), False),

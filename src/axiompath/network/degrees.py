@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
 from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, diagonal, edges_of, renew_loops
 
@@ -33,7 +33,7 @@ class Laplacian(Rule):
         """Every node has one loop, whatever loops the graph has."""
         sources, targets, weights = edges_of(snapshot, self.weighted, "target_to_source")
         others = sources != targets
-        degree = np.bincount(sources[others], weights=weights[others], minlength=snapshot.num_nodes)
+        degree = _sums(sources[others], weights[others], snapshot.num_nodes)
         loops = degree if self.normalization is None else np.ones(snapshot.num_nodes)
         sources, targets, values = renew_loops(snapshot, sources, targets, -weights, loops)
         apart = sources != targets
@@ -61,8 +61,8 @@ class WeightedMean(Rule):
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """A node whose weights sum to 0 takes nothing."""
         receivers, senders, weights = edges_of(snapshot, self.weighted, self.flow)
-        total = np.bincount(receivers, weights=weights, minlength=snapshot.num_nodes)
-        return assemble(snapshot, receivers, senders, weights * _inverse(total, 1.0)[receivers])
+        scale = _inverse(_sums(receivers, weights, snapshot.num_nodes), 1.0)
+        return assemble(snapshot, receivers, senders, np.asarray(weights * scale[receivers]))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class DegreeIs(OfDegree):
 
     def of(self, degree: FloatArray) -> FloatArray:
         """One of the numbers 0 to `most`."""
-        return (np.minimum(degree, self.most) == self.number).astype(np.float64)
+        return np.asarray(np.minimum(degree, self.most) == self.number, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,10 @@ class Looped(Like):
         if weights is not None:
             weights = np.concatenate([weights[kept], np.ones(len(nodes))])
         return self.rule.matrix(replace(snapshot, edge_index=edge_index, edge_weight=weights), inputs)
+
+
+def _sums(places: IntArray, weights: FloatArray, num_places: int) -> FloatArray:
+    return np.asarray(np.bincount(places, weights=weights, minlength=num_places), dtype=np.float64)
 
 
 def _inverse(values: FloatArray, power: float) -> FloatArray:

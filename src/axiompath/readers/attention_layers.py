@@ -28,7 +28,7 @@ from ..network.attention import (
     SharedMean,
     SignedAttention,
 )
-from ..network.coefficients import SOURCE_TO_TARGET, Mean
+from ..network.coefficients import Mean, Rule
 from .calls import Call, array, register_reader, transposed, vector
 from .convolutions import require_sum, sum_or_mean, sum_or_norm
 from .forms import Form, concatenate
@@ -141,7 +141,7 @@ def read_fa_conv(conv: FAConv, call: Call) -> Form:
     """tanh(X . att_l + X . att_r) P X + eps X_0,  P as in GCN, or the edges' weights."""
     rule = sum_or_norm(conv, call, conv.normalize, 1.0 if conv.add_self_loops else None)
     ends = [array(linear.weight)[0] for linear in (conv.att_l, conv.att_r)]
-    signed = SignedAttention(rule, *(ends if conv.flow == SOURCE_TO_TARGET else ends[::-1]))
+    signed = SignedAttention(rule, *ends)
     first = call.argument("x_0")
     around = call.aggregate(call.x, signed)
     return around + conv.eps * first if conv.eps != 0 else around
@@ -170,6 +170,7 @@ def read_general_conv(conv: GeneralConv, call: Call) -> Form:
     sent = _hold_unless_pure(call, call.linear(conv.lin_msg, call.x))
     shown = call.hold(sent)
     heads = []
+    rule: Rule
     for head, columns in _heads(conv):
         select = np.eye(shown.width)[:, columns]
         if not conv.attention:
@@ -180,7 +181,7 @@ def read_general_conv(conv: GeneralConv, call: Call) -> Form:
                 select @ array(conv.att_msg)[0, head], np.zeros(shown.width), 0.2, False, conv.flow
             )
         else:
-            rule = MutualAttention(select, np.zeros(len(columns)), len(columns) ** -0.5, 0.2, False, conv.flow)
+            rule = MutualAttention(select, np.zeros(len(columns)), 1 / float(conv.scaler), 0.2, False, conv.flow)
         heads.append(call.aggregate(shown.select(columns), rule, reads=shown))
     own = call.linear(conv.lin_self, call.x) if hasattr(conv.lin_self, "weight") else call.x
     out = _average(heads) + own

@@ -180,7 +180,7 @@ def read_dir_gnn_conv(conv: DirGNNConv, call: Call) -> Form:
         if reader is None:
             call.refuse(f"its {name} is of type {type(part).__name__}, for which there is no reader.")
         parts.append(weight * reader(part, call))
-    out = parts[0] + parts[1]
+    out: Form = parts[0] + parts[1]
     return out + call.linear(conv.lin, call.x) if conv.root_weight else out
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from torch import nn
 from torch_geometric.nn import EGConv, GatedGraphConv
 
+from ..arrays import FloatArray
 from ..network.activations import sigmoid, tanh
 from ..network.coefficients import Mean, Rule, Sum, SymmetricNorm
 from ..network.degrees import Looped
@@ -63,6 +64,7 @@ def read_eg_conv(conv: EGConv, call: Call) -> Form:
     heads, size = conv.num_heads, conv.out_channels // conv.num_heads
     count = conv.num_bases * len(conv.aggregators)
     # Columns (head, base, channel): weights repeat along the last, bases along the first, and the sum is over bases.
-    repeated = weights @ np.kron(np.eye(heads * count), np.ones((1, size)))
-    mixed = call.multiply(repeated, around @ np.kron(np.ones((1, heads)), np.eye(count * size)))
-    return mixed @ np.kron(np.eye(heads), np.kron(np.ones((count, 1)), np.eye(size))) + vector(conv.bias)
+    along = np.repeat(np.eye(heads * count), size, axis=1)
+    mixed = call.multiply(weights @ along, around @ np.tile(np.eye(count * size), (1, heads)))
+    total: FloatArray = np.kron(np.eye(heads), np.tile(np.eye(size), (count, 1))).astype(np.float64)
+    return mixed @ total + vector(conv.bias)
