@@ -1,10 +1,12 @@
 """Groups of paths that end alike: exact sums that no path is walked for, partitions, and what is chosen among them."""
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from axiompath.change.comparison import find_change
+from axiompath.explain.replay import replay_paths
 from axiompath.network.layers import run_network
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.bundles import ANY, count_hops, count_members, depth_of, is_group, open_groups
@@ -65,3 +67,38 @@ def test_a_group_contributes_the_sum_of_its_paths_and_opens_into_a_partition(cha
     rng = np.random.default_rng(seed)
     for target in np.flatnonzero(count_paths(change) > 0).tolist():
         check_partition(change, all_of(change, target), target, rng)
+
+
+def some_units(change, target, rng):
+    """A random partition into ends, and some of it."""
+    units = open_groups(change, target, all_of(change, target)).paths
+    for _ in range(3):
+        groups = np.flatnonzero(is_group(units))
+        if len(groups) == 0:
+            break
+        one = rng.choice(groups)
+        units = np.concatenate([np.delete(units, one, axis=0), open_groups(change, target, units[[one]]).paths])
+    return units[rng.random(len(units)) < 0.6]
+
+
+@pytest.mark.parametrize("add", [False, True])
+@settings(relaxed, max_examples=100)
+@given(changes(HOMOGENEOUS_NAMES), st.integers(0, 99))
+def test_undoing_a_group_is_undoing_its_paths_one_by_one(add, change, seed):
+    rng = np.random.default_rng(seed)
+    for target in np.flatnonzero(count_paths(change) > 0).tolist():
+        units = some_units(change, target, rng)
+        paths, _, scale = listed(change, target)
+        inside = np.zeros(len(paths), dtype=bool)
+        for unit in units:
+            inside |= members(paths, unit)
+        where = np.array([target])
+        undone = replay_paths(change, where, np.zeros(len(units), dtype=np.int64), units, add=add)
+        literal = replay_paths(change, where, np.zeros(inside.sum(), dtype=np.int64), paths[inside], add=add)
+        np.testing.assert_allclose(undone, literal, rtol=0, atol=1e-9 * scale)
+        twice = np.concatenate([units, paths[inside]])  # what a group holds is not undone again
+        again = replay_paths(change, where, np.zeros(len(twice), dtype=np.int64), twice, add=add)
+        np.testing.assert_allclose(again, undone, rtol=0, atol=1e-9 * scale)
+        everything = replay_paths(change, where, np.zeros(1, dtype=np.int64), all_of(change, target), add=add)
+        ends = (change.after_pass, change.before_pass)[not add].logits[where]
+        np.testing.assert_array_equal(everything, ends)

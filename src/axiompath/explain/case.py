@@ -30,6 +30,7 @@ from ..network.digests import digest_graph, digest_network
 from ..origin import RELEASE, Origin
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, estimate_bytes, split_by_target
+from ..paths.bundles import ANY
 from ..paths.walk import count_paths
 from ..readers import AS_IT_IS, Usage
 from ..readers.provision import give_pairs
@@ -228,11 +229,11 @@ class Case:
         if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
             raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
-                f"(got {given.dtype} of shape {given.shape})."
+                f"and {ANY} before the end of a group (got {given.dtype} of shape {given.shape})."
             )
         rows, known = find_numbers(self.change.before.node_ids, given)
-        known |= given == -1
-        chosen = np.where(given == -1, -1, rows)
+        known |= (given == -1) | (given == ANY)
+        chosen = np.where(given < 0, given, rows)
         if self.change.before.places is not None:
             chosen = np.concatenate([chosen, np.full((len(chosen), 1), row)], axis=1)
         wrong = ~known.all(axis=1) | (chosen[:, -1] != row)
