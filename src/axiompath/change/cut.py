@@ -1,9 +1,9 @@
 """Change + one of its hops -> the Change above that hop, whose paths are the ends that the paths of the whole have.
 
-Whatever leads to a node U at the input of the hop sums, state by state, to the value that U has there: h_after in after,
-h_before in before, their difference in delta. So the part of the network that begins at the hop, with these values for
-features, gives every end the exact sum of all paths that end so, and what walks, attributes, searches or counts paths
-does the same with ends.
+Whatever leads to a node U at the input of the hop sums, state by state, to the value that U has there: h_after in
+after, h_before in before, their difference in delta. So the part of the network that begins at the hop, with these
+values for features, gives every end the exact sum of all paths that end so, and what walks, attributes, searches or
+counts paths does the same with ends.
 """
 
 from __future__ import annotations

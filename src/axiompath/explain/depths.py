@@ -1,16 +1,16 @@
 """A target + a Question with a depth -> chosen units: groups of paths that end alike, or paths, no path in two of them.
 
-A depth of k hops: the units are all ends of k hops, and a path that starts at a bias nearer to the target. They are the
-paths of the change above (see `change.cut`), chosen from as paths are.
+A depth of k hops: the units are all ends of k hops, and the paths that start at a bias nearer to the target. They are
+the paths of the change above (see `change.cut`), chosen from as paths are.
 
-`auto`: the units are at first the ends of one hop, and the best choice among them is made. Then groups are opened, each
-into the ends one hop longer, and the choice is made again, with the same budget: a slot may go to another unit as well as
-to a part of what was opened. Of all openings that are tried, that which leaves least is kept, as long as it explains
-WORTH more of the change; so a choice never leaves more than the best among ends of one hop. Tried are
+`auto`: the units are at first the ends of one hop, and a choice among them is made. Then groups are opened, each into
+the ends one hop longer, and the choice is made again, with the same budget: a slot may go to another unit as well as to
+a part of what was opened. Of all openings that are tried, that which leaves least is kept, as long as it explains WORTH
+more of the change; so a choice never leaves more than the one among ends of one hop did. Tried are
 
-    the chosen groups           what they hold besides may matter less than what their best part leaves room for
-    along the best paths        of all paths of the target, those with the best prices by the slope of the divergence (see
-                                `paths.search`); the groups that hide them are opened, one hop or all the way down
+    the chosen groups       what they hold besides may matter less than what their best part leaves room for
+    along the best paths    of all paths of the target, those with the best prices by the slope of the divergence (see
+                            `paths.search`); the groups that hide them are opened, one hop or all the way down
 
 The certificate is that of the last choice: no choice of as many of these units leaves less than its bound.
 """
@@ -24,7 +24,8 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..paths.bundles import ANY, count_hops, depth_of, is_group, open_groups
+from ..graphs.labels import ANY
+from ..paths.bundles import count_hops, depth_of, is_group, open_groups
 from ..paths.search import search_of
 from ..selection import Selection, select_many
 from .candidates import Pool
@@ -85,7 +86,7 @@ def choose_units(change: Change, row: int, question: Question) -> tuple[Pool, Se
     everything = np.array([*[ANY] * count_hops(change), row])
     units = openings.children([everything])[everything.tobytes()]
     (selection,) = target.select([units])
-    num_opened = 1
+    num_opened = 0
     for _ in range(MAX_ROUNDS):
         left = WORTH * target.whole
         if selection.kl_residual <= left or len(units.paths) == 0:
@@ -100,9 +101,8 @@ def choose_units(change: Change, row: int, question: Question) -> tuple[Pool, Se
         units, selection = trials[best], found[best]
         num_opened += len(moves[best])
     told = (
-        f" The bound is that of choosing among {len(units.paths):,} units, groups of paths that end alike or paths; "
-        f"{num_opened:,} group{'s were' if num_opened != 1 else ' was'} opened, the last for {100 * WORTH:g} % of the "
-        "change or more."
+        f" The bound is that of a choice among {len(units.paths):,} units: groups of paths that end alike, opened "
+        f"{num_opened:,} time{'s' * (num_opened != 1)}, and paths."
     )
     return units, replace(selection, status=f"{selection.status}{told}")
 

@@ -18,9 +18,9 @@ A path that is the same in both snapshots has nothing to undo; it is removed ins
 paths are judged by what the network does without them. Adding such a path changes nothing.
 
 A group, all altered paths that end alike (see `paths.bundles`), is undone at its end as a path is at its leaf, with the
-values that the end's first node has in the two snapshots for messages: the whole branch takes `before`'s values. That is
-what undoing its paths one by one comes to, for positively homogeneous activations (ReLU, LeakyReLU) always and for others
-where the coefficients above and within the branch are kept; else the branch is undone as one, which no leaf could do.
+values that the end's first node has in the two snapshots for messages: the branch takes `before`'s values. That is what
+undoing its paths one by one comes to, for positively homogeneous activations (ReLU, LeakyReLU) always, for others where
+coefficients that both snapshots have do not change; else it is undone as one, which from the leaves nothing could do.
 
 A tree node above no changed leaf keeps the value it has in the graph, so only the trie of the chosen paths is
 evaluated: z = z_after + sum over its children in the trie of  a (h - h_after) W. With several coefficient rules in a
@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
 from ..change.sets import Steps
+from ..graphs.labels import ANY
 from ..graphs.rows import find_in_rows, multiply_each
 from ..network.coefficients import Rule
 from ..network.layers import ForwardPass
-from ..paths.bundles import ANY
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -301,7 +301,7 @@ def _message_factors(
 
 
 def _unless_unaltered(base: FloatArray, other: FloatArray, altered: BoolArray, add: bool) -> FloatArray:
-    """Factors of what is put in: with nothing to undo it is removed from the tree, with nothing to add left as it is."""
+    """Factors of what is put in: with nothing to undo a message is removed, with nothing to add left as it is."""
     return np.where(altered, other, -base if add else 0.0)
 
 

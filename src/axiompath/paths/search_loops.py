@@ -354,8 +354,9 @@ def _grown(values, size):
 def search_paths(table, root, prices, n, ends, widest, limits):
     """The n paths of a root with the least prices, or those found until a limit was met; see Offered.
 
-    `ends` [num_positions] has the nodes that a path must end with, negative where it may be any. Suffixes wait on a heap by their bounds. The one with the least is opened: what hangs below it is bounded and
-    waits, and the best of that is opened at once, down to the leaves, so that there is something to compare with soon.
+    `ends` [num_positions] has the nodes that a path must end with, negative where it may be any. Suffixes wait on a
+    heap by their bounds. The one with the least is opened: what hangs below it is bounded and waits, and the best of
+    that is opened at once, down to the leaves, so that there is something to compare with soon.
     """
     top, lowest, num_positions = len(table) - 1, 0, len(ends)
     while table[lowest, LOCAL] or table[lowest, INDPTR] == 0:

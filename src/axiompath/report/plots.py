@@ -238,10 +238,13 @@ def _ribbon_outline(x0: float, x1: float, y0: float, y1: float, thick: float) ->
 
 
 def _num_others(explanation: Explanation) -> int:
-    return explanation.num_paths - sum(kind != "unchanged" for kind in explanation.kinds)
+    told = zip(explanation.kinds, explanation.sizes, strict=True)
+    return explanation.num_paths - sum(size for kind, size in told if kind != "unchanged")
 
 
 def _label(explanation: Explanation, i: int) -> str:
+    if explanation.sizes[i] != 1:
+        return explanation.unit_name(i)
     path = explanation.paths[i].tolist()
     start = max(sum(node < 0 for node in path) - 1, 0)
     return " → ".join(explanation.name_of(node) for node in path[start:])
