@@ -1,6 +1,7 @@
 """Groups of paths that end alike: exact sums that no path is walked for, partitions, and what is chosen among them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from axiompath.explain.replay import replay_paths
 from axiompath.graphs.labels import ANY
 from axiompath.network.layers import run_network
 from axiompath.origin import Origin
+from axiompath.outputs import BINARY, CLASSES, LABELS, VALUE
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.bundles import count_hops, count_members, is_group, open_groups, split_causes
 from axiompath.paths.chosen import walk_chosen
@@ -39,6 +41,8 @@ def changes(draw, activation_names=None):
     )
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     before, after = with_places(kind, *aligned(*draw(graph_pairs(max_nodes=6))), rng)
+    outputs = (BINARY, VALUE) if network.num_classes == 1 else (CLASSES, CLASSES, LABELS, VALUE)
+    network = replace(network, output=draw(st.sampled_from(outputs)))
     return find_change(network, before, after, run_network(network, before), run_network(network, after))
 
 
@@ -265,3 +269,58 @@ def test_what_groups_cannot_be_is_said(explainer):
         axiompath.Explanation.from_dict(broken)
     old = {key: value for key, value in explainer.explain(target, 5).to_dict().items() if key != "groups"}
     assert axiompath.Explanation.from_dict({**old, "version": 3}).groups == ()
+
+
+def test_a_bundle_opens_into_its_largest_paths_and_the_rest(explainer, open_page, tmp_path):
+    target = int(explainer.moved().target.iloc[0])
+    e = explainer.explain(target, 5, depth="auto")
+    e.save_html(tmp_path / "groups.html")
+    page = open_page(tmp_path / "groups.html", viewport={"width": 1366, "height": 900})
+    page.wait_for_selector("#waterfall .bars")
+    assert f"explain {100 * e.explained:.1f} %" in page.inner_text("#sentence").replace("100 %", "100.0 %")
+    assert "of 255 altered paths" in page.inner_text("#sentence")
+    num_others = e.num_paths - sum(e.sizes)
+    assert f"{num_others:,} others" in page.inner_text("#flow")
+    shares = "all => all.map(ribbon => Number(ribbon.dataset.share))"
+    whole = sum(page.locator("#flow .ribbon").evaluate_all(shares))
+    assert page.locator("#flow .bundle").count() == len(e.groups)
+    for group in e.groups:
+        assert f"{group.size} paths" in page.inner_text("#flow")
+        page.locator(f'#flow rect[data-opens="{group.row}"]').click()
+        assert page.locator(f'#flow .ribbon[data-opens="{group.row}"]').count() == min(group.size, 6)
+        if group.size > 5:
+            assert f"{group.size - 5} more" in page.inner_text("#flow")
+        line = page.locator(f'#paths tr[data-row="{group.row}"]')
+        assert line.locator("li").count() == min(group.size, 6)
+        assert line.locator("button[aria-expanded=true]").count() == 1
+        assert sum(page.locator("#flow .ribbon").evaluate_all(shares)) == pytest.approx(whole, abs=1e-6)
+    page.locator("#flow .ribbon[data-opens]").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#paths button[aria-expanded=true]").count() == len(e.groups) - 1
+    page.keyboard.press("Enter")  # what it is drawn as now has the focus
+    page.locator("#flow .ribbon[data-opens] path").first.dispatch_event("click", {"bubbles": True})
+    page.locator("#paths button[aria-expanded=true]").first.click()
+    assert page.locator("#paths button[aria-expanded=true]").count() == len(e.groups) - 2
+    assert page.complaints == []
+    page.close()
+
+
+def test_the_command_line_takes_a_depth(call, tmp_path):
+    assert call("demo", "--out", tmp_path)[0] == 0
+    given = [
+        tmp_path / "model",
+        tmp_path / "before.npz",
+        tmp_path / "after.npz",
+        "--target",
+        "member 8",
+        "--budget",
+        "3",
+    ]
+    code, shown, _ = call("explain", *given, "--depth", "1")
+    assert code == 0
+    assert "any path that ends" in shown
+    assert "no choice of as many of these units leaves less than" in shown.replace("\n", " ")
+    assert call("explain", *given, "--depth", "auto")[0] == 0
+    code, _, told = call("explain", *given, "--depth", "deep")
+    assert code == 2
+    assert "Expected a depth of 1 hop or more" in told

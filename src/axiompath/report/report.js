@@ -320,6 +320,11 @@ const report = (() => {
         const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to the logit of ${view.label} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
         rect.addEventListener("mousemove", (event) => showTip(story, event.clientX, event.clientY));
         rect.addEventListener("mouseleave", hideTip);
+        if (bundle) {
+          const { row, members, within } = box.items[0].path;
+          rect.dataset.opens = members ? row : within;
+          rect.addEventListener("click", () => { hideTip(); toggle(members ? row : within); });
+        }
         svg.append(rect);
         const atLeft = t === 0, atEnd = t === hops;
         const text = draw("text", { x: atEnd ? x(t) + boxWidth + 8 : atLeft ? x(t) - 6 : x(t) + boxWidth + 4,
