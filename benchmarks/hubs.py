@@ -7,8 +7,8 @@ power-law graph of the scans' benchmark with ten million edges; of each, the tar
 nearest to what the row says. Every row is a process of its own. Seconds are those of the first explanation, which finds
 the bounds that all targets share, and of a second one; memory is what the first took beside the opened graphs. Where a
 list is possible, it is made as well and compared. The second table (alone with --groups) has ten units of any depth,
-`depth="auto"`, beside ten paths, `exact` both: what each explains and how long it takes, of a graph that is open and whose
-bounds are known. Run with AXIOMPATH_DATA set (not needed for --tiny).
+`depth="auto"`, beside ten paths, `exact` both: what each explains and how long it takes, of a graph that is open and
+whose bounds are known. Run with AXIOMPATH_DATA set (not needed for --tiny).
 """
 
 from __future__ import annotations

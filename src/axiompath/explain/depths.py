@@ -34,7 +34,7 @@ from .question import Question
 WORTH = 1e-3  # of the whole change: openings that explain less more than the choice so far are not made
 PATHS_TRIED = 12  # whose groups are opened on trial
 MOVES_TRIED = 32  # openings that a round tries
-MAX_ROUNDS = 64
+MAX_OPENINGS = 64
 
 Key = bytes  # of an end: its nodes
 
@@ -87,7 +87,7 @@ def choose_units(change: Change, row: int, question: Question) -> tuple[Pool, Se
     units = openings.children([everything])[everything.tobytes()]
     (selection,) = target.select([units])
     num_opened = 0
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_OPENINGS):
         left = WORTH * target.whole
         if selection.kl_residual <= left or len(units.paths) == 0:
             break

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..change.states import KINDS
 from ..errors import InputError
 from ..trust import read_words
 
@@ -38,8 +39,10 @@ class Group:
         kinds = read_words(values["kinds"], "kinds")
         paths = np.asarray(values["paths"]).reshape(len(kinds), shape[0])
         shares = np.asarray(values["contributions"]).reshape(len(kinds), shape[1])
-        whole = all(type(values[name]) is int and values[name] >= 0 for name in ("row", "size"))
-        if not whole or (len(kinds) and (paths.dtype.kind != "i" or shares.dtype.kind not in "if")):
+        known = all(type(values[name]) is int and values[name] >= 0 for name in ("row", "size")) and {*kinds} <= {
+            *KINDS
+        }
+        if not known or (len(kinds) and (paths.dtype.kind != "i" or shares.dtype.kind not in "if" or paths.min() < -1)):
             raise InputError(
                 "Expected groups of paths, each with its row, its size and some of its paths (got others)."
             )

@@ -16,7 +16,7 @@ from .candidates import Candidates, Pool
 from .group import Group
 
 SHOWN = 5  # paths of a group that are told
-SHORT = Limits(200_000, 20_000, 1 << 15)  # of the search for them
+SHORT_SEARCH = Limits(200_000, 20_000, 1 << 15)  # of the search for them
 
 
 def tell_units(change: Change, row: int, units: Pool) -> Pool:
@@ -47,7 +47,7 @@ def find_groups(change: Change, source: Candidates, units: Pool, weights: FloatA
     signs = np.where(units.contributions[rows] @ weights < 0, -1.0, 1.0)
     search = search_of(change)
     found = [
-        search.find(source.row, -sign * weights, SHOWN, SHORT, units.paths[i]).nodes
+        search.find(source.row, -sign * weights, SHOWN, SHORT_SEARCH, units.paths[i]).nodes
         for i, sign in zip(rows.tolist(), signs.tolist(), strict=True)
     ]
     best = source.find(np.concatenate(found))
