@@ -19,16 +19,16 @@ def cut_change(change: Change, hop: int) -> Change:
     """The change above the input of layer `hop`, which passes messages; of the lowest hop, all but the layers below."""
     layers = change.network.layers
     network = replace(change.network, layers=layers[hop:], num_features=layers[hop - 1].width)
-    passes = [
+    before, after = (
         ForwardPass(network.layers, side.received(hop), side.coefficients[hop:], side.z[hop:])
         for side in (change.before_pass, change.after_pass)
-    ]
+    )
     links = find_links(network, 0)
     # The leaves' columns are one class, whatever they were within the whole.
     lowest = find_descents(change.layers[hop], links[0], change.differs[hop])
     descents = (lowest, *change.descents[hop + 1 :])
     found = Change(
-        network, change.before, change.after, *passes, change.layers[hop:], change.differs[hop:], descents, links
+        network, change.before, change.after, before, after, change.layers[hop:], change.differs[hop:], descents, links
     )
     vars(found)["rates"] = change.rates[hop:]  # known already; they would be found again from the same z
     return found

@@ -106,14 +106,20 @@ def answer(
     elif rank is not None:
         choices = [choice for source in sources for choice in _choose_ranked(change, source, questions, rank)]
     else:
-        held = _choose_held(change, [source for source in sources if isinstance(source, Held)], questions)
-        choices = []
-        for source in sources:
-            if isinstance(source, Priced):
-                choices += _choose_priced(change, source, questions)
-            else:
-                choices += islice(held, len(questions))
+        choices = _choose_paths(change, sources, questions)
     return _explain(change, choices, caption)
+
+
+def _choose_paths(change: Change, sources: Sequence[Candidates], questions: Sequence[Question]) -> list[_Choice]:
+    """Listed ones all at once, others target by target."""
+    held = _choose_held(change, [source for source in sources if isinstance(source, Held)], questions)
+    choices: list[_Choice] = []
+    for source in sources:
+        if isinstance(source, Priced):
+            choices += _choose_priced(change, source, questions)
+        else:
+            choices += islice(held, len(questions))
+    return choices
 
 
 def _choose_units(change: Change, source: Candidates, question: Question) -> _Choice:
@@ -122,21 +128,15 @@ def _choose_units(change: Change, source: Candidates, question: Question) -> _Ch
         units, selection = choose_units(change, source.row, question)
         choice = _from_selection(question, source, units, selection)
     else:
-        above = cut_at(change, int(question.depth or 0))
-        number = count_ends(change, int(question.depth or 0))[[source.row]]
+        assert isinstance(question.depth, (int, np.integer))
+        above, number = cut_at(change, int(question.depth)), count_ends(change, int(question.depth))[[source.row]]
         counts = np.where(is_priced(number, question.budget), number, 0)
-        (ends,) = open_batch(above, np.array([source.row]), counts)
-        plain = replace(question, depth=None)
-        choose = (
-            _choose_priced(above, ends, [plain]) if isinstance(ends, Priced) else _choose_held(above, [ends], [plain])
-        )
-        choice = next(iter(choose))
+        ends = open_batch(above, np.array([source.row]), counts)
+        (choice,) = _choose_paths(above, ends, [replace(question, depth=None)])
         paths = widen(choice.pool.paths, change.network.num_positions)
         real = np.flatnonzero(count_members(change, paths) > 0)
         pool = replace(choice.pool, paths=paths).take(real)
-        told = (
-            f" The bound is that of a choice among {ends.num_paths:,} units: ends of {question.depth} hops, and paths."
-        )
+        told = f" The bound is that of a choice among {number[0]:,} units: ends of {question.depth} hops, and paths."
         choice = replace(
             choice,
             question=question,

@@ -187,7 +187,7 @@ class Case:
 
     def _check_depth(self, question: Question) -> None:
         num_hops = count_hops(self.change)
-        if isinstance(question.depth, int) and question.depth > num_hops:
+        if not isinstance(question.depth, str) and (question.depth or 0) > num_hops:
             raise InputError(
                 f"Expected a depth of at most {num_hops} hops, those of a whole path (got {question.depth}); leave it "
                 "out for whole paths."

@@ -69,9 +69,8 @@ class _Target:
         """The choice from each of them, in one compiled call."""
         q, output, count = self.question, self.change.output, len(pools)
         ends = np.tile(self.before, (count, 1)), np.tile(self.after, (count, 1))
-        rule = q.budget, q.method, q.objective, q.at_most
-        rows = [pool.contributions for pool in pools]
-        return select_many(rows, *ends, *rule, output=output.kind, scales=output.scales)
+        rows, rule = [pool.contributions for pool in pools], (q.method, q.objective, q.at_most)
+        return select_many(rows, *ends, q.budget, *rule, output=output.kind, scales=output.scales)
 
     def _ends(self, total: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.question.objective == "sufficiency":
