@@ -15,7 +15,7 @@ FOLDERS = {"scan": "--out", "stored": "--folder"}
 BLOCKS = {
     "attribution": ("attribution.md", ["attribution", "attribution memory"]),
     "blame": ("how-to-blame.md", ["blame", "blame of many changes"]),
-    "hubs": ("how-to-large-graphs.md", ["hubs"]),
+    "hubs": ("how-to-large-graphs.md", ["hubs", "groups"]),
     "scan": ("how-to-scan.md", ["scan"]),
     "selection": ("selection.md", ["selection", "selection of many"]),
     "stored": ("how-to-large-graphs.md", ["conversion", "stored graphs"]),

@@ -258,15 +258,20 @@ class Explainer:
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
+        depth: int | str | None = None,
     ) -> Explanation:
         """The `budget` paths that explain the change of one target best, and how well they do.
 
         A target is a node, a graph of a batch or a pair of nodes, by number; the only graph need not be named.
         Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
         to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
+
+        With depth="auto" a chosen unit may be a group, all paths that end alike, with their exact sum: coarse where the
+        rest does not matter, opened where that explains more. With a number, all units are ends of so many hops.
         """
         targets = [self.case.only_graph() if target is None else target]
-        return next(self.explain_many(targets, budget, method, objective, at_most=at_most, progress=False))
+        options: dict[str, Any] = {"at_most": at_most, "depth": depth, "progress": False}
+        return next(self.explain_many(targets, budget, method, objective, **options))
 
     def explain_many(
         self,
@@ -276,10 +281,11 @@ class Explainer:
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
+        depth: int | str | None = None,
         progress: bool = True,
     ) -> Iterator[Explanation]:
         """The same for many nodes, in order and lazily, with a progress bar."""
-        question = Question(budget, method, objective, at_most)
+        question = Question(budget, method, objective, at_most, depth)
         case, rows = self.case.find(targets)
         explanations = case.explain(rows, question, self.memory)
         if not progress:
@@ -321,9 +327,10 @@ class Explainer:
         objective: str = "sufficiency",
         *,
         at_most: bool = False,
+        depth: int | str | None = None,
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
-        questions = [Question(budget, method, objective, at_most) for budget in budgets]
+        questions = [Question(budget, method, objective, at_most, depth) for budget in budgets]
         case, (row,) = self.case.find([target])
         return case.frontier(int(row), questions, self.memory)
 

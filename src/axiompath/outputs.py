@@ -85,6 +85,16 @@ class Output:
         """The column of the logits that a class, label or value has; one logit has one column."""
         return 0 if self.kind == BINARY else label
 
+    def weights(self, old: int, new: int, num_columns: int) -> FloatArray:
+        """What shares are told of, as weights of the columns: the new class against the old one, or one column."""
+        weights = np.zeros(num_columns)
+        if self.kind == CLASSES:
+            weights[new] += 1.0
+            weights[old] -= old != new
+        else:
+            weights[self.column(new)] = 1.0
+        return weights
+
     def flipped(self, before: FloatArray, after: FloatArray) -> BoolArray:
         """Whether the decision changed: another class, or a label that came or went; of values never."""
         if self.kind == CLASSES:

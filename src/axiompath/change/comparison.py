@@ -128,7 +128,7 @@ class Change:
         """Paths of rows -> the user's numbers of nodes, leaf first; the graph or pair at the end is left off."""
         ids = self.before.node_ids
         nodes = paths if self.before.places is None else paths[:, :-1]
-        return np.where(nodes >= 0, ids[nodes], -1)
+        return np.where(nodes >= 0, ids[nodes], nodes)  # negative ones are no nodes: see `paths`
 
     @property
     def root_ids(self) -> IntArray:
@@ -270,7 +270,7 @@ def find_change(
         if key not in known:
             known[key] = _compare(*matrices, network.layers[t].local)
         layers.append(known[key])
-        descents.append(_find_descents(known[key], links[t], differs[-1]))
+        descents.append(find_descents(known[key], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
     # The matrices are merged now, and are not needed beside what they were merged into.
     merged = tuple(() for _ in layers)
@@ -280,7 +280,7 @@ def find_change(
     )
 
 
-def _find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) -> Descents:
+def find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) -> Descents:
     """An entry lets a walk in delta down where its coefficient changed, or is kept and leads to a node that differs.
 
     A row with such an entry belongs to a node whose output can differ.

@@ -27,6 +27,9 @@ OpenNodes = Annotated[
 ]
 Seconds = Annotated[float, typer.Option(min=0, help="Time to spend, where not everything can be tried.")]
 WithPaths = Annotated[bool, typer.Option("--paths/--no-paths", help="Read the model, or run it as it is.")]
+Depth = Annotated[
+    str | None, typer.Option(help="auto: groups of paths that end alike, opened where it matters; or a number of hops.")
+]
 Limit = Annotated[int, typer.Option(min=1, help="Rows to print.")]
 
 
@@ -55,6 +58,11 @@ class Wanted(Manner):
     """How paths are chosen, and how many."""
 
     budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation; of a sequence, in each step's.")] = 10
+
+
+def read_depth(text: str | None) -> int | str | None:
+    """A number of hops, or a word."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

@@ -85,8 +85,6 @@ def path_table(explanation: Explanation) -> Table:
     """The chosen paths: nodes, kind, and share of what the explanation is about."""
     about, weights = explanation.view
     table = Table("path, leaf to root", "kind", escape(f"share of {about}"))
-    for path, kind, share in zip(
-        explanation.paths, explanation.kinds, explanation.contributions @ weights, strict=True
-    ):
-        table.add_row(escape(" → ".join(explanation.name_of(int(node)) for node in path)), kind, f"{share:+.3f}")
+    for row, (kind, share) in enumerate(zip(explanation.kinds, explanation.contributions @ weights, strict=True)):
+        table.add_row(escape(explanation.unit_name(row)), kind, f"{share:+.3f}")
     return table

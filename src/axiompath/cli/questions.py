@@ -18,6 +18,7 @@ from .options import (
     After,
     AsJson,
     Before,
+    Depth,
     Later,
     Limit,
     Manner,
@@ -28,6 +29,7 @@ from .options import (
     Targets,
     Wanted,
     WithPaths,
+    read_depth,
     spread,
 )
 from .output import aside, moved_table, path_table, print_json, written_to
@@ -42,6 +44,7 @@ def explain(
     target: Targets = None,
     wanted: Wanted,
     sources: Sources,
+    depth: Depth = None,
     out: Annotated[Path | None, typer.Option(help="Save the explanations there as JSON, one file a node.")] = None,
     json: AsJson = False,
 ) -> None:
@@ -52,7 +55,8 @@ def explain(
     pair = read_graphs([before, after], sources.nodes)
     explainer = open_explainer(model, pair, sources)
     targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(1).tolist()
-    answers = explainer.explain_many(targets, wanted.budget, wanted.method, wanted.objective, progress=False)
+    rule = wanted.budget, wanted.method, wanted.objective
+    answers = explainer.explain_many(targets, *rule, depth=read_depth(depth), progress=False)
     found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
     if out is not None:
         from ..report.drawn import key_of
@@ -73,8 +77,8 @@ def explain(
             console.print(path_table(explanation))
             console.print(
                 f"They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, and no choice of as many "
-                f"leaves less than {explanation.kl_bound:.4g}. Fidelity−: {explanation.fidelity_minus:.3f}, "
-                f"fidelity+: {explanation.fidelity_plus:.3f}.\n"
+                f"{'of these units ' * bool(explanation.groups)}leaves less than {explanation.kl_bound:.4g}. "
+                f"Fidelity−: {explanation.fidelity_minus:.3f}, fidelity+: {explanation.fidelity_plus:.3f}.\n"
             )
 
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..outputs import Output
+from ..paths.bundles import count_ends, count_members, cut_at, widen
 from ..rivals import RIVALS
 from ..selection import METHODS, Selection, select_budgets, select_many
 from ..selection.batch import INACCURATE, PROVED, SEARCHED, ranking_prices
@@ -35,11 +36,14 @@ from ..selection.convex import TOLERANCE
 from ..selection.objective import SOFTMAX, Dual, Goal, find_goal, fixed_part, remainder, rounding_of, tilt
 from ..selection.problem import checked_kind
 from .candidates import Candidates, Held, Pool, Priced
+from .depths import choose_units
 from .explanation import Caption
-from .question import RELAXED, Question
+from .group import Group
+from .members import find_groups, tell_units
+from .question import AUTO_DEPTH, RELAXED, Question
 from .records import Chosen, Records, Told, make_records
 from .replay import replay_both
-from .walks import Walks, walk_rows
+from .walks import Walks, is_priced, walk_rows
 
 OFFERED = 48  # paths that a search looks for beside the budget
 MAX_PASSES = 40
@@ -97,17 +101,51 @@ def answer(
     assert questions
     assert sources
     rank = rank or RIVALS.get(questions[0].method)
-    if rank is not None:
+    if questions[0].depth is not None:
+        choices = [_choose_units(change, source, question) for source in sources for question in questions]
+    elif rank is not None:
         choices = [choice for source in sources for choice in _choose_ranked(change, source, questions, rank)]
     else:
-        held = _choose_held(change, [source for source in sources if isinstance(source, Held)], questions)
-        choices = []
-        for source in sources:
-            if isinstance(source, Priced):
-                choices += _choose_priced(change, source, questions)
-            else:
-                choices += islice(held, len(questions))
+        choices = _choose_paths(change, sources, questions)
     return _explain(change, choices, caption)
+
+
+def _choose_paths(change: Change, sources: Sequence[Candidates], questions: Sequence[Question]) -> list[_Choice]:
+    """Listed ones all at once, others target by target."""
+    held = _choose_held(change, [source for source in sources if isinstance(source, Held)], questions)
+    choices: list[_Choice] = []
+    for source in sources:
+        if isinstance(source, Priced):
+            choices += _choose_priced(change, source, questions)
+        else:
+            choices += islice(held, len(questions))
+    return choices
+
+
+def _choose_units(change: Change, source: Candidates, question: Question) -> _Choice:
+    """Groups of paths that end alike: of the asked depth, or opened where that leaves less."""
+    if question.depth == AUTO_DEPTH:
+        units, selection = choose_units(change, source.row, question)
+        choice = _from_selection(question, source, units, selection)
+    else:
+        assert isinstance(question.depth, (int, np.integer))
+        above, number = cut_at(change, int(question.depth)), count_ends(change, int(question.depth))[[source.row]]
+        counts = np.where(is_priced(number, question.budget), number, 0)
+        ends = open_batch(above, np.array([source.row]), counts)
+        (choice,) = _choose_paths(above, ends, [replace(question, depth=None)])
+        paths = widen(choice.pool.paths, change.network.num_positions)
+        real = np.flatnonzero(count_members(change, paths) > 0)
+        pool = replace(choice.pool, paths=paths).take(real)
+        told = f" The bound is that of a choice among {number[0]:,} units: ends of {question.depth} hops, and paths."
+        choice = replace(
+            choice,
+            question=question,
+            source=source,
+            pool=pool,
+            weights=choice.weights[real],
+            status=f"{choice.status}{told}",
+        )
+    return replace(choice, pool=tell_units(change, source.row, choice.pool))
 
 
 def pool_bytes(change: Change, question: Question) -> float:
@@ -260,7 +298,18 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Re
     )
     replayed = replay_both(change, rows, job, chosen.paths)
     asked = [(choice.question, choice) for choice in choices]
-    told = [Told(q.method, q.objective, int(q.budget), c.source.num_paths, c.status) for q, c in asked]
+    told = [
+        Told(q.method, q.objective, int(q.budget), c.source.num_paths, c.status, _tell_groups(change, c))
+        for q, c in asked
+    ]
     residuals, bounds = np.array([[choice.kl_residual, choice.kl_bound] for choice in choices]).T
     causes = np.stack([choice.source.causes for choice in choices])
     return make_records(change, rows, told, chosen, (residuals, bounds), replayed, causes, caption)
+
+
+def _tell_groups(change: Change, choice: _Choice) -> tuple[Group, ...]:
+    if choice.question.depth is None:
+        return ()
+    before, after = change.before_pass.logits[choice.source.row], change.after_pass.logits[choice.source.row]
+    weights = change.output.weights(*change.output.told(before, after), len(before))
+    return find_groups(change, choice.source, choice.pool, weights)

@@ -21,7 +21,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, find_change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
-from ..graphs.labels import label_targets, target_column
+from ..graphs.labels import ANY, label_targets, target_column
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.places import Target
 from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
@@ -30,6 +30,7 @@ from ..network.digests import digest_graph, digest_network
 from ..origin import RELEASE, Origin
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, estimate_bytes, split_by_target
+from ..paths.bundles import count_hops
 from ..paths.walk import count_paths
 from ..readers import AS_IT_IS, Usage
 from ..readers.provision import give_pairs
@@ -143,6 +144,7 @@ class Case:
 
     def explain(self, rows: IntArray, question: Question, memory: float) -> Iterator[Explanation]:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
+        self._check_depth(question)
         walks = self._checked(self.walks(rows, memory, question))
         return chain.from_iterable(explain_rows(self.change, walks, question, self._caption_with_graphs))
 
@@ -150,6 +152,7 @@ class Case:
         """One Explanation a question about one row; the questions differ in their budgets alone."""
         if not questions:
             return []
+        self._check_depth(questions[0])
         largest = max(questions, key=lambda question: question.budget)
         walks = self._checked(self.walks(np.array([row]), memory, largest))
         source = open_batch(self.change, walks.rows, walks.counts)
@@ -181,6 +184,14 @@ class Case:
         for sentence in filter(None, refuse_large(self.change, walks, self.num_paths)):
             raise TooLarge(sentence)
         return walks
+
+    def _check_depth(self, question: Question) -> None:
+        num_hops = count_hops(self.change)
+        if not isinstance(question.depth, str) and (question.depth or 0) > num_hops:
+            raise InputError(
+                f"Expected a depth of at most {num_hops} hops, those of a whole path (got {question.depth}); leave it "
+                "out for whole paths."
+            )
 
     @cached_property
     def _caption_with_graphs(self) -> Caption:
@@ -228,11 +239,11 @@ class Case:
         if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
             raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
-                f"(got {given.dtype} of shape {given.shape})."
+                f"and {ANY} before the end of a group (got {given.dtype} of shape {given.shape})."
             )
         rows, known = find_numbers(self.change.before.node_ids, given)
-        known |= given == -1
-        chosen = np.where(given == -1, -1, rows)
+        known |= (given == -1) | (given == ANY)
+        chosen = np.where(given < 0, given, rows)
         if self.change.before.places is not None:
             chosen = np.concatenate([chosen, np.full((len(chosen), 1), row)], axis=1)
         wrong = ~known.all(axis=1) | (chosen[:, -1] != row)

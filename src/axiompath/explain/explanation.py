@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
 from ..errors import InputError
-from ..graphs.labels import BIAS, TO, label_class
+from ..graphs.labels import ANY, TO, label_class, name_node
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
@@ -21,6 +21,7 @@ from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, Output
 from ..trust import blamed, read_json, read_words
 from ..writing import write_text
 from . import sentences
+from .group import Group
 from .hops import FLOWS, Hop, place_shares
 
 if TYPE_CHECKING:
@@ -31,8 +32,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXPLANATION_FORMAT = "axiompath.explanation"
-EXPLANATION_VERSION = 3
-FIELDS_SINCE = {"origin": 2, "hops": 2, "unit": 3, "output": 3}  # field -> the version of the format that brought it
+EXPLANATION_VERSION = 4
+FIELDS_SINCE = {
+    "origin": 2,
+    "hops": 2,
+    "unit": 3,
+    "output": 3,
+    "groups": 4,
+}  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
@@ -56,13 +63,13 @@ class Explanation:
     logits_after: FloatArray  # [num_classes]
     kl: float  # KL(P_after || P_before)
     num_paths: int  # altered paths in all
-    paths: IntArray  # [n, num_hops + 1], leaf first, -1 before a bias source; most important first
+    paths: IntArray  # [n, num_hops + 1], leaf first, -1 before a bias, -2 before a group's end; most important first
     contributions: FloatArray  # [n, num_classes]
     weights: FloatArray  # [n]: of the relaxation, or 1
     kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
     causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change by cause, over all altered paths
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
-    kl_bound: float  # no choice of this size leaves less
+    kl_bound: float  # no choice of this size leaves less; with a depth, no choice of as many of its units
     gap: float  # kl_residual - kl_bound
     fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl
     fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after)
@@ -74,6 +81,7 @@ class Explanation:
     unit: str = NODE_UNIT  # what the target is: a node, a graph or a link
     output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
+    groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
@@ -104,9 +112,19 @@ class Explanation:
         """Whether the sums explain much more of the change than the network itself makes of these paths."""
         return len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Altered paths that each of `paths` stands for, [n]: 1, or the size of a group."""
+        held = {group.row: group.size for group in self.groups}
+        return tuple(held.get(row, 1) for row in range(len(self.paths)))
+
+    def unit_name(self, row: int) -> str:
+        """One of `paths` in words: its nodes, or how the paths of a group end and how many there are."""
+        return sentences.unit_name(self, row)
+
     def name_of(self, node: int) -> str:
-        """The user's name of a node, else its number; `bias` for -1."""
-        return BIAS if node < 0 else self.node_names.get(int(node), str(int(node)))
+        """The user's name of a node, else its number; `bias` for -1, `any` for -2."""
+        return name_node(int(node), self.node_names)
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
@@ -286,7 +304,7 @@ def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, (Origin, Output)):
+    if isinstance(value, (Group, Origin, Output)):
         return value.to_dict()
     if isinstance(value, Hop):
         return asdict(value)
@@ -304,7 +322,10 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     n = len(values["paths"])
     paths = _array(values["paths"], np.int64, (n, len(values["paths"][0]) if n else 0), "paths")
     kinds, causes = read_words(values["kinds"], "kinds"), values["causes"]
-    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < -1).any() or set(causes) != set(KINDS):
+    groups = tuple(Group.from_dict(group, (paths.shape[1], num_classes)) for group in values.get("groups") or ())
+    if np.flatnonzero((paths == ANY).any(axis=1)).tolist() != [group.row for group in groups]:
+        raise InputError(f"Expected a group for each path that holds {ANY}, in order (got others).")
+    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < ANY).any() or set(causes) != set(KINDS):
         raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
     if not all(np.isfinite(vector).all() for vector in vectors.values()):
         raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
@@ -341,7 +362,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
         class_names=read_words(values["class_names"], "class_names"),
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
-        hops=hops,
+        hops=hops, groups=groups,
     )  # fmt: skip
 
 

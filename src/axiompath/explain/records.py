@@ -22,6 +22,7 @@ from ..graphs.places import Target
 from ..metrics import fidelity_minus, fidelity_plus
 from ..outputs import Output
 from .explanation import Caption, Explanation
+from .group import Group
 from .hops import Hop, hops_of
 
 UNALTERED = "unchanged"  # the kind of a path that is the same in both snapshots
@@ -37,6 +38,7 @@ class Told:
     budget: int
     num_paths: int
     status: str
+    groups: tuple[Group, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,10 @@ class Records(Sequence[Explanation]):
             return nothing
         where = [np.repeat(np.arange(size), np.diff(self.chosen.indptr) * self.chosen.paths.shape[1])]
         nodes = [self.chosen.paths.ravel()]
+        for i, told in enumerate(self.told):
+            for group in told.groups:
+                where.append(np.full(group.paths.size, i))
+                nodes.append(group.paths.ravel())
         if self.named:
             ends = self.targets.reshape(size, -1)
             where.append(np.repeat(np.arange(size), ends.shape[1]))
@@ -149,6 +155,7 @@ class Records(Sequence[Explanation]):
             unit=self.unit,
             output=self.output,
             hops=self.hops,
+            groups=told.groups,
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )

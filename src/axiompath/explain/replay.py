@@ -17,6 +17,11 @@ and undoing a path acts on its leaf:
 A path that is the same in both snapshots has nothing to undo; it is removed instead, so that rankings which choose such
 paths are judged by what the network does without them. Adding such a path changes nothing.
 
+A group, all altered paths that end alike (see `paths.bundles`), is undone at its end as a path is at its leaf, with the
+values that the end's first node has in the two snapshots for messages: the branch takes `before`'s values. That is what
+undoing its paths one by one comes to, for positively homogeneous activations (ReLU, LeakyReLU) always, for others where
+coefficients that both snapshots have do not change; else it is undone as one, which from the leaves nothing could do.
+
 A tree node above no changed leaf keeps the value it has in the graph, so only the trie of the chosen paths is
 evaluated: z = z_after + sum over its children in the trie of  a (h - h_after) W. With several coefficient rules in a
 layer, there is a tree node for each sequence of nodes and rules.
@@ -33,6 +38,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
 from ..change.sets import Steps
+from ..graphs.labels import ANY
 from ..graphs.rows import find_in_rows, multiply_each
 from ..network.coefficients import Rule
 from ..network.layers import ForwardPass
@@ -48,6 +54,7 @@ class Suffixes:
     parent: IntArray  # [num_suffixes]: suffix of the position above
     biased: BoolArray  # [num_suffixes]: a chosen path starts at the bias of this node
     altered: BoolArray  # [num_suffixes]: the chosen path that starts here, at the bias or leaf, differs at all
+    whole: BoolArray  # [num_suffixes]: all that ends so is chosen, as a group
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +88,10 @@ def _replay(change: Change, targets: IntArray, positions: list[Suffixes] | None,
     if positions is None:
         return base.logits[targets].copy()
     trie = _grow_trie(change, positions, add)
-    return _evaluate(change, positions, trie, base, add)[len(change.layers) - 1]
+    logits = _evaluate(change, positions, trie, base, add)[len(change.layers) - 1]
+    whole = positions[0].whole  # all paths of a target are a group, too
+    logits[whole] = (change.after_pass if add else change.before_pass).logits[targets[whole]]
+    return logits
 
 
 def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntArray) -> list[Suffixes]:
@@ -89,17 +99,20 @@ def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntA
     altered_from = _walk(change, change.steps, paths)  # from the root in delta, whatever states it ends in
     num_hops, span = paths.shape[1] - 1, 1 + int(paths.max())
     nothing = np.zeros(len(targets), dtype=np.bool_)
-    positions = [Suffixes(targets, np.full(len(targets), -1), nothing, nothing)]
+    positions = [Suffixes(targets, np.full(len(targets), -1), nothing, nothing, nothing)]
     suffix = job.copy()
     for p in range(num_hops - 1, -1, -1):
         ends = paths[:, p] < 0
-        starts_here = ends & (paths[:, p + 1] >= 0)
+        starts_here = ends & (paths[:, p + 1] >= 0) & (suffix >= 0)
         here = positions[-1]
-        biased, altered = here.biased.copy(), here.altered.copy()
-        biased[suffix[starts_here]] = True
+        biased, altered, whole = here.biased.copy(), here.altered.copy(), here.whole.copy()
+        biased[suffix[starts_here & (paths[:, p] != ANY)]] = True
+        whole[suffix[starts_here & (paths[:, p] == ANY)]] = True
         altered[suffix[starts_here]] |= altered_from[starts_here]
-        positions[-1] = Suffixes(here.node, here.parent, biased, altered)
-        going = np.flatnonzero(~ends)
+        # What a group holds already is not chosen a second time.
+        positions[-1] = Suffixes(here.node, here.parent, biased & ~whole, altered, whole)
+        going = np.flatnonzero(~ends & (suffix >= 0))
+        going = going[~whole[suffix[going]]]
         # One number a pair, since numpy sorts numbers much faster than pairs.
         found, where = np.unique(suffix[going] * span + paths[going, p], return_inverse=True)
         suffix = np.full(len(paths), -1)
@@ -107,7 +120,8 @@ def _find_suffixes(change: Change, targets: IntArray, job: IntArray, paths: IntA
         altered = np.zeros(len(found), dtype=np.bool_)
         if p == 0:
             altered[where] = altered_from[going]
-        positions.append(Suffixes(found % span, found // span, np.zeros(len(found), dtype=np.bool_), altered))
+        nothing = np.zeros(len(found), dtype=np.bool_)
+        positions.append(Suffixes(found % span, found // span, nothing, altered, nothing))
     return positions
 
 
@@ -115,6 +129,7 @@ def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
     """Whether `before` or `after` has each path, down to its leaf or to a node that has a bias."""
     started = paths >= 0
     well_formed = started[:, -1] & (started[:, 1:] >= started[:, :-1]).all(axis=1)
+    well_formed &= ((paths[:, 1:] >= 0) | (paths[:, :-1] == paths[:, 1:])).all(axis=1)
     either = _walk(change, change.after_steps, paths) | _walk(change, change.before_steps, paths)
     return np.asarray(well_formed & either)
 
@@ -129,8 +144,9 @@ def _walk(change: Change, steps: Steps, paths: IntArray) -> BoolArray:
         layer = change.layers[t]
         below = above
         if position > 0:
-            at_bias = paths[:, position - 1] < 0
-            arrived |= at_bias & steps.sets[t].starts[number]
+            before = paths[:, position - 1]
+            arrived |= (before == ANY) & (number > 0)
+            arrived |= (before < 0) & (before != ANY) & steps.sets[t].starts[number]
         if not layer.local:
             position -= 1
             below = paths[:, position]
@@ -160,7 +176,8 @@ def _grow_trie(change: Change, positions: list[Suffixes], add: bool) -> dict[int
     for t in range(top, change.lowest_hop - 1, -1):
         layer, nodes, here = change.layers[t], trie[t], positions[position]
         if layer.local:
-            parent, suffix = np.arange(len(nodes.suffix)), nodes.suffix
+            parent = np.flatnonzero(~here.whole[nodes.suffix])
+            suffix = nodes.suffix[parent]
             node_below = here.node[suffix]
         else:
             position += 1
@@ -224,10 +241,7 @@ def _evaluate(
         factor_base, factor_other = _message_factors(entries, nodes, below, add, rules)
         if t == change.lowest_hop:
             leaves = positions[-1]
-            unaltered = ~leaves.altered[below.suffix]
-            if unaltered.any():
-                # Nothing to undo: removed from the tree; nothing to add: left as it is.
-                factor_other = np.where(unaltered, -factor_base if add else 0.0, factor_other)
+            factor_other = _unless_unaltered(factor_base, factor_other, leaves.altered[below.suffix], add)
             node_below = leaves.node[below.suffix]
             y_base, y_other = change.messages if add else change.messages[::-1]
             column = 0
@@ -247,9 +261,16 @@ def _evaluate(
             grown = (below.mode == GROWN)[:, None]
             difference = np.where(grown, h, h - h_base)
             factor = np.where(below.mode == GROWN, factor_other, -factor_base)
+            sent = factor[:, None] * difference
+            whole = np.flatnonzero(held.whole[below.suffix])
+            if len(whole):
+                other = change.after_pass if add else change.before_pass
+                h_other = np.asarray(other.received(t, node_below[whole]))
+                factor_other = _unless_unaltered(factor_base, factor_other, held.altered[below.suffix], add)
+                sent[whole] = factor_base[whole, None] * h_base[whole] + factor_other[whole, None] * h_other
             for channel in layer.channels:
                 i = np.flatnonzero(below.rule == rules.index(channel.coefficients))
-                message = factor[i, None] * difference[i][:, channel.inputs]
+                message = sent[i][:, channel.inputs]
                 if channel.weight is not None:
                     rows, message = message, np.zeros((len(i), channel.weight.shape[1]))
                     multiply_each(rows, channel.weight, message)
@@ -277,6 +298,11 @@ def _message_factors(
     factor_base = np.where(below.mode == GROWN, 0.0, -a_base)
     factor_other = np.where(below.mode == BASE, 0.0, rho * a_other)
     return factor_base, factor_other
+
+
+def _unless_unaltered(base: FloatArray, other: FloatArray, altered: BoolArray, add: bool) -> FloatArray:
+    """Factors of what is put in: with nothing to undo a message is removed, with nothing to add left as it is."""
+    return np.where(altered, other, -base if add else 0.0)
 
 
 def _add_at(values: FloatArray, rows: IntArray, columns: slice, message: FloatArray) -> None:

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import FloatArray
+from ..graphs.labels import ANY
+from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
 
 if TYPE_CHECKING:
     from .explanation import Explanation
+
+ENDS = {UNIT_OF[GRAPHS]: "the graph", UNIT_OF[LINKS]: "the link"}  # what paths end at that is no node
 
 
 def view(e: Explanation) -> tuple[str, FloatArray]:
@@ -18,15 +22,12 @@ def view(e: Explanation) -> tuple[str, FloatArray]:
 
     Of classes the logit of the new one against the old one, of a label its logit, of values the column itself.
     """
-    weights = np.zeros(len(e.logits_before))
     old, new = e.class_before, e.class_after
+    weights = e.output.weights(old, new, len(e.logits_before))
     if e.output.kind == CLASSES:
-        weights[new] += 1.0
-        weights[old] -= old != new
         told = f"{e.class_name(new)} against {e.class_name(old)}" if old != new else e.class_name(new)
         return f"the logit of {told}", weights
     column = e.output.column(new)
-    weights[column] = 1.0
     if e.output.kind == BINARY:
         return f"the logit of {e.class_name(1)}", weights
     return ("the logit of " * (e.output.kind == LABELS) + e.column_name(column)), weights
@@ -68,10 +69,28 @@ def verdict(e: Explanation) -> str:
         return f"{headline(e)}; none of its {e.num_paths:,} altered paths was chosen."
     if not np.isfinite(e.explained):
         return f"{headline(e)}; its distribution did not change, and the chosen paths alone would change it."
-    return (
-        f"{headline(e)}. {len(e.paths):,} of {e.num_paths:,} altered paths explain "
-        f"{100 * e.explained:.0f} % of the change."
-    )
+    return f"{headline(e)}. {chosen(e)} explain {100 * e.explained:.0f} % of the change."
+
+
+def chosen(e: Explanation) -> str:
+    """What was chosen of how much."""
+    num_groups, num_held = len(e.groups), sum(e.sizes)
+    if num_groups == 0:
+        return f"{len(e.paths):,} of {e.num_paths:,} altered paths"
+    parts = [f"{num_groups:,} group{'s' * (num_groups != 1)} of paths"]
+    if num_groups < len(e.paths):
+        parts.append(f"{len(e.paths) - num_groups:,} single path{'s' * (len(e.paths) - num_groups != 1)}")
+    return f"{' and '.join(parts)} (together {num_held:,} of {e.num_paths:,} altered paths)"
+
+
+def unit_name(e: Explanation, i: int) -> str:
+    """A chosen path by its nodes, or a group by how its paths end and how many there are."""
+    nodes = " → ".join(e.name_of(node) for node in e.paths[i].tolist() if node != ANY)
+    if not (e.paths[i] == ANY).any():
+        return nodes
+    end = nodes if e.unit == NODE_UNIT else f"{nodes} → {ENDS[e.unit]}"
+    size = e.sizes[i]
+    return f"any path that ends {end} ({size:,} path{'s' * (size != 1)})"
 
 
 def summary(e: Explanation, limit: int = 5) -> str:
@@ -80,8 +99,8 @@ def summary(e: Explanation, limit: int = 5) -> str:
         return verdict(e)
     about, weights = view(e)
     told = [
-        f"  {' → '.join(e.name_of(node) for node in path)}  ({kind}, {value:+.3f})"
-        for path, kind, value in zip(e.paths[:limit], e.kinds, e.contributions @ weights, strict=False)
+        f"  {unit_name(e, i)}  ({kind}, {value:+.3f})"
+        for i, (kind, value) in enumerate(zip(e.kinds[:limit], (e.contributions @ weights).tolist(), strict=False))
     ]
     if len(e.paths) > limit:
         told.append(f"  and {len(e.paths) - limit:,} more")

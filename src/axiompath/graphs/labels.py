@@ -12,16 +12,25 @@ from numpy.typing import NDArray
 from ..arrays import IntArray
 
 BIAS = "bias"
+ANY = -2  # in place of a node on a path: any, and any number of further ones or a bias before it
+ANYTHING = "any"
 TO = " – "  # between the names of a pair
 
 
 def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.object_]:
-    """The user's name of each node, else its number as text; `bias` for -1."""
+    """The user's name of each node, else its number as text; `bias` for -1, `any` for ANY."""
     if not names and (nodes >= 0).all():
         return np.array(list(map(str, nodes.ravel().tolist())), dtype=object).reshape(nodes.shape)
     unique, place = np.unique(nodes, return_inverse=True)
-    texts = [BIAS if node < 0 else names.get(node, str(node)) for node in unique.tolist()]
+    texts = [name_node(node, names) for node in unique.tolist()]
     return np.array(texts, dtype=object)[place.reshape(nodes.shape)]
+
+
+def name_node(node: int, names: Mapping[int, str]) -> str:
+    """The same of one."""
+    if node < 0:
+        return ANYTHING if node == ANY else BIAS
+    return names.get(node, str(node))
 
 
 def label_targets(targets: IntArray, names: Mapping[int, str]) -> NDArray[np.object_]:

@@ -150,7 +150,7 @@ def _lowest(
 ) -> dict[int, tuple[Interval, Interval]]:
     """Every leaf of these rows, one by one."""
     layer = change.layers[hop]
-    entries, counts = _gather(layer.indptr, rows)
+    entries, counts = gather_entries(layer.indptr, rows)
     nodes, senders = np.repeat(rows, counts), layer.indices[entries]
     y_before, y_after = change.messages
     values = [np.zeros((len(entries), change.network.layers[hop].width)) for _ in range(3)]
@@ -219,7 +219,7 @@ def _further(
     return found
 
 
-def _gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+def gather_entries(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     """The entries of these rows, one row behind the other, and how many each has."""
     counts = indptr[rows + 1] - indptr[rows]
     ends = np.cumsum(counts)

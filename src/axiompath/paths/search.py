@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from . import search_loops as fields
 from .attribution import lay_out_maps
@@ -66,7 +66,7 @@ class Search:
     """All that the searches of one change share; see `search_of`."""
 
     def __init__(self, change: Change) -> None:
-        self.positions = change.network.num_positions
+        self.anywhere = np.full(change.network.num_positions, -1)  # a path may end as it likes
         self.widest = _widest(change)
         self.kept: list[Any] = []  # what the addresses in the table are those of
         self.table = np.zeros((len(change.layers), fields.NUM_FIELDS), dtype=np.int64)
@@ -84,16 +84,22 @@ class Search:
                     row[fields.LOW_BEHIND] = self._at(found.low_behind)
                     row[fields.HIGH_BEHIND] = self._at(found.high_behind)
 
-    def find(self, root: int, prices: FloatArray, n: int, limits: Limits | None = None) -> Offered:
-        """The n paths with the least C @ prices, or those found until a limit was met."""
+    def find(
+        self, root: int, prices: FloatArray, n: int, limits: Limits | None = None, ends: IntArray | None = None
+    ) -> Offered:
+        """The n paths with the least C @ prices, or those found until a limit was met; of those that end so.
+
+        `ends` [num_positions] is negative where any node will do.
+        """
         limits = limits or self.limits
         prices = np.ascontiguousarray(prices, dtype=np.float64)
-        return Offered(*search_paths(self.table, root, prices, n, self.positions, self.widest, limits))
+        ends = self.anywhere if ends is None else np.ascontiguousarray(ends, dtype=np.int64)
+        return Offered(*search_paths(self.table, root, prices, n, ends, self.widest, limits))
 
     def reach(self, root: int, num_classes: int) -> FloatArray:
         """More than any path can add to each logit, [num_classes], after a short look."""
         limits = Limits(LOOKED_AT, REACH_OPENED, HEAP)
-        return np.asarray(reach_paths(self.table, root, num_classes, self.positions, self.widest, limits))
+        return np.asarray(reach_paths(self.table, root, num_classes, self.anywhere, self.widest, limits))
 
     def _at(self, array: NDArray[Any], dtype: Any = None) -> int:
         """The address of an array, which is kept for as long as this is."""

@@ -351,13 +351,14 @@ def _grown(values, size):
 
 
 @compiled
-def search_paths(table, root, prices, n, num_positions, widest, limits):
+def search_paths(table, root, prices, n, ends, widest, limits):
     """The n paths of a root with the least prices, or those found until a limit was met; see Offered.
 
-    Suffixes wait on a heap by their bounds. The one with the least is opened: what hangs below it is bounded and
-    waits, and the best of that is opened at once, down to the leaves, so that there is something to compare with soon.
+    `ends` [num_positions] has the nodes that a path must end with, negative where it may be any. Suffixes wait on a
+    heap by their bounds. The one with the least is opened: what hangs below it is bounded and waits, and the best of
+    that is opened at once, down to the leaves, so that there is something to compare with soon.
     """
-    top, lowest = len(table) - 1, 0
+    top, lowest, num_positions = len(table) - 1, 0, len(ends)
     while table[lowest, LOCAL] or table[lowest, INDPTR] == 0:
         lowest += 1
     work = Scratch(np.zeros((3, widest)), np.zeros((3, widest)), np.zeros((3, widest)), np.zeros((3, 3)))
@@ -367,7 +368,7 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
     # What was opened, with its products, from which everything below is made.
     room, opened = 256, 0
     parent_of, node_of, set_of = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    hop_of = np.empty(room, np.int64)
+    hop_of, place_of = np.empty(room, np.int64), np.empty(room, np.int64)
     products = np.empty((room, 3, widest))
     found = 0
     least, suffixes, leaves = np.empty(max(n, 1)), np.empty(max(n, 1), np.int64), np.empty(max(n, 1), np.int64)
@@ -380,7 +381,7 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
         if opened == room:
             room *= 2
             parent_of, node_of, set_of = _grown(parent_of, room), _grown(node_of, room), _grown(set_of, room)
-            hop_of = _grown(hop_of, room)
+            hop_of, place_of = _grown(hop_of, room), _grown(place_of, room)
             more = np.empty((room, 3, widest))
             more[:opened] = products
             products = more
@@ -389,16 +390,21 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
         t, v, s, bias = _go_to_hop(table, t, v, s, work)
         row = table[t]
         parent_of[here], node_of[here], set_of[here], hop_of[here] = parent, v, s, t
-        if bias < np.inf and (found < n or bias < least[0]):
+        place_of[here] = num_positions - 1 if parent < 0 else place_of[parent] - 1
+        wanted = ends[place_of[here] - 1]
+        if wanted < 0 and bias < np.inf and (found < n or bias < least[0]):
             found = _keep(least, suffixes, leaves, found, n, bias, here, -1)
         best, best_entry = np.inf, -1
         if s > 0:
             in_delta, first, last = _range_of(row, v, s)
             looked_at += last - first
             descents = view(row[DESCENTS], (row[NUM_DESCENTS],), np.int64)
+            senders = view(row[INDICES], (row[NUM_ENTRIES],), np.int32)
             if t == lowest:
                 for k in range(first, last):
                     e = descents[k] if in_delta else k
+                    if wanted >= 0 and senders[e] != wanted:
+                        continue
                     if _set_below(row, s, e):
                         price = _price_leaf(row, e, work.q)
                         if found < n or price < least[0]:
@@ -408,6 +414,8 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
                 held = view(row[HELD_BELOW], (row[NUM_BELOW],), np.uint8)
                 for k in range(first, last):
                     e = descents[k] if in_delta else k
+                    if wanted >= 0 and senders[e] != wanted:
+                        continue
                     below = _set_below(row, s, e)
                     if below == 0:
                         continue
@@ -460,12 +468,7 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
     indices = view(table[lowest, INDICES], (table[lowest, NUM_ENTRIES],), np.int32)
     for i in range(found):
         at, leaf = suffixes[order[i]], leaves[order[i]]
-        position = num_positions - 1
-        depth, up = 0, at
-        while parent_of[up] >= 0:
-            up = parent_of[up]
-            depth += 1
-        position = num_positions - 1 - depth
+        position = place_of[at]
         if leaf >= 0:
             nodes[i, position - 1] = indices[leaf]
         while at >= 0:
@@ -476,13 +479,13 @@ def search_paths(table, root, prices, n, num_positions, widest, limits):
 
 
 @compiled
-def reach_paths(table, root, num_classes, num_positions, widest, limits):
+def reach_paths(table, root, num_classes, ends, widest, limits):
     """More than any path can add to each logit, as far as a search within these limits tells."""
     found, prices = np.zeros(num_classes), np.zeros(num_classes)
     for j in range(num_classes):
         for sign in (-1.0, 1.0):
             prices[j] = sign
-            chosen = search_paths(table, root, prices, 1, num_positions, widest, limits)
+            chosen = search_paths(table, root, prices, 1, ends, widest, limits)
             least = min(chosen.floor, 0.0)
             for price in chosen.prices:
                 least = min(least, price)

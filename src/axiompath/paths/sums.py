@@ -30,10 +30,10 @@ def sum_causes_of(change: Change, row: int, sums: Sums) -> FloatArray:
     return np.asarray(_sum_layer(change, len(change.layers) - 1, np.array([row]), *sums)[0])
 
 
-def sum_below(change: Change) -> Sums:
-    """What the last layer receives: D of the nodes that differ, and the values of all nodes before and after."""
+def sum_below(change: Change, layer: int | None = None) -> Sums:
+    """What a layer, else the last one, receives: D of the nodes that differ, and all nodes' values before and after."""
     sums, (old, new) = np.zeros((0, len(KINDS), 0)), change.messages
-    for t in range(change.lowest_hop, len(change.layers) - 1):
+    for t in range(change.lowest_hop, len(change.layers) - 1 if layer is None else layer):
         sums = _sum_layer(change, t, np.flatnonzero(change.differs[t + 1]), sums, old, new)
         old, new = _values(change, t)
     return sums, old, new

@@ -65,6 +65,11 @@ def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
     return plain, weighed
 
 
+def count_ways(change: Change, hop: int) -> FloatArray:
+    """Altered paths below each node at the input of layer `hop`, by set of `merged_steps`, [num_nodes, num_sets]."""
+    return _ways(change, change.merged_steps, change.lowest_hop, hop, np.float64, weigh_states=False)
+
+
 def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
     below: NDArray[Any] = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
     below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..explain.explanation import Explanation
 from ..graphs.places import NODE_UNIT, Target
 from ..outputs import BINARY, CLASSES_OUTPUT, LABELS
@@ -18,16 +18,17 @@ def as_drawn(explanation: Explanation) -> Explanation:
     """A graph or a link becomes the last station of its paths; a logit becomes the class yes against the class no."""
     e = explanation
     if e.unit != NODE_UNIT:
-        ends = np.full((len(e.paths), 1), PLACE)
-        paths = np.concatenate([e.paths, ends], axis=1) if len(e.paths) else e.paths
+        paths = _reach_place(e.paths)
+        groups = tuple(replace(group, paths=_reach_place(group.paths)) for group in e.groups)
         called = e.name if isinstance(e.target, tuple) else f"{e.unit} {e.name}"
-        e = replace(e, paths=paths, target=PLACE, node_names={**e.node_names, PLACE: called}, unit=NODE_UNIT)
+        names = {**e.node_names, PLACE: called}
+        e = replace(e, paths=paths, groups=groups, target=PLACE, node_names=names, unit=NODE_UNIT)
     if e.output.kind not in (BINARY, LABELS):
         return e
     column = e.output.column(e.class_after)
-    names = (e.class_name(0), e.class_name(1))
+    classes = (e.class_name(0), e.class_name(1))
     if e.output.kind == LABELS:
-        names = (f"not {e.column_name(column)}", e.column_name(column))
+        classes = (f"not {e.column_name(column)}", e.column_name(column))
     logits = [_beside_nothing(z[None, column])[0] for z in (e.logits_before, e.logits_after)]
     chances = [np.array([1.0 - p[column], p[column]]) for p in (e.prob_before, e.prob_after)]
     return replace(
@@ -39,10 +40,18 @@ def as_drawn(explanation: Explanation) -> Explanation:
         logits_before=logits[0],
         logits_after=logits[1],
         contributions=_beside_nothing(e.contributions[:, column]),
+        groups=tuple(
+            replace(group, contributions=_beside_nothing(group.contributions[:, column])) for group in e.groups
+        ),
         causes={kind: _beside_nothing(part[None, column])[0] for kind, part in e.causes.items()},
-        class_names=names,
+        class_names=classes,
         output=CLASSES_OUTPUT,
     )
+
+
+def _reach_place(paths: IntArray) -> IntArray:
+    """The same with what is predicted as their last station."""
+    return np.concatenate([paths, np.full((len(paths), 1), PLACE)], axis=1) if len(paths) else paths
 
 
 def key_of(target: Target) -> int | str:

@@ -43,6 +43,7 @@ def build_report(
     *,
     method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
+    depth: int | str | None = None,
     title: str = "Why the predictions changed",
     progress: Console | None = None,
 ) -> str:
@@ -57,7 +58,8 @@ def build_report(
     shown: list[Target] = []
     for target in _watched(wanted, "Explaining", len(wanted), progress):
         try:
-            frontier = explainer.frontier(target, _useful(explainer, target, budgets), method, objective)
+            useful = _useful(explainer, target, budgets)
+            frontier = explainer.frontier(target, useful, method, objective, depth=depth)
         except MemoryError as error:
             left_out.append(str(error))
             continue

@@ -14,7 +14,9 @@ import pandas as pd
 
 from ..arrays import FloatArray
 from ..errors import InputError
+from ..explain import sentences
 from ..explain.explanation import Explanation
+from ..explain.group import Group
 from ..explain.moved import find_flipped
 from ..graphs.labels import label_targets
 from ..graphs.places import Target
@@ -46,11 +48,13 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         seen = as_drawn(e)
         names |= seen.node_names
         chosen = []
-        for path, kind, shares in zip(seen.paths.tolist(), seen.kinds, seen.contributions, strict=True):
+        groups = {group.row: group for group in seen.groups}
+        for i, (path, kind, shares) in enumerate(zip(seen.paths.tolist(), seen.kinds, seen.contributions, strict=True)):
             key = tuple(path)
             if key not in rows:
                 rows[key] = len(paths)
-                paths.append({"nodes": path, "kind": kind, "shares": rounded(shares)})
+                drawn = {"nodes": path, "kind": kind, "shares": rounded(shares)}
+                paths.append(drawn | (_describe_group(groups[i], seen.unit_name(i)) if i in groups else {}))
             chosen.append(rows[key])
         choices.append(
             {
@@ -61,6 +65,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
                 "replayed": e.replayed,
                 "disagrees": bool(e.disagrees),
                 "status": e.status,
+                "told": sentences.chosen(e),
             }
         )
     return {
@@ -86,6 +91,13 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         "paths": paths,
         "choices": choices,
     }
+
+
+def _describe_group(group: Group, label: str) -> dict[str, Any]:
+    """What a page has of a group beside its sum: it opens into its largest paths and the rest."""
+    shown = zip(group.paths.tolist(), group.kinds, group.contributions, strict=True)
+    members = [{"nodes": path, "kind": kind, "shares": rounded(shares)} for path, kind, shares in shown]
+    return {"label": label, "size": group.size, "members": members}
 
 
 def name_columns(drawn: Explanation) -> list[str]:

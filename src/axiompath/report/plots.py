@@ -16,6 +16,7 @@ from matplotlib.path import Path as Outline
 
 from ..errors import InputError
 from ..explain.explanation import Explanation
+from ..graphs.labels import ANY
 from ..outputs import VALUE
 from .drawn import as_drawn
 from .page import name_columns
@@ -35,7 +36,8 @@ COLOURS = {
 BEFORE, AFTER = "#a9b8c9", "#17456e"
 MAX_STEPS = 20
 MAX_CLASSES = 10
-REST = -2
+REST = -3
+BUNDLE = -4  # the first group's station, those of others further down
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def plot_flow(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any
             axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor="white", lw=0.3, alpha=0.75, hatch=hatch))
     for t, column in enumerate(columns):
         for node, box in column.items():
-            name = f"{_num_others(explanation):,} others" if node == REST else explanation.name_of(node)
+            name = _name_box(explanation, node)
             axes.add_patch(Rectangle((t, box.bottom), 0.02, box.size, color="#2c3e50"))
             side, align = (t - 0.02, "right") if t == 0 else (t + 0.04, "left")
             axes.text(side, box.bottom + box.size / 2, _short(name, 20), va="center", ha=align, fontsize=8)
@@ -165,9 +167,9 @@ def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> lis
     """The chosen paths, and the net of all others; their shares sum to the whole change."""
     shares = explanation.contributions @ weights
     ribbons = []
-    for path, kind, share in zip(explanation.paths.tolist(), explanation.kinds, shares, strict=True):
+    for row, (path, kind, share) in enumerate(zip(explanation.paths.tolist(), explanation.kinds, shares, strict=True)):
         start = max(sum(node < 0 for node in path) - 1, 0)
-        boxes = tuple(None if t < start else node for t, node in enumerate(path))
+        boxes = tuple(None if t < start else BUNDLE - row if node == ANY else node for t, node in enumerate(path))
         ribbons.append(Ribbon(kind, float(share), boxes))
     if _num_others(explanation):
         whole = float((explanation.logits_after - explanation.logits_before) @ weights)
@@ -176,6 +178,12 @@ def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> lis
         boxes = (*[REST] * (num_columns - 1), explanation.target)
         ribbons.append(Ribbon("rest", whole - float(shares.sum()), boxes))
     return ribbons
+
+
+def _name_box(explanation: Explanation, node: int) -> str:
+    if node == REST:
+        return f"{_num_others(explanation):,} others"
+    return explanation.name_of(node) if node > BUNDLE else f"{explanation.sizes[BUNDLE - node]:,} paths"
 
 
 def stack_boxes(ribbons: Sequence[Ribbon], num_columns: int, gap: float) -> list[dict[int, Box]]:
@@ -238,13 +246,15 @@ def _ribbon_outline(x0: float, x1: float, y0: float, y1: float, thick: float) ->
 
 
 def _num_others(explanation: Explanation) -> int:
-    return explanation.num_paths - sum(kind != "unchanged" for kind in explanation.kinds)
+    told = zip(explanation.kinds, explanation.sizes, strict=True)
+    return explanation.num_paths - sum(size for kind, size in told if kind != "unchanged")
 
 
 def _label(explanation: Explanation, i: int) -> str:
     path = explanation.paths[i].tolist()
     start = max(sum(node < 0 for node in path) - 1, 0)
-    return " → ".join(explanation.name_of(node) for node in path[start:])
+    names = [f"{explanation.sizes[i]:,} paths" if node == ANY else explanation.name_of(node) for node in path[start:]]
+    return " → ".join(names)
 
 
 def _short(text: str, length: int) -> str:

@@ -16,7 +16,7 @@ const report = (() => {
   const $ = (id) => document.getElementById(id);
   const index = JSON.parse($("index").textContent);
   const pages = new Map();
-  const state = { target: -1, page: -1, choice: 0, view: 0, sort: { key: "rank", down: false }, query: "" };
+  const state = { target: -1, page: -1, choice: 0, view: 0, sort: { key: "rank", down: false }, query: "", open: new Set() };
 
   // ---- small things -------------------------------------------------------------------------------------------
   const el = (tag, attributes = {}, ...children) => {
@@ -66,7 +66,7 @@ const report = (() => {
     page.views = viewsOf(page.classes, [[page.class_before, page.class_after]], page.values);
     const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
     page.nameOf = name;
-    for (const path of page.paths) {
+    for (const path of page.paths.flatMap((p) => (p.members ? p.members : [p]))) {
       const start = Math.max(path.nodes.findIndex((node) => node >= 0) - 1, 0);
       path.label = path.nodes.slice(start).map(name).join(" → ");
     }
@@ -82,6 +82,17 @@ const report = (() => {
     const total = sum(chosen.map((path) => path.share));
     return { page, choice, view, chosen, before, after, whole: after - before, total, rest: after - before - total };
   };
+
+  // A group stands for many paths: drawn as one bundle until it is opened into its largest paths and the rest.
+  const held = (chosen) => sum(chosen.map((path) => (path.kind === "unchanged" ? 0 : path.size ?? 1)));
+  const partsOf = (path, view) => {
+    const parts = path.members.map((member, i) => ({ ...member, row: `${path.row}.${i}`, share: dot(member.shares, view.weights), within: path.row }));
+    const left = path.size - parts.length;
+    if (left > 0) parts.push({ ...path, members: null, size: left, row: `${path.row}.rest`, within: path.row, label: `${count(left)} more ${left === 1 ? "path" : "paths"}: ${path.label}`,
+      share: path.share - sum(parts.map((part) => part.share)) });
+    return parts;
+  };
+  const toggle = (row) => { if (!state.open.delete(row)) state.open.add(row); refresh(); };
 
   // ---- tooltip ------------------------------------------------------------------------------------------------
   const tip = $("tip");
@@ -172,12 +183,13 @@ const report = (() => {
   // a column follows the mean place of what it sends to, worked out from the target backwards.
   const drawFlow = ({ page, view, chosen, whole, rest }) => {
     const width = 1060, top = 34, boxWidth = 11, gap = 9;
-    const others = page.num_paths - chosen.filter((path) => path.kind !== "unchanged").length;
+    const others = page.num_paths - held(chosen);
+    const drawn = chosen.flatMap((path) => (path.members && state.open.has(path.row) ? partsOf(path, view) : [path]));
     const hops = chosen.length ? chosen[0].nodes.length - 1 : Math.max(1, (page.paths[0]?.nodes.length ?? 3) - 1);
-    const items = chosen.map((path) => ({
-      key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path,
+    const items = drawn.map((path) => ({
+      key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path, bundle: path.size > 1,
       from: Math.max(path.nodes.findIndex((node) => node >= 0) - 1, 0),
-      at: (t) => (path.nodes[t] < 0 ? "bias" : String(path.nodes[t])),
+      at: (t) => (path.nodes[t] >= 0 ? String(path.nodes[t]) : path.size > 1 ? `bundle ${path.row}` : "bias"),
     }));
     if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
       label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.end) : "rest") });
@@ -253,10 +265,36 @@ const report = (() => {
       }
       const fill = item.share < 0 ? `url(#hatch-${item.kind})` : COLOURS[item.kind];
       const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to the logit of ${view.label}`;
-      const group = draw("g", { class: "ribbon", tabindex: ribbons.length ? -1 : 0, role: "img", "aria-label": story, "data-key": item.key, "data-share": item.share },
+      const opens = item.path?.members ? item.path.row : item.path?.within;
+      const hint = opens === undefined ? "" : item.path.members ? "\nclick to open it into its largest paths" : "\nclick to close the group";
+      const group = draw("g", { class: item.bundle ? "ribbon bundle" : "ribbon", tabindex: ribbons.length ? -1 : 0, role: opens === undefined ? "img" : "button", "aria-label": story + hint, "data-key": item.key, "data-share": item.share },
         draw("path", { d, fill, opacity: item.kind === "rest" ? 0.75 : 0.72 }));
+      if (item.bundle) {
+        // Strands along the band, as many as its height shows.
+        const strands = Math.max(2, Math.min(7, Math.round(thick / 5)));
+        for (let k = 1; k < strands; k++) {
+          let line = "";
+          for (let t = item.from; t < hops; t++) {
+            const off = thick * k / strands, middle = (x(t) + boxWidth + x(t + 1)) / 2;
+            const [y0, y1] = [(item.outward[t] + off).toFixed(2), (item.inward[t + 1] + off).toFixed(2)];
+            line += `M${x(t) + boxWidth} ${y0}C${middle} ${y0} ${middle} ${y1} ${x(t + 1)} ${y1}`;
+          }
+          group.append(draw("path", { d: line, class: "strand" }));
+        }
+        group.append(draw("path", { d, class: "sheath", stroke: COLOURS[item.kind] }));
+      }
+      if (opens !== undefined) {
+        group.dataset.opens = opens;
+        group.addEventListener("click", () => { hideTip(); toggle(opens); });
+        group.addEventListener("keydown", (event) => {
+          if (event.key !== "Enter" && event.key !== " ") return;
+          event.preventDefault();
+          toggle(opens);
+          document.querySelector(`#flow .ribbon[data-opens="${opens}"]`)?.focus();
+        });
+      }
       const pick = (on) => { svg.classList.toggle("picked", on); group.classList.toggle("on", on); mark(item.key, on); };
-      group.addEventListener("mousemove", (event) => { pick(true); showTip(story, event.clientX, event.clientY); });
+      group.addEventListener("mousemove", (event) => { pick(true); showTip(story + hint, event.clientX, event.clientY); });
       group.addEventListener("mouseleave", () => { pick(false); hideTip(); });
       group.addEventListener("focus", () => {
         pick(true);
@@ -276,11 +314,17 @@ const report = (() => {
     columns.forEach((column, t) => {
       for (const box of column.values()) {
         const isRest = box.id === "rest";
-        const name = isRest ? `${count(others)} others` : box.id === "bias" ? "bias" : page.nameOf(Number(box.id));
+        const bundle = box.id.startsWith("bundle") ? box.items[0].path.size : 0;
+        const name = bundle ? `${count(bundle)} ${box.items[0].path.members ? "paths" : "more"}` : isRest ? `${count(others)} others` : box.id === "bias" ? "bias" : page.nameOf(Number(box.id));
         const rect = draw("rect", { x: x(t), y: box.y, width: boxWidth, height: Math.max(box.height, 1.5), rx: 2, fill: isRest ? "#b9c1ca" : "#2c3e50" });
         const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to the logit of ${view.label} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
         rect.addEventListener("mousemove", (event) => showTip(story, event.clientX, event.clientY));
         rect.addEventListener("mouseleave", hideTip);
+        if (bundle) {
+          const { row, members, within } = box.items[0].path;
+          rect.dataset.opens = members ? row : within;
+          rect.addEventListener("click", () => { hideTip(); toggle(members ? row : within); });
+        }
         svg.append(rect);
         const atLeft = t === 0, atEnd = t === hops;
         const text = draw("text", { x: atEnd ? x(t) + boxWidth + 8 : atLeft ? x(t) - 6 : x(t) + boxWidth + 4,
@@ -372,12 +416,12 @@ const report = (() => {
       });
     }
     chart.setAttribute("aria-label", "KL left by budget: " + page.choices.map((c) => `${c.budget} paths ${plain(c.kl_residual, 4)}`).join("; "));
-    $("certificate").textContent = `Certificate: these ${count(choice.chosen.length)} paths leave ${plain(choice.kl_residual, 4)} nats, and no choice `
-      + `of as many leaves less than ${plain(choice.kl_bound, 4)}; at most ${plain(Math.max(choice.gap, 0), 4)} could be gained by choosing better.`;
+    $("certificate").textContent = `Certificate: these ${count(choice.chosen.length)} ${hasGroups(page, choice) ? "units" : "paths"} leave ${plain(choice.kl_residual, 4)} nats, and no choice `
+      + `of as many ${hasGroups(page, choice) ? "of the units as they were opened " : ""}leaves less than ${plain(choice.kl_bound, 4)}; at most ${plain(Math.max(choice.gap, 0), 4)} could be gained by choosing better.`;
   };
 
   const drawWaterfall = ({ page, view, chosen, before, after, rest }) => {
-    const others = page.num_paths - chosen.filter((path) => path.kind !== "unchanged").length;
+    const others = page.num_paths - held(chosen);
     const ordered = [...chosen].sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
     const steps = ordered.slice(0, MAX_STEPS).map((path) => ({ label: path.label, kind: path.kind, share: path.share }));
     if (ordered.length > MAX_STEPS) steps.push({ label: `${ordered.length - MAX_STEPS} more chosen paths`, kind: "unchanged", share: sum(ordered.slice(MAX_STEPS).map((path) => path.share)) });
@@ -408,6 +452,7 @@ const report = (() => {
   };
 
   // ---- one target ---------------------------------------------------------------------------------------------
+  const hasGroups = (page, choice) => choice.chosen.some((row) => page.paths[row].members);
   const drawNumbers = ({ page, choice }) => {
     const item = (what, value, note, key, exact) => el("div", { class: "fact" }, el("dt", {}, what),
       el("dd", { id: "number-" + key, "data-value": exact }, value, ...(note ? [el("span", { class: "note" }, note)] : [])));
@@ -417,7 +462,7 @@ const report = (() => {
       item("bound", plain(choice.kl_bound, 4), "no choice of this size leaves less", "bound", choice.kl_bound),
       item("fidelity −", plain(choice.fidelity_minus), "paths undone in after; 0 is best", "minus", choice.fidelity_minus),
       item("fidelity +", plain(choice.fidelity_plus), "paths added to before; 0 is best", "plus", choice.fidelity_plus),
-      item("paths", `${count(choice.chosen.length)} / ${count(page.num_paths)}`, "chosen of all altered", "paths", choice.chosen.length),
+      item("paths", `${count(choice.chosen.length)} / ${count(page.num_paths)}`, hasGroups(page, choice) ? "units, groups among them, of all altered paths" : "chosen of all altered", "paths", choice.chosen.length),
     );
   };
 
@@ -430,11 +475,22 @@ const report = (() => {
     ], { rows, sort: { key: "share", down: true } });
   };
 
+  const showUnit = (path, view) => {
+    if (!path.members) return path.label;
+    const open = state.open.has(path.row);
+    const button = el("button", { type: "button", class: "link", "aria-expanded": String(open), onclick: () => {
+      toggle(path.row);
+      document.querySelector(`#paths tr[data-row="${path.row}"] .link`)?.focus();
+    } }, path.label);
+    if (!open) return button;
+    const parts = partsOf(path, view).map((part) => el("li", {}, `${part.members === null ? `${count(part.size)} more` : part.label}: ${signed(part.share, 4)}`));
+    return el("div", {}, button, el("ul", { class: "members" }, ...parts));
+  };
   let pathsTable = null;
   const drawPaths = ({ chosen, view }) => {
     pathsTable = makeTable("paths", [
       { key: "rank", label: "#", value: (r) => r.rank, show: (r) => String(r.rank) },
-      { key: "path", label: "Path, leaf to root", value: (r) => r.label, show: (r) => r.label },
+      { key: "path", label: "Path, leaf to root", value: (r) => r.label, show: (r) => showUnit(r, view) },
       { key: "kind", label: "Kind", value: (r) => r.kind, show: (r) => kindLabel(r.kind) },
       { key: "share", label: `Logit of ${view.label}`, number: true, value: (r) => r.share, show: (r) => signed(r.share, 4) },
       { key: "weight", label: "Weight", number: true, value: (r) => r.weight, show: (r) => plain(r.weight, 2) },
@@ -453,7 +509,7 @@ const report = (() => {
     $("headline").textContent = page.headline;
     $("sentence").textContent = page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
       ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
-      : `${count(choice.chosen.length)} of ${count(page.num_paths)} altered paths explain ${percent(choice.explained)} of the change. ${choice.replayed}`;
+      : `${choice.told} explain ${percent(choice.explained)} of the change. ${choice.replayed}`;
     $("sentence").classList.toggle("warned", choice.disagrees);
     const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
     $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths sum to `
@@ -514,6 +570,7 @@ const report = (() => {
     const page = load(number);
     if (views) page.views = views;
     state.page = number;
+    state.open.clear();
     state.choice = firstChoice(page);
     state.view = view;
     $("search-paths").value = "";

@@ -1,0 +1,158 @@
+"""A target + a Question with a depth -> chosen units: groups of paths that end alike, or paths, no path in two of them.
+
+A depth of k hops: the units are all ends of k hops, and the paths that start at a bias nearer to the target. They are
+the paths of the change above (see `change.cut`), chosen from as paths are.
+
+`auto`: the units are at first the ends of one hop, and a choice among them is made. Then groups are opened, each into
+the ends one hop longer, and the choice is made again, with the same budget: a slot may go to another unit as well as to
+a part of what was opened. Of all openings that are tried, that which leaves least is kept, as long as it explains WORTH
+more of the change; so a choice never leaves more than the one among ends of one hop did. Tried are
+
+    the chosen groups       what they hold besides may matter less than what their best part leaves room for
+    along the best paths    of all paths of the target, those with the best prices by the slope of the divergence (see
+                            `paths.search`); the groups that hide them are opened, one hop or all the way down
+
+The certificate is that of the last choice: no choice of as many of these units leaves less than its bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..graphs.labels import ANY
+from ..paths.bundles import count_hops, depth_of, is_group, open_groups
+from ..paths.search import search_of
+from ..selection import Selection, select_many
+from .candidates import Pool
+from .question import Question
+
+WORTH = 1e-3  # of the whole change: openings that explain less more than the choice so far are not made
+PATHS_TRIED = 12  # whose groups are opened on trial
+MOVES_TRIED = 32  # openings that a round tries
+MAX_OPENINGS = 64
+
+Key = bytes  # of an end: its nodes
+
+
+@dataclass(frozen=True, eq=False)
+class _Target:
+    """Whose paths they are, and what is asked."""
+
+    change: Change
+    row: int
+    question: Question
+    before: FloatArray  # [num_classes]: logits
+    after: FloatArray
+
+    @property
+    def whole(self) -> float:
+        """The divergence that is to be explained."""
+        return self.left(np.zeros(len(self.before)))
+
+    def left(self, total: FloatArray) -> float:
+        """What remains of it when units that sum to this are chosen."""
+        return float(self.change.output.divergence(*self._ends(total)))
+
+    def slope(self, total: FloatArray) -> FloatArray:
+        """Prices: by how much one more of each logit would change what remains."""
+        goal, reached = (self.change.output.means(end) for end in self._ends(total))
+        scales = self.change.output.scales
+        slope = (reached - goal) / (1.0 if scales is None else scales**2)
+        return np.asarray(slope if self.question.objective == "sufficiency" else -slope)
+
+    def select(self, pools: Sequence[Pool]) -> list[Selection]:
+        """The choice from each of them, in one compiled call."""
+        q, output, count = self.question, self.change.output, len(pools)
+        ends = np.tile(self.before, (count, 1)), np.tile(self.after, (count, 1))
+        rows, rule = [pool.contributions for pool in pools], (q.method, q.objective, q.at_most)
+        return select_many(rows, *ends, q.budget, *rule, output=output.kind, scales=output.scales)
+
+    def _ends(self, total: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.question.objective == "sufficiency":
+            return self.after, self.before + total
+        return self.before, self.after - total
+
+
+def choose_units(change: Change, row: int, question: Question) -> tuple[Pool, Selection]:
+    """Units of any depth, and what is chosen of them; the kinds of groups are those of their ends."""
+    target = _Target(change, row, question, change.before_pass.logits[row], change.after_pass.logits[row])
+    openings = _Openings(change, row)
+    everything = np.array([*[ANY] * count_hops(change), row])
+    units = openings.children([everything])[everything.tobytes()]
+    (selection,) = target.select([units])
+    num_opened = 0
+    for _ in range(MAX_OPENINGS):
+        left = WORTH * target.whole
+        if selection.kl_residual <= left or len(units.paths) == 0:
+            break
+        moves = list(_list_moves(target, units, selection))[:MOVES_TRIED]
+        openings.children([group for move in moves for group in move])
+        trials = [openings.apply(units, move) for move in moves]
+        found = target.select(trials) if trials else []
+        best = min(range(len(found)), key=lambda i: found[i].kl_residual, default=-1)
+        if best < 0 or not found[best].kl_residual < selection.kl_residual - left:
+            break
+        units, selection = trials[best], found[best]
+        num_opened += len(moves[best])
+    told = (
+        f" The bound is that of a choice among {len(units.paths):,} units: groups of paths that end alike, opened "
+        f"{num_opened:,} time{'s' * (num_opened != 1)}, and paths."
+    )
+    return units, replace(selection, status=f"{selection.status}{told}")
+
+
+class _Openings:
+    """What groups of one target are opened into, each found once."""
+
+    def __init__(self, change: Change, row: int) -> None:
+        self.change, self.row = change, row
+        self.known: dict[Key, Pool] = {}
+
+    def children(self, groups: Sequence[IntArray]) -> dict[Key, Pool]:
+        """Open these, all of one depth in one go."""
+        new = {group.tobytes(): group for group in groups if group.tobytes() not in self.known}
+        for depth in sorted({int(depth_of(group[None])[0]) for group in new.values()}):
+            together = np.stack([group for group in new.values() if depth_of(group[None])[0] == depth])
+            found = open_groups(self.change, self.row, together)
+            for i, group in enumerate(together):
+                own = found.parents == i
+                self.known[group.tobytes()] = Pool(found.paths[own], found.contributions[own], found.kinds[own])
+        return self.known
+
+    def apply(self, units: Pool, move: Sequence[IntArray]) -> Pool:
+        """The units with these groups opened, one within the other."""
+        for group in move:
+            stay = (units.paths != group).any(axis=1)
+            parts = self.known[group.tobytes()]
+            units = Pool(
+                np.concatenate([units.paths[stay], parts.paths]),
+                np.concatenate([units.contributions[stay], parts.contributions]),
+                np.concatenate([units.kinds[stay], parts.kinds]),
+            )
+        return units
+
+
+def _list_moves(target: _Target, units: Pool, selection: Selection) -> Iterator[list[IntArray]]:
+    """Groups to be opened together, each within the one before it."""
+    chosen = units.paths[selection.chosen]
+    groups = chosen[is_group(chosen)]
+    seen = {group.tobytes() for group in groups}
+    total = units.contributions[selection.chosen].sum(axis=0)
+    best = search_of(target.change).find(target.row, target.slope(total), PATHS_TRIED).nodes
+    held = {path.tobytes() for path in units.paths}
+    for path in best:
+        move: list[IntArray] = []
+        for depth in range(1, min(int(depth_of(path[None])[0]), count_hops(target.change) - 1) + 1):
+            end = path.copy()
+            end[: len(path) - 1 - depth] = ANY
+            if move or end.tobytes() in held:
+                move.append(end)
+                if end.tobytes() not in seen:
+                    seen.add(end.tobytes())
+                    yield list(move)
+    yield from ([group] for group in groups)
