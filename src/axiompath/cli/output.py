@@ -88,5 +88,5 @@ def path_table(explanation: Explanation) -> Table:
     for path, kind, share in zip(
         explanation.paths, explanation.kinds, explanation.contributions @ weights, strict=True
     ):
-        table.add_row(escape(" → ".join(explanation.name_of(int(node)) for node in path)), kind, f"{share:+.3f}")
+        table.add_row(escape(explanation.name_path(path)), kind, f"{share:+.3f}")
     return table

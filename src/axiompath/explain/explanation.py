@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import KINDS
+from ..change.states import CAUSE_WORDS, KINDS, MODEL
 from ..errors import InputError
-from ..graphs.labels import BIAS, TO, label_class
+from ..graphs.labels import ABSENT, BIAS, TO, label_class
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
@@ -22,6 +22,7 @@ from ..trust import blamed, read_json, read_words
 from ..writing import write_text
 from . import sentences
 from .hops import FLOWS, Hop, place_shares
+from .retrained import Retrained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,8 +32,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXPLANATION_FORMAT = "axiompath.explanation"
-EXPLANATION_VERSION = 3
-FIELDS_SINCE = {"origin": 2, "hops": 2, "unit": 3, "output": 3}  # field -> the version of the format that brought it
+EXPLANATION_VERSION = 4
+FIELDS_SINCE = {
+    "origin": 2,
+    "hops": 2,
+    "unit": 3,
+    "output": 3,
+    "retrained": 4,
+}  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
@@ -60,12 +67,12 @@ class Explanation:
     contributions: FloatArray  # [n, num_classes]
     weights: FloatArray  # [n]: of the relaxation, or 1
     kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
-    causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change by cause, over all altered paths
+    causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change; over all altered paths, and of the model
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less
     gap: float  # kl_residual - kl_bound
-    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl
-    fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after)
+    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl; under the model after, where it is another one
+    fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after); under the model before
     completeness: float  # largest difference between the sum of all contributions and the change of a logit
     status: str
     node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
@@ -74,6 +81,7 @@ class Explanation:
     unit: str = NODE_UNIT  # what the target is: a node, a graph or a link
     output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
+    retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
@@ -100,13 +108,37 @@ class Explanation:
         return self.output.explained(1.0, left)
 
     @property
+    def model_share(self) -> FloatArray:
+        """The share of every logit's change that the model itself has; 0 where it is the same one. [num_classes]."""
+        return self.causes.get(MODEL, np.zeros(len(self.logits_before)))
+
+    @property
+    def data_share(self) -> FloatArray:
+        """The share that the graph and its features have: that of all paths together. [num_classes]."""
+        return self.logits_after - self.logits_before - self.model_share
+
+    @property
+    def interaction(self) -> FloatArray:
+        """What model and data do together alone, of which each has half in its share. [num_classes]."""
+        if self.retrained is None:
+            return np.zeros(len(self.logits_before))
+        return self.retrained.interaction(self.logits_before, self.logits_after)
+
+    @property
     def disagrees(self) -> bool:
-        """Whether the sums explain much more of the change than the network itself makes of these paths."""
-        return len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
+        """Whether the sums explain much more of the change than the network itself makes of these paths.
+
+        Never where the model is another one: the sums are of both models, and what a network answers is of one.
+        """
+        return self.retrained is None and len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
 
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number; `bias` for -1."""
         return BIAS if node < 0 else self.node_names.get(int(node), str(int(node)))
+
+    def name_path(self, path: IntArray) -> str:
+        """A path in words, leaf first."""
+        return " → ".join(self.name_of(node) for node in path.tolist() if node != ABSENT)
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
@@ -286,7 +318,7 @@ def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, (Origin, Output)):
+    if isinstance(value, (Origin, Output, Retrained)):
         return value.to_dict()
     if isinstance(value, Hop):
         return asdict(value)
@@ -304,7 +336,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     n = len(values["paths"])
     paths = _array(values["paths"], np.int64, (n, len(values["paths"][0]) if n else 0), "paths")
     kinds, causes = read_words(values["kinds"], "kinds"), values["causes"]
-    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < -1).any() or set(causes) != set(KINDS):
+    retrained = _read_retrained(values.get("retrained"), num_classes)
+    least, words = (-1, KINDS) if retrained is None else (ABSENT, CAUSE_WORDS)
+    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < least).any() or set(causes) != set(words):
         raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
     if not all(np.isfinite(vector).all() for vector in vectors.values()):
         raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
@@ -342,7 +376,17 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         class_names=read_words(values["class_names"], "class_names"),
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
         hops=hops,
+        retrained=retrained,
     )  # fmt: skip
+
+
+def _read_retrained(values: Any, num_classes: int) -> Retrained | None:
+    if values is None:
+        return None
+    sizes = {"logits_before": num_classes, "logits_after": num_classes, "fidelity_minus": 2, "fidelity_plus": 2}
+    if set(values) != set(sizes):
+        raise InputError(f"Expected {', '.join(sizes)} in `retrained` (got something else).")
+    return Retrained(**{name: _array(values[name], np.float64, (size,), name) for name, size in sizes.items()})
 
 
 def read_task(values: Any) -> tuple[str, Output]:

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from ..arrays import IntArray
 
 BIAS = "bias"
+ABSENT = -2  # in a path of the shallower of two models, where the deeper one's begin earlier
 TO = " – "  # between the names of a pair
 
 
 def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.object_]:
-    """The user's name of each node, else its number as text; `bias` for -1."""
+    """The user's name of each node, else its number as text; `bias` for -1, nothing for ABSENT."""
     if not names and (nodes >= 0).all():
         return np.array(list(map(str, nodes.ravel().tolist())), dtype=object).reshape(nodes.shape)
     unique, place = np.unique(nodes, return_inverse=True)
-    texts = [BIAS if node < 0 else names.get(node, str(node)) for node in unique.tolist()]
+    none = {-1: BIAS, ABSENT: ""}
+    texts = [none[node] if node < 0 else names.get(node, str(node)) for node in unique.tolist()]
     return np.array(texts, dtype=object)[place.reshape(nodes.shape)]
 
 
