@@ -365,8 +365,8 @@ def scan_sequence(
 ) -> Iterator[Scan]:
     """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
 
-    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was. The model may be a list
-    of as many as there are snapshots, one for each.
+    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was. The model may be a
+    list of as many as there are snapshots, one for each.
     """
     models = model_of_each(model, len(snapshots))
     folders = step_folders(out, len(snapshots))

@@ -20,7 +20,7 @@ Grouping = str | Mapping[int, Any] | Callable[[Any], Any]  # or one label a row 
 
 
 def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
-    """The group of each change of the graph in sight, by a column of `changes()`, a mapping of ids, a function of a row, or labels.
+    """The group of each change of the graph in sight: by a column of `changes()`, a mapping of ids, a function, labels.
 
     By node: of a change of a node that node, of an edge the end that is farther from the target.
     """

@@ -141,8 +141,9 @@ def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Qu
     else:
         budgets, found = [question.budget for question in questions], []
         for source in sources:
-            ends = (side[0] for side in _ends(change, np.array([source.row]), first.objective))
-            found += select_budgets(source.pool.contributions, *ends, budgets, *rule, output=kind, scales=scales)
+            (start,), (end,) = _ends(change, np.array([source.row]), first.objective)
+            contributions = source.pool.contributions
+            found += select_budgets(contributions, start, end, budgets, *rule, output=kind, scales=scales)
     asked = [(source, question) for source in sources for question in questions]
     for (source, question), selection in zip(asked, found, strict=True):
         yield _from_selection(question, source, source.pool, selection)

@@ -78,9 +78,7 @@ class Candidates(ABC):
 
     row: int
     num_paths: int
-    causes: (
-        FloatArray  # [len(KINDS), num_classes]: the whole change of each logit, by cause; the model last, if another
-    )
+    causes: FloatArray  # [len(KINDS), num_classes]: the whole change by cause; another model is the last one
 
     @property
     def told(self) -> str:

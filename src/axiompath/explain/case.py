@@ -413,7 +413,7 @@ def _beside(case: Case, model_before: Any, graphs: tuple[Any, Any]) -> Case:
     """The same where `before` was seen by another model; the very same case where that one is the same after all."""
     if case.region.pair.whole is None:
         raise InputError(
-            "Expected graphs in memory to go with `model_before` (got stored ones); open them with axiompath.read_graph."
+            "Expected graphs in memory to go with `model_before` (got stored ones); axiompath.read_graph reads them."
         )
     opened, change = open_graphs(model_before, *graphs, case.usage), case.change
     if digest_network(opened.network) == digest_network(change.network):
@@ -424,8 +424,8 @@ def _beside(case: Case, model_before: Any, graphs: tuple[Any, Any]) -> Case:
     if told[0] != told[1]:
         words = [f"{columns} columns of {kind} for each {unit}" for unit, columns, kind in told]
         raise InputError(
-            f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}); what is not the same "
-            "thing cannot have changed."
+            f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}); what is not "
+            "the same thing cannot have changed."
         )
     if opened.fields != case.fields:
         raise InputError(

@@ -51,8 +51,8 @@ def count_all_paths(change: Change) -> NDArray[Any]:
     counts: NDArray[Any] = count_paths(change)
     if change.under_before is None:
         return counts
-    others = count_paths(change.under_before)
-    return np.maximum(counts, others) if same_depth(change) else counts + others
+    others: NDArray[Any] = count_paths(change.under_before)
+    return np.asarray(np.maximum(counts, others) if same_depth(change) else counts + others)
 
 
 def estimate_all_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:

@@ -102,10 +102,8 @@ def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
     """The same table, and a last row that says that the model is another one; it has neither src nor dst."""
     found = changes.astype({"src": "Int64"})
     found["kind"] = found.kind.cat.add_categories([MODEL_RETRAINED])
-    number, size = len(found), len(found.columns)
-    row = dict(zip(found.columns, [None] * size, strict=True))
-    row |= {"id": number, "kind": MODEL_RETRAINED, "num_edges": 0, "directed": True}
-    last = pd.DataFrame({name: pd.array([value], dtype=found[name].dtype) for name, value in row.items()})
+    row = {"id": len(found), "kind": MODEL_RETRAINED, "num_edges": 0, "directed": True}
+    last = pd.DataFrame([row]).reindex(columns=found.columns).astype(found.dtypes.to_dict())
     return pd.concat([found, last], ignore_index=True)
 
 

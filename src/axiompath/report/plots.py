@@ -166,7 +166,7 @@ def plot_flow(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any
 
 
 def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> list[Ribbon]:
-    """The chosen paths, and the net of all others; their shares sum to the whole change, or to the data's part of it."""
+    """The chosen paths, and the net of all others; their shares sum to the whole change, or to the data's."""
     shares = explanation.contributions @ weights
     ribbons = []
     for path, kind, share in zip(explanation.paths.tolist(), explanation.kinds, shares, strict=True):

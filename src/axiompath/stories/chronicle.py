@@ -247,7 +247,7 @@ def _is_one(models: Sequence[Any]) -> bool:
 
 
 def _predict_with(case: Case, snapshots: Sequence[Any]) -> Iterator[FloatArray]:
-    """Logits on each snapshot, by the network alone: opening a Case on every step, only to rank, would double the work."""
+    """Logits on each snapshot, by the network alone: to open a Case on every step only to rank would double it."""
     for data in snapshots:
         yield run_network(case.change.network, read_snapshot(data, "snapshot", case.fields)).logits
 
