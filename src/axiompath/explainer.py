@@ -26,6 +26,7 @@ from .change.region import find_pair_changes
 from .errors import InputError
 from .explain.case import Case, open_case
 from .explain.explanation import Explanation
+from .explain.features import list_features
 from .explain.question import Question
 from .graphs.names import Names, read_names
 from .graphs.places import Target
@@ -297,6 +298,19 @@ class Explainer:
         if not progress:
             return explanations
         return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
+
+    def features(
+        self, target: Target | None = None, paths: Any = None, *, feature_names: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Which columns of changed features moved a prediction, and by how much; with paths, those of their leaves.
+
+        Columns: node, name, column (and its name), before, after, share (of the new class's logit against the old
+        one's) and the share of every logit; largest first. Without paths all shares sum to the cause *feature*, and no
+        path is walked. With paths (as `explain` and `attribute` have them) `path` is the place of each, and the shares
+        of one sum to its contribution. A column of -1 is what no column did: a bias, or coefficients that a layer makes
+        of its own inputs.
+        """
+        return list_features(self.case, self._only(target), paths, feature_names)
 
     def scan(
         self,

@@ -31,7 +31,6 @@ from ..network.digests import digest_graph, digest_network
 from ..origin import RELEASE, Origin
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, split_by_target
-from ..paths.union import cut
 from ..readers import AS_IT_IS, Usage
 from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
@@ -43,7 +42,7 @@ from .explanation import Caption, Explanation
 from .hops import edges_of_paths, hops_of
 from .moved import find_moved
 from .question import Question
-from .replay import exist_in_either, replay_paths
+from .replay import own_paths, replay_paths
 from .walks import Walks, count_all_paths, estimate_all_bytes, plan_listing, plan_walks, refuse_large, walk_rows
 
 # What a softmax or sigmoid at a model's end was given, from what it gave; of a softmax up to a constant.
@@ -227,8 +226,9 @@ class Case:
 
     def replay(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
-        case, (row,) = self.under(under).find([target])
-        chosen = case._path_rows(paths, int(row))
+        case, (row,) = self.find([target])
+        chosen, case = np.unique(case.read_paths(paths, int(row)), axis=0), case.under(under)
+        chosen, _ = own_paths(case.change, chosen)
         job = np.zeros(len(chosen), dtype=np.int64)
         logits = replay_paths(case.change, np.array([row]), job, chosen, add=add)
         return np.asarray(logits[0])
@@ -236,8 +236,9 @@ class Case:
     def replay_edges(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        case, (row,) = self.under(under).find([target])
-        steps = case.change.numbers(case._path_rows(paths, int(row)))
+        case, (row,) = self.find([target])
+        chosen, case = case.read_paths(paths, int(row)), case.under(under)
+        steps = case.change.numbers(own_paths(case.change, chosen)[0])
         # A node of stored graphs has a part of them cut out; what else is predicted lies in memory, whole.
         before, after = case.region.surroundings(case.change.network, target if isinstance(target, int) else -1)
         base, other = (before, after) if add else (after, before)
@@ -257,22 +258,21 @@ class Case:
         own = np.asarray(answer.reshape(-1, self.change.network.num_classes)[place])
         return np.asarray(BEFORE_END.get(self.change.network.end, np.asarray)(own))
 
-    def _path_rows(self, paths: Any, row: int) -> IntArray:
+    def read_paths(self, paths: Any, row: int) -> IntArray:
         """Paths as the user writes them -> rows of the aligned snapshots, checked, with the root at their end."""
-        num_positions = self.change.network.num_hops + 1
+        num_positions = self.change.num_positions - (self.change.before.places is not None)
         given = np.asarray(paths)
-        if given.ndim == 2 and given.shape[1] > num_positions and (given == ABSENT).any():
-            given = cut(given, num_positions)[0]  # of the shallower of two models
         if given.size == 0:
-            return np.zeros((0, self.change.network.num_positions), dtype=np.int64)
+            return np.zeros((0, self.change.num_positions), dtype=np.int64)
         if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
             raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
                 f"(got {given.dtype} of shape {given.shape})."
             )
         rows, known = find_numbers(self.change.before.node_ids, given)
-        known |= given == -1
-        chosen = np.where(given == -1, -1, rows)
+        none = (given == -1) | ((given == ABSENT) & (self.change.under_before is not None))
+        known |= none
+        chosen = np.where(none, given, rows)
         if self.change.before.places is not None:
             chosen = np.concatenate([chosen, np.full((len(chosen), 1), row)], axis=1)
         wrong = ~known.all(axis=1) | (chosen[:, -1] != row)
@@ -280,12 +280,15 @@ class Case:
             raise InputError(
                 f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
             )
-        for path in given[~exist_in_either(self.change, chosen)][:1]:
+        exist = np.zeros(len(chosen), dtype=np.bool_)
+        for side in filter(None, (self.change, self.change.under_before)):
+            exist[own_paths(side, chosen)[1]] = True
+        for path in given[~exist][:1]:
             raise InputError(
                 f"Expected paths along edges of `before` or of `after` (got {path.tolist()}, which neither graph has); "
                 "`attribute(target).paths` holds those that changed."
             )
-        return np.unique(chosen, axis=0)
+        return chosen
 
     def only_graph(self) -> int:
         """The number of the graph, where there is one alone to be predicted."""

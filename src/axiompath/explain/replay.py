@@ -36,6 +36,7 @@ from ..change.sets import Steps
 from ..graphs.rows import find_in_rows, multiply_each
 from ..network.coefficients import Rule
 from ..network.layers import ForwardPass
+from ..paths.union import cut
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -117,6 +118,13 @@ def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
     well_formed = started[:, -1] & (started[:, 1:] >= started[:, :-1]).all(axis=1)
     either = _walk(change, change.after_steps, paths) | _walk(change, change.before_steps, paths)
     return np.asarray(well_formed & either)
+
+
+def own_paths(change: Change, paths: IntArray) -> tuple[IntArray, IntArray]:
+    """Those of these paths that the change's own model has in either graph, and their places; of two models' paths."""
+    own, fits = cut(paths, change.network.num_positions)
+    fits[fits] = exist_in_either(change, own[fits])
+    return own[fits], np.flatnonzero(fits)
 
 
 def _walk(change: Change, steps: Steps, paths: IntArray) -> BoolArray:

@@ -20,8 +20,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..metrics import fidelity_minus, fidelity_plus
-from ..paths.union import cut
-from .replay import exist_in_either, replay_both
+from .replay import own_paths, replay_both
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +66,8 @@ def measure(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> M
 
 def _measure_alone(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> tuple[FloatArray, FloatArray]:
     """Both fidelities under one of two models by itself; paths that are none of its own do nothing there."""
-    own, fits = cut(paths, change.network.num_positions)
-    fits[fits] = exist_in_either(change, own[fits])
-    return _fidelities(change, rows, job[fits], own[fits])
+    own, places = own_paths(change, paths)
+    return _fidelities(change, rows, job[places], own)
 
 
 def _fidelities(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> tuple[FloatArray, FloatArray]:
