@@ -227,8 +227,9 @@ class Case:
     def replay(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
         case, (row,) = self.find([target])
-        chosen, case = np.unique(case.read_paths(paths, int(row)), axis=0), case.under(under)
-        chosen, _ = own_paths(case.change, chosen)
+        chosen, several = np.unique(case.read_paths(paths, int(row)), axis=0), case.change.under_before is not None
+        case = case.under(under)
+        chosen, _ = own_paths(case.change, chosen, altered=several)
         job = np.zeros(len(chosen), dtype=np.int64)
         logits = replay_paths(case.change, np.array([row]), job, chosen, add=add)
         return np.asarray(logits[0])

@@ -120,10 +120,16 @@ def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
     return np.asarray(well_formed & either)
 
 
-def own_paths(change: Change, paths: IntArray) -> tuple[IntArray, IntArray]:
-    """Those of these paths that the change's own model has in either graph, and their places; of two models' paths."""
+def own_paths(change: Change, paths: IntArray, *, altered: bool = False) -> tuple[IntArray, IntArray]:
+    """Of two models' paths, those that the change's own model has in either graph, and their places.
+
+    Only those that are `altered` under it, where that is asked: the others did nothing to it, and are not to be taken
+    from it as a path is that a rival chose.
+    """
     own, fits = cut(paths, change.network.num_positions)
     fits[fits] = exist_in_either(change, own[fits])
+    if altered:
+        fits[fits] = _walk(change, change.steps, own[fits])
     return own[fits], np.flatnonzero(fits)
 
 

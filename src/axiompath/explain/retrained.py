@@ -66,7 +66,7 @@ def measure(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> M
 
 def _measure_alone(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> tuple[FloatArray, FloatArray]:
     """Both fidelities under one of two models by itself; paths that are none of its own do nothing there."""
-    own, places = own_paths(change, paths)
+    own, places = own_paths(change, paths, altered=True)
     return _fidelities(change, rows, job[places], own)
 
 
