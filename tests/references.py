@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -261,6 +261,31 @@ class LiteralAttribution:
             position -= not layers[t].local
             columns = self.carried(t, columns, self.there(t, v, nodes[position], side))
         return bool(columns.any())
+
+
+class LiteralColumn(LiteralAttribution):
+    """The same where leaves have one column of their features alone, and no bias is a source."""
+
+    def __init__(self, network, before, after, column, only_delta):
+        super().__init__(network, before, after)
+        self.column, self.only_delta = column, only_delta
+        self.network = replace(network, layers=tuple(replace(layer, bias=None) for layer in network.layers))
+
+    def leaf(self, state, v):
+        return self.rise(self.lowest_hop, v, state)
+
+    def rise(self, t, v, state):
+        """What the column makes of h^t of node v, below the lowest hop, over all states that a walk could go on in."""
+        if t == 0:
+            before, after = (self.passes[side].h[0][v] for side in (BEFORE, AFTER))
+            value = {DELTA: after - before, AFTER: after, BEFORE: before}[SIDE[state]]
+            return np.where(np.arange(len(value)) == self.column, value, 0.0)
+        options = self.options(t - 1, v, v, state)
+        if self.only_delta:
+            options = [(below, coefficient) for below, coefficient in options if below == state]
+        return sum(
+            self.climb(self.rise(t - 1, v, below), [(t, coefficient, state, v)]) for below, coefficient in options
+        )
 
 
 def literal_kind(reference, path):

@@ -16,6 +16,7 @@ BLOCKS = {
     "attribution": ("attribution.md", ["attribution", "attribution memory"]),
     "blame": ("how-to-blame.md", ["blame", "blame of many changes"]),
     "hubs": ("how-to-large-graphs.md", ["hubs", "groups"]),
+    "retrained": ("how-to-data-or-model.md", ["retrained"]),
     "scan": ("how-to-scan.md", ["scan"]),
     "selection": ("selection.md", ["selection", "selection of many"]),
     "stored": ("how-to-large-graphs.md", ["conversion", "stored graphs"]),

@@ -26,6 +26,7 @@ from .change.region import find_pair_changes
 from .errors import InputError
 from .explain.case import Case, open_case
 from .explain.explanation import Explanation
+from .explain.features import list_features
 from .explain.question import Question
 from .graphs.names import Names, read_names
 from .graphs.places import Target
@@ -39,6 +40,7 @@ from .readers import ModelCall, Usage
 from .scan.plan import Thresholds
 from .scan.scan import Engine, Scan, Settings, scan_case
 from .selection import DEFAULT_METHOD
+from .stories.chronicle import model_of_each
 
 
 class Explainer:
@@ -62,6 +64,7 @@ class Explainer:
         output: str = AUTO,
         scales: Any = None,
         paths: bool = True,
+        model_before: Any = None,
     ) -> None:
         """Read and check everything; `memory` bounds what walking the paths may take at a time.
 
@@ -72,11 +75,19 @@ class Explainer:
         does not: classes, binary, labels or value; `scales` what a unit of each value is worth. Without `before`, the
         graph `after` is explained against its own nodes without edges. With paths=False the model is not read: `blame`,
         `undo` and `what_if` run it as it is, whatever it is made of, and nothing that asks for paths can be answered.
+        `model_before` is the model that predicted on `before`, where it is another one: of any depth or kind, as long
+        as it predicts the same thing; what changed is then split between the model and the data.
         """
         self.memory = parse_memory(memory)
         usage = Usage(call, links, output, scales)
         named: dict[str, Any] = {"node_names": node_names, "class_names": class_names, "usage": usage}
-        self._case: Case | None = open_case(model, before, after, **named) if paths else None
+        if model_before is not None and not paths:
+            raise InputError(
+                "Expected models that are read to go with `model_before` (got paths=False); leave it out, or read them."
+            )
+        self._case: Case | None = None
+        if paths:
+            self._case = open_case(model, before, after, model_before=model_before, **named)
         self._unread: Board | None = None if paths else open_board(model, before, after, **named)
 
     @property
@@ -146,6 +157,8 @@ class Explainer:
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
 
+        Where the model is another one, every node whose logits it moved; what was predicted then is compared with what
+        is predicted now. num_paths is then that of the model that has more, or of both where their depths differ.
         Columns: target, name, class_before, class_after (and their names where classes have any), kl, num_paths;
         largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out. Of a
         model that is not read, all whose answer is another one are listed, without num_paths.
@@ -168,7 +181,7 @@ class Explainer:
         Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Where every edge
         of both graphs has one back, the two directions are one change, unless `directed`. A node that comes or goes is
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
-        this very call, ordered by kind, then by src and dst.
+        this very call, ordered by kind, then by src and dst. Where the model is another one, a last row says so.
         """
         if self._unread is None:
             return self.case.changes(directed=directed, open_nodes=open_nodes)
@@ -292,6 +305,19 @@ class Explainer:
             return explanations
         return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
 
+    def features(
+        self, target: Target | None = None, paths: Any = None, *, feature_names: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Which columns of changed features moved a prediction, and by how much; with paths, those of their leaves.
+
+        Columns: node, name, column (and its name), before, after, share (of the new class's logit against the old
+        one's) and the share of every logit; largest first. Without paths all shares sum to the cause *feature*, and no
+        path is walked. With paths (as `explain` and `attribute` have them) `path` is the place of each, and the shares
+        of one sum to its contribution. A column of -1 is what no column did: a bias, or coefficients that a layer makes
+        of its own inputs.
+        """
+        return list_features(self.case, self._only(target), paths, feature_names)
+
     def scan(
         self,
         out: str | Path | None = None,
@@ -334,14 +360,17 @@ class Explainer:
         case, (row,) = self.case.find([target])
         return case.frontier(int(row), questions, self.memory)
 
-    def replay(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
-        """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
-        return self.case.replay(target, paths, add=add)
+    def replay(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
+        """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added.
 
-    def replay_edges(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
+        Where the model is another one, `under` says which answers: that of `after`, or of `before`.
+        """
+        return self.case.replay(target, paths, add=add, under=under)
+
+    def replay_edges(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        return self.case.replay_edges(target, paths, add=add)
+        return self.case.replay_edges(target, paths, add=add, under=under)
 
 
 def scan_sequence(
@@ -357,8 +386,10 @@ def scan_sequence(
 ) -> Iterator[Scan]:
     """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
 
-    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was.
+    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was. The model may be a
+    list of as many as there are snapshots, one for each.
     """
+    models = model_of_each(model, len(snapshots))
     folders = step_folders(out, len(snapshots))
     if node_names is not None and not any(isinstance(snapshot, StoredGraph) for snapshot in snapshots):
         # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
@@ -366,8 +397,11 @@ def scan_sequence(
         node_names = read_names(node_names, rows)
 
     def scan() -> Iterator[Scan]:
-        for pair, folder in zip(pairwise(snapshots), folders, strict=True):
-            step = Explainer(model, *pair, memory=memory, node_names=node_names, class_names=class_names, call=call)
+        for (old, new), pair, folder in zip(pairwise(models), pairwise(snapshots), folders, strict=True):
+            step = Explainer(
+                new, *pair, memory=memory, node_names=node_names, class_names=class_names, call=call,
+                model_before=None if old is new else old,
+            )  # fmt: skip
             yield step.scan(folder, **options)
 
     return scan()

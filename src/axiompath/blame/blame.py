@@ -14,7 +14,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
 from ..explain.explanation import read_record, write_json
-from ..graphs.changes import CHANGES
+from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import TO, label_class
 from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
@@ -117,7 +117,7 @@ class Blame:
         if self.kinds[row] == GROUP_ROW:
             return f"{self.groups[row]} ({len(self.changes[row])} change{'s' * (len(self.changes[row]) != 1)})"
         ends = [self.name_of(end) for end in self.ends[row] if end >= 0]
-        return f"{self.kinds[row]} {TO.join(ends)}"
+        return f"{self.kinds[row]} {TO.join(ends)}".rstrip()
 
     def to_frame(self) -> pd.DataFrame:
         """One row a change or group, in the order of `shares`: change, kind, src, dst, share and error of `told`.
@@ -166,6 +166,9 @@ class Blame:
             lines.append(f"  {self.prob_shares[row]:+.3f}{error}  {self.row_name(row)}")
         if len(self.shares) > limit:
             lines.append(f"  {self.prob_shares[limit:].sum():+.3f}  the other {len(self.shares) - limit}")
+        if MODEL_RETRAINED in self.kinds:
+            model = float(self.prob_shares[self.kinds.index(MODEL_RETRAINED)])
+            lines.append(f"The model has {model:+.3f} of it, the data {self.prob_shares.sum() - model:+.3f}.")
         how = "Exact, by all subsets" if self.exact else "Estimated, by random orders"
         lines.append(f"{how}: {self.num_evaluations:,} evaluations.")
         return "\n".join(lines)
@@ -217,17 +220,33 @@ def blame_target(
     labels = [] if by is None else label_changes(game, by, board.node_names)
     codes, unique = number_groups(labels)
     together = by is not None and not opened
-    num_players = len(unique) if together else game.num_changes
+    num_players = len(unique) if together else game.num_data_changes
     ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
     class_before, class_after = board.output.told(ends[0], ends[1])
 
-    def values(subsets: BoolArray) -> FloatArray:
-        logits = game.run(subsets[:, codes] if together else subsets)
+    def values_of(subsets: BoolArray) -> FloatArray:
+        logits = game.run(subsets)
         return np.column_stack([logits, tell(board.output, class_after, logits)])
+
+    def values(subsets: BoolArray) -> FloatArray:
+        applied = subsets[:, codes] if together else subsets
+        # Owen values of data and model: the mean of what the data's changes do under either.
+        if not game.retrained:
+            return values_of(applied)
+        without, with_it = (np.column_stack([applied, np.full(len(applied), model)]) for model in (False, True))
+        return np.asarray(0.5 * (values_of(without) + values_of(with_it)))
 
     found = _shares(game, values, num_players, codes if opened and by is not None else None, effort)
     pairs = None
-    if interactions:
+    if game.retrained:
+        found, pairs = _with_model(found, values_of, game.num_changes)
+        if interactions and not (together and num_players <= 1):
+            raise InputError(
+                'Expected interactions of data and model alone where the model was retrained, with by="model" (got '
+                f"{num_players} players besides); leave `model_before` out for those of changes."
+            )
+        pairs = pairs[1 - num_players :, 1 - num_players :] if interactions else None
+    elif interactions:
         if not found.exact or num_players > ALWAYS_EXACT or (opened and by is not None):
             raise InputError(
                 f"Expected at most {ALWAYS_EXACT} changes or groups for interactions of pairs (got {num_players}"
@@ -239,14 +258,18 @@ def blame_target(
     order = np.argsort(-np.abs(found.values[:, -1]), kind="stable")
     changes = game.changes
     ids = changes.id.to_numpy()
+    if game.retrained:
+        labels, unique, codes = [*labels, MODEL_RETRAINED], [*unique, MODEL_RETRAINED], np.append(codes, len(unique))
     if together:
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
-        kinds, places = (GROUP_ROW,) * len(rows), ((-1, -1),) * len(rows)
+        whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * game.retrained
+        kinds, places = tuple(whole[code] for code in order.tolist()), ((-1, -1),) * len(rows)
         groups = tuple(unique[code] for code in order.tolist())
     else:
         rows = [(number,) for number in ids[order].tolist()]
         kinds = tuple(changes.kind.astype(str).iloc[order])
-        places = tuple(zip(changes.src.iloc[order].tolist(), changes.dst.fillna(-1).iloc[order].tolist(), strict=True))
+        ends_of = (changes[end].fillna(-1).iloc[order].tolist() for end in ("src", "dst"))
+        places = tuple(zip(*ends_of, strict=True))
         groups = tuple(labels[row] for row in order.tolist()) if by is not None else ()
     mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     return Blame(
@@ -275,6 +298,22 @@ def blame_target(
         unit=board.unit,
         output=board.output,
     )
+
+
+def _with_model(found: PlayerShares, values: Any, num_changes: int) -> tuple[PlayerShares, FloatArray]:
+    """The shares with that of the model as the last; and what it and all else do together alone, as of two players."""
+    sets = [[data] * (num_changes - 1) + [model] for data in (False, True) for model in (False, True)]
+    none, model, data, everything = values(np.array(sets))
+    share, joint = 0.5 * (model - none + everything - data), (everything - model - data + none)[:-1]
+    shares = replace(
+        found,
+        values=np.concatenate([found.values, share[None]]),
+        errors=np.concatenate([found.errors, np.zeros((1, len(share)))]),
+        num_evaluations=2 * found.num_evaluations,
+        none=none,
+        all=everything,
+    )
+    return shares, np.stack([[np.zeros_like(joint), joint], [joint, np.zeros_like(joint)]])
 
 
 def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:
@@ -311,7 +350,8 @@ def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
     kinds = read_words(values["kinds"], "kinds")
     groups = read_words(values["groups"], "groups")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not {*kinds} <= {*CHANGES, GROUP_ROW} or len(groups) not in (0, n) or len(pairs) != n:
+    known_kinds = {*CHANGES, MODEL_RETRAINED, GROUP_ROW}
+    if len(kinds) != n or not {*kinds} <= known_kinds or len(groups) not in (0, n) or len(pairs) != n:
         raise InputError("Expected a kind, two ends and, with groups, a label for each row (got something else).")
     if not all(type(values[name]) is bool for name in ("exact", "open_nodes")):
         raise InputError("Expected true or false in `exact` and `open_nodes` (got something else).")

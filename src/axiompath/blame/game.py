@@ -6,7 +6,7 @@ The network answers where there is one; the user's own model referees, and answe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, WrongKind
 from ..explain.case import BEFORE_END, Case
+from ..graphs.changes import add_model_row
 from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import find_numbers
@@ -50,11 +51,17 @@ class Game:
     by_network: bool  # whether `run` is the network's; else it is the user's model, too
     scene: Scene  # what decides the target
     root: RootPlace
+    retrained: bool = False  # whether the last of the changes is the model itself
 
     @property
     def num_changes(self) -> int:
         """Changes in sight."""
         return len(self.rows)
+
+    @property
+    def num_data_changes(self) -> int:
+        """Those of them that are of the graph; the model, where it is another one, is the last of all."""
+        return self.num_changes - self.retrained
 
     @property
     def changes(self) -> pd.DataFrame:
@@ -96,6 +103,7 @@ class Board:
     moved: Callable[[], pd.DataFrame] | None = None  # of such a one: every target whose answer is another one
     known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for, by whether nodes are opened
     judges: dict[bool, Referee] = field(default_factory=dict)  # likewise
+    under_before: Board | None = None  # the same graphs under the model before, where that is another one
 
     def players(self, *, open_nodes: bool) -> Players:
         """The changes between the graphs."""
@@ -105,6 +113,10 @@ class Board:
 
     def game(self, target: Target, *, open_nodes: bool = False) -> Game:
         """What is asked of one target; where it is new itself, or an end of it, nodes are opened."""
+        found = self._game(target, open_nodes)
+        return found if self.under_before is None else _with_model(self.under_before._game(target, open_nodes), found)
+
+    def _game(self, target: Target, open_nodes: bool) -> Game:
         nodes, new = self.find(target)
         players = self.players(open_nodes=open_nodes or len(new) > 0)
         counted = self.unit == UNIT_OF[GRAPHS]
@@ -207,6 +219,40 @@ def board_of(case: Case) -> Board:
         case.node_names,
         case.class_names,
         lambda: case.origin,
+        under_before=None if change.under_before is None else board_of(case.of_model_before),
+    )
+
+
+def _with_model(before: Game, after: Game) -> Game:
+    """One game of two: the model is its last player, and says which of the two is asked."""
+    rows = np.union1d(before.rows, after.rows)
+    places = [np.searchsorted(rows, game.rows) for game in (before, after)]
+
+    def by_model(*evaluators: Evaluator) -> Evaluator:
+        def run(subsets: BoolArray) -> FloatArray:
+            sides = [np.flatnonzero(subsets[:, -1] == side) for side in (False, True)]
+            parts = [
+                evaluate(subsets[some][:, place])
+                for evaluate, some, place in zip(evaluators, sides, places, strict=True)
+                if len(some)
+            ]
+            order = np.argsort(np.concatenate(sides), kind="stable")
+            return np.asarray(np.concatenate(parts)[order]) if parts else evaluators[1](subsets[:, places[1]])
+
+        return run
+
+    deeper = before if before.scene.num_nodes > after.scene.num_nodes else after
+    number = len(after.players)
+    return replace(
+        after,
+        players=replace(after.players, changes=add_model_row(after.players.changes)),
+        rows=np.append(rows, number),
+        run=by_model(before.run, after.run),
+        own=by_model(before.own, after.own),
+        by_network=before.by_network and after.by_network,
+        scene=deeper.scene,
+        root=deeper.root,
+        retrained=True,
     )
 
 

@@ -13,18 +13,23 @@ from ..errors import InputError, WrongKind
 from .game import Game
 
 BY_NODE = "node"
+BY_MODEL, OF_DATA = "model", "data"  # where the model is another one: all other changes are one group
 OTHER = "other"
 
 Grouping = str | Mapping[int, Any] | Callable[[Any], Any]  # or one label a row of `changes()`
 
 
 def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
-    """The group of each change in sight, by a column of `changes()`, a mapping of ids, a function of a row, or labels.
+    """The group of each change of the graph in sight: by a column of `changes()`, a mapping of ids, a function, labels.
 
     By node: of a change of a node that node, of an edge the end that is farther from the target.
     """
-    changes = game.changes
+    changes = game.changes.iloc[: game.num_data_changes]
     if isinstance(by, str):
+        if by == BY_MODEL:
+            if not game.retrained:
+                raise InputError('Expected another model in `model_before` to go with by="model" (got one model).')
+            return [OF_DATA] * len(changes)
         if by == BY_NODE:
             return [names.get(node, str(node)) for node in _far_ends(game)]
         if by not in changes:
@@ -41,7 +46,7 @@ def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
             "Expected `by` to be a column of `changes()`, a dict of ids, a function of a row or one label a row, "
             f"{len(game.players)} of them (got {type(by).__name__} of shape {labels.shape})."
         )
-    return [str(labels[row]) for row in game.rows.tolist()]
+    return [str(labels[row]) for row in game.rows[: game.num_data_changes].tolist()]
 
 
 def number_groups(labels: list[str]) -> tuple[IntArray, list[str]]:
@@ -65,7 +70,8 @@ def _far_ends(game: Game) -> list[int]:
     ids = scene.pair.node_ids(scene.numbers)
     by_id = dict(zip(ids.tolist(), distance.tolist(), strict=True))
     ends = []
-    for src, dst in zip(game.changes.src.tolist(), game.changes.dst.tolist(), strict=True):
-        nearer = pd.isna(dst) or by_id[src] >= by_id[int(dst)]
+    changes, far = game.changes.iloc[: game.num_data_changes], np.iinfo(np.int64).max
+    for src, dst in zip(changes.src.tolist(), changes.dst.tolist(), strict=True):
+        nearer = pd.isna(dst) or by_id.get(src, far) >= by_id.get(int(dst), far)
         ends.append(src if nearer else int(dst))
     return ends

@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..errors import InputError
 from ..explain.explanation import read_record, write_json
-from ..graphs.changes import CHANGES
+from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
@@ -73,7 +73,7 @@ class Undo:
         if not self.restored:
             return f"No set of changes was found whose undoing gives {who} {self.goal}. {self.how}"
         named = [
-            f"{kind} {TO.join(self.name_of(end) for end in ends if end >= 0)}"
+            f"{kind} {TO.join(self.name_of(end) for end in ends if end >= 0)}".rstrip()
             for kind, ends in zip(self.kinds, self.ends, strict=True)
         ]
         count = f"{len(named)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)} in sight"
@@ -127,7 +127,7 @@ def undo_target(
     chosen = np.sort(found.chosen)
     rows = game.changes.iloc[chosen]
     restored, logits = search.judge(chosen)
-    places = tuple(zip(rows.src.tolist(), rows.dst.fillna(-1).tolist(), strict=True))
+    places = tuple(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
     mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     ids = game.changes.id.to_numpy()
     return Undo(
@@ -173,7 +173,7 @@ def _rebuild(cls: type[Undo], values: dict[str, Any]) -> Undo:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not {*kinds} <= {*CHANGES} or len(pairs) != n:
+    if len(kinds) != n or not {*kinds} <= {*CHANGES, MODEL_RETRAINED} or len(pairs) != n:
         raise InputError("Expected a kind and two ends for each change (got something else).")
     if not all(type(values[name]) is bool for name in ("restored", "proved", "open_nodes")):
         raise InputError("Expected true or false in `restored`, `proved` and `open_nodes` (got something else).")

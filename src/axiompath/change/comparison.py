@@ -85,11 +85,44 @@ class Change:
     descents: tuple[Descents, ...]
     links: tuple[Links | None, ...]  # None below the lowest hop
     like: Change | None = None  # the same up to its nodes, seen from other roots: what is known of these is taken there
+    under_before: Change | None = None  # the same two graphs under the model before, where that is another one
 
     @property
     def num_nodes(self) -> int:
         """Nodes of both snapshots together."""
         return self.before.num_nodes
+
+    @property
+    def logits_before(self) -> FloatArray:
+        """What was predicted on `before`, by the model of then. [num_roots, num_classes]."""
+        return (self.under_before or self).before_pass.logits
+
+    @property
+    def logits_after(self) -> FloatArray:
+        """What is predicted on `after`. [num_roots, num_classes]."""
+        return self.after_pass.logits
+
+    def model_share(self, rows: IntArray) -> FloatArray:
+        """The share that the model itself has of the change, the other player being the data. [num_rows, num_classes].
+
+        With f0 and f1 the two models, half of [f1(after) - f0(after) + f1(before) - f0(before)]; 0 where there is one.
+        """
+        if self.under_before is None:
+            return np.zeros((len(rows), self.network.num_classes))
+        ends = [
+            (new.logits[rows], old.logits[rows])
+            for new, old in (
+                (self.after_pass, self.under_before.after_pass),
+                (self.before_pass, self.under_before.before_pass),
+            )
+        ]
+        return np.asarray(0.5 * sum(new - old for new, old in ends))
+
+    @property
+    def num_positions(self) -> int:
+        """Of a path, under either model."""
+        below = 0 if self.under_before is None else self.under_before.network.num_positions
+        return max(self.network.num_positions, below)
 
     @property
     def in_both(self) -> BoolArray:
@@ -104,7 +137,8 @@ class Change:
     @property
     def task(self) -> dict[str, Any]:
         """What is predicted and what its columns mean, as plain values."""
-        return {"unit": self.unit, "output": self.output.to_dict()}
+        models = {} if self.under_before is None else {"models": 2}
+        return {"unit": self.unit, "output": self.output.to_dict(), **models}
 
     @property
     def of_graphs(self) -> bool:
@@ -121,14 +155,14 @@ class Change:
         """What the columns of the logits mean; a unit of values is how much those of `before` vary, unless given."""
         kind, scales = self.network.output, self.network.scales
         if kind == VALUE and scales is None:
-            scales = scales_of(self.before_pass.logits[self.before.predicted.present])
+            scales = scales_of(self.logits_before[self.before.predicted.present])
         return Output(kind, scales)
 
     def numbers(self, paths: IntArray) -> IntArray:
         """Paths of rows -> the user's numbers of nodes, leaf first; the graph or pair at the end is left off."""
         ids = self.before.node_ids
         nodes = paths if self.before.places is None else paths[:, :-1]
-        return np.where(nodes >= 0, ids[nodes], nodes)  # negative ones are no nodes: see `paths`
+        return np.where(nodes >= 0, ids[np.maximum(nodes, 0)], nodes)  # negative ones are no nodes: see `graphs.labels`
 
     @property
     def root_ids(self) -> IntArray:
@@ -242,7 +276,10 @@ def with_roots(change: Change, before: Snapshot, after: Snapshot) -> Change:
         run_network(change.network, side, found)
         for side, found in ((before, change.before_pass), (after, change.after_pass))
     ]
-    return find_change(change.network, before, after, passes[0], passes[1], change)
+    found = find_change(change.network, before, after, passes[0], passes[1], change)
+    if change.under_before is None:
+        return found
+    return replace(found, under_before=with_roots(change.under_before, before, after))
 
 
 def find_change(

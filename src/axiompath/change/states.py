@@ -35,6 +35,8 @@ NUM_MARKS = 1 << (LEAVE + NUM_STATES)
 
 KINDS = ("gained", "lost", "reweighted", "feature")
 GAINED, LOST, REWEIGHTED, FEATURE = range(4)
+MODEL = "model"  # the cause that no walk has: another model looks at the graphs
+CAUSE_WORDS = (*KINDS, MODEL)
 CAUSE_OF_STATE = np.array([FEATURE, GAINED, REWEIGHTED, LOST, REWEIGHTED])  # [state]
 
 

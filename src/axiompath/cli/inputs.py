@@ -118,6 +118,7 @@ def tell(
     from ..files import read_model
     from ..stories.chronicle import tell_stories
 
+    read_model_before(sources, len(files))
     graphs = read_graphs(files, sources.nodes)
     stems = [file.stem for file in files]
     return tell_stories(
@@ -126,6 +127,20 @@ def tell(
         top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
         snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),
     )  # fmt: skip
+
+
+def read_model_before(sources: Sources, num_graphs: int = 2) -> Any:
+    """The model of the graph before, where it is another one; of two graphs alone."""
+    from ..files import read_model
+
+    if sources.model_before is None:
+        return None
+    if num_graphs > 2:
+        raise InputError(
+            f"Expected two graphs to go with --model-before (got {num_graphs}); in Python, tell_stories and "
+            "scan_sequence take a model for each graph."
+        )
+    return read_model(sources.model_before, sources.weights_before)
 
 
 def asked_or_most_moved(
@@ -152,5 +167,5 @@ def open_explainer(model: str, pair: Graphs, sources: Sources, *, paths: bool = 
         return Explainer(
             network, pair.before, pair.after,
             memory=sources.memory, node_names=pair.names, class_names=pair.class_names, output=sources.output,
-            links=links, paths=paths,
+            links=links, paths=paths, model_before=read_model_before(sources),
         )  # fmt: skip

@@ -41,6 +41,8 @@ class Sources:
     nodes: Nodes = None
     memory: Annotated[str, typer.Option(help="Memory that paths may take, beside the graphs.")] = "2GB"
     output: Annotated[str, typer.Option(help="What columns mean: auto, classes, binary, labels or value.")] = "auto"
+    model_before: Annotated[str | None, typer.Option(help="The model of the graph before, where it is another.")] = None
+    weights_before: Annotated[Path | None, typer.Option(help="Weights of that model, as --weights.")] = None
     links: Annotated[Path | None, typer.Option(help="Pairs of nodes to predict for, one a line: u,v.")] = None
 
 

@@ -13,7 +13,7 @@ from rich.progress import track
 
 from ..errors import InputError
 from ..graphs.places import Target
-from .inputs import asked_or_most_moved, open_explainer, read_graphs, tell
+from .inputs import asked_or_most_moved, open_explainer, read_graphs, read_model_before, tell
 from .options import (
     After,
     AsJson,
@@ -265,6 +265,7 @@ def scan(
     """
     from ..explainer import step_folders
 
+    read_model_before(sources, len(graphs))
     found, console = [], Console(quiet=json)
     for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
         explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)

@@ -42,7 +42,7 @@ from .group import Group
 from .members import find_groups, tell_units
 from .question import AUTO_DEPTH, RELAXED, Question
 from .records import Chosen, Records, Told, make_records
-from .replay import replay_both
+from .retrained import measure
 from .walks import Walks, is_priced, walk_rows
 
 OFFERED = 48  # paths that a search looks for beside the budget
@@ -161,16 +161,15 @@ def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Qu
     if not sources:
         return
     first = questions[0]
-    before, after = change.before_pass.logits, change.after_pass.logits
     rule = (first.method, first.objective, first.at_most)
     kind, scales = change.output.kind, change.output.scales
     if len(questions) == 1:
-        rows = [source.row for source in sources]
+        before, after = _ends(change, np.array([source.row for source in sources]), first.objective)
         offsets = [sources[0].rows.start, *(source.rows.stop for source in sources)]
         found = select_many(
             sources[0].contributions,
-            before[rows],
-            after[rows],
+            before,
+            after,
             first.budget,
             *rule,
             offsets,
@@ -180,11 +179,18 @@ def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Qu
     else:
         budgets, found = [question.budget for question in questions], []
         for source in sources:
-            contributions, row = source.pool.contributions, source.row
-            found += select_budgets(contributions, before[row], after[row], budgets, *rule, output=kind, scales=scales)
+            (start,), (end,) = _ends(change, np.array([source.row]), first.objective)
+            contributions = source.pool.contributions
+            found += select_budgets(contributions, start, end, budgets, *rule, output=kind, scales=scales)
     asked = [(source, question) for source in sources for question in questions]
     for (source, question), selection in zip(asked, found, strict=True):
         yield _from_selection(question, source, source.pool, selection)
+
+
+def _ends(change: Change, rows: IntArray, objective: str) -> tuple[FloatArray, FloatArray]:
+    """What a choice is to lead from and to; the share of another model is a row that every choice includes."""
+    before, after, fixed = change.logits_before[rows], change.logits_after[rows], change.model_share(rows)
+    return (before + fixed, after) if objective == "sufficiency" else (before, after - fixed)
 
 
 def _from_selection(question: Question, source: Candidates, pool: Pool, selection: Selection) -> _Choice:
@@ -296,7 +302,7 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Re
         np.concatenate([choice.weights for choice in choices]),
         np.concatenate([pool.kinds for pool in pools]),
     )
-    replayed = replay_both(change, rows, job, chosen.paths)
+    measured = measure(change, rows, job, chosen.paths)
     asked = [(choice.question, choice) for choice in choices]
     told = [
         Told(q.method, q.objective, int(q.budget), c.source.num_paths, c.status, _tell_groups(change, c))
@@ -304,7 +310,7 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Re
     ]
     residuals, bounds = np.array([[choice.kl_residual, choice.kl_bound] for choice in choices]).T
     causes = np.stack([choice.source.causes for choice in choices])
-    return make_records(change, rows, told, chosen, (residuals, bounds), replayed, causes, caption)
+    return make_records(change, rows, told, chosen, (residuals, bounds), measured, causes, caption)
 
 
 def _tell_groups(change: Change, choice: _Choice) -> tuple[Group, ...]:

@@ -21,6 +21,7 @@ from ..paths.attribution import attribute_paths
 from ..paths.chosen import list_order, walk_chosen
 from ..paths.search import search_of, sum_paths
 from ..paths.share_loops import Shares
+from ..paths.union import PathUnion
 from ..paths.walk import PathSet, find_rows
 
 UNCHANGED = -1  # the kind of a path that is not altered; only a rival chooses such
@@ -77,7 +78,7 @@ class Candidates(ABC):
 
     row: int
     num_paths: int
-    causes: FloatArray  # [len(KINDS), num_classes]: the whole change of each logit, by cause
+    causes: FloatArray  # [len(KINDS), num_classes]: the whole change by cause; another model is the last one
 
     @property
     def told(self) -> str:
@@ -92,7 +93,7 @@ class Candidates(ABC):
 class Held(Candidates):
     """All of them in memory: target number i of what was walked."""
 
-    def __init__(self, found: PathSet, shares: Shares, i: int) -> None:
+    def __init__(self, found: PathSet | PathUnion, shares: Shares, i: int) -> None:
         self.contributions = shares.contributions  # of all targets that were walked together
         self.rows = rows = slice(int(found.indptr[i]), int(found.indptr[i + 1]))  # this one's
         self.row, self.num_paths, self.causes = int(found.targets[i]), rows.stop - rows.start, shares.causes[i]

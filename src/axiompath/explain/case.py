@@ -21,7 +21,8 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, find_change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
-from ..graphs.labels import ANY, label_targets, target_column
+from ..graphs.changes import add_model_row
+from ..graphs.labels import ABSENT, ANY, label_targets, target_column
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.places import Target
 from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
@@ -29,20 +30,21 @@ from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
 from ..origin import RELEASE, Origin
 from ..outputs import BINARY
-from ..paths.attribution import Attribution, estimate_bytes, split_by_target
+from ..paths.attribution import Attribution, split_by_target
 from ..paths.bundles import count_hops
-from ..paths.walk import count_paths
 from ..readers import AS_IT_IS, Usage
 from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
+from ..rivals import RIVALS
+from ..selection import METHODS
 from .answer import answer, explain_rows, open_batch, pool_bytes
 from .edges import add_newcomers, exchange_edges, without_edges
 from .explanation import Caption, Explanation
 from .hops import edges_of_paths, hops_of
 from .moved import find_moved
 from .question import Question
-from .replay import exist_in_either, replay_paths
-from .walks import Walks, plan_listing, plan_walks, refuse_large, walk_rows
+from .replay import own_paths, replay_paths
+from .walks import Walks, count_all_paths, estimate_all_bytes, plan_listing, plan_walks, refuse_large, walk_rows
 
 # What a softmax or sigmoid at a model's end was given, from what it gave; of a softmax up to a constant.
 BEFORE_END: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -64,6 +66,7 @@ class Case:
     change: Change
     node_names: Mapping[int, str]
     class_names: tuple[str, ...]
+    model_before: Any = None  # where it is another one; `change.under_before` is its change
 
     def __post_init__(self) -> None:
         """Hold the names against the network."""
@@ -86,12 +89,12 @@ class Case:
     @cached_property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
         """Number of altered paths of every node, counted without walking them."""
-        return count_paths(self.change)
+        return count_all_paths(self.change)
 
     @cached_property
     def num_bytes(self) -> FloatArray:
         """Memory that explaining each node takes at most."""
-        return estimate_bytes(self.change, self.num_paths)
+        return estimate_all_bytes(self.change, self.num_paths)
 
     @cached_property
     def origin(self) -> Origin:
@@ -102,6 +105,8 @@ class Case:
             "before": digest_graph(pair.before.graph),
             "after": digest_graph(pair.after.graph),
         }
+        if self.change.under_before is not None:
+            digests["model before"] = digest_network(self.change.under_before.network)
         return Origin(RELEASE, digests)
 
     def moved(self) -> pd.DataFrame:
@@ -133,9 +138,10 @@ class Case:
         Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Where every edge
         of both graphs has one back, the two directions are one change, unless `directed`. A node that comes or goes is
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
-        this very call, ordered by kind, then by src and dst.
+        this very call, ordered by kind, then by src and dst. Where the model is another one, a last row says so.
         """
-        return find_pair_changes(self.region.pair, self.node_names, directed=directed, open_nodes=open_nodes)
+        found = find_pair_changes(self.region.pair, self.node_names, directed=directed, open_nodes=open_nodes)
+        return found if self.change.under_before is None else add_model_row(found)
 
     @cached_property
     def caption(self) -> Caption:
@@ -144,7 +150,7 @@ class Case:
 
     def explain(self, rows: IntArray, question: Question, memory: float) -> Iterator[Explanation]:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
-        self._check_depth(question)
+        self.check(question)
         walks = self._checked(self.walks(rows, memory, question))
         return chain.from_iterable(explain_rows(self.change, walks, question, self._caption_with_graphs))
 
@@ -152,7 +158,7 @@ class Case:
         """One Explanation a question about one row; the questions differ in their budgets alone."""
         if not questions:
             return []
-        self._check_depth(questions[0])
+        self.check(questions[0])
         largest = max(questions, key=lambda question: question.budget)
         walks = self._checked(self.walks(np.array([row]), memory, largest))
         source = open_batch(self.change, walks.rows, walks.counts)
@@ -173,8 +179,45 @@ class Case:
 
     def walks(self, rows: IntArray, memory: float, question: Question) -> Walks:
         """How these rows are walked to answer a question."""
+        if self.change.under_before is not None:
+            return plan_listing(rows, self.num_bytes[rows], memory)
         beside = pool_bytes(self.change, question)
         return plan_walks(rows, self.num_bytes[rows], self.num_paths[rows], question.budget, memory, beside)
+
+    def check(self, question: Question) -> None:
+        """What can be asked of this change: rankings and groups are of the paths of one model."""
+        if self.change.under_before is not None and (question.method in RIVALS or question.depth is not None):
+            asked = f"{question.method!r}" if question.depth is None else f"depth={question.depth!r}"
+            raise InputError(
+                f"Expected a method among {', '.join(METHODS)} and whole paths where the model was retrained "
+                f"(got {asked}, which is of the paths of one model); leave `model_before` out to explain the data's "
+                "change alone."
+            )
+        num_hops = count_hops(self.change)
+        if isinstance(question.depth, int) and question.depth > num_hops:
+            raise InputError(
+                f"Expected a depth of at most {num_hops} hops, those of a whole path (got {question.depth}); leave it "
+                "out for whole paths."
+            )
+
+    @cached_property
+    def of_model_after(self) -> Case:
+        """The data's change alone, under the model after."""
+        return replace(self, model_before=None, change=replace(self.change, under_before=None))
+
+    @cached_property
+    def of_model_before(self) -> Case:
+        """The data's change alone, under the model before."""
+        assert self.change.under_before is not None
+        return replace(self, model=self.model_before, model_before=None, change=self.change.under_before)
+
+    def under(self, model: str) -> Case:
+        """The data's change alone under one of two models, named by `before` or `after`."""
+        if model not in ("before", "after"):
+            raise InputError(f"Expected `under` to be before or after (got {model!r}).")
+        if self.change.under_before is None:
+            return self
+        return self.of_model_before if model == "before" else self.of_model_after
 
     def refusals(self, rows: IntArray, question: Question, memory: float) -> list[str]:
         """For each row, the sentence that says why it cannot be explained within this memory; empty where it can."""
@@ -185,32 +228,27 @@ class Case:
             raise TooLarge(sentence)
         return walks
 
-    def _check_depth(self, question: Question) -> None:
-        num_hops = count_hops(self.change)
-        if not isinstance(question.depth, str) and (question.depth or 0) > num_hops:
-            raise InputError(
-                f"Expected a depth of at most {num_hops} hops, those of a whole path (got {question.depth}); leave it "
-                "out for whole paths."
-            )
-
     @cached_property
     def _caption_with_graphs(self) -> Caption:
         before, after = self.region.graphs
         return replace(self.caption, graph_before=before, graph=after)
 
-    def replay(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added."""
         case, (row,) = self.find([target])
-        chosen = case._path_rows(paths, int(row))
+        chosen, several = np.unique(case.read_paths(paths, int(row)), axis=0), case.change.under_before is not None
+        case = case.under(under)
+        chosen, _ = own_paths(case.change, chosen, altered=several)
         job = np.zeros(len(chosen), dtype=np.int64)
         logits = replay_paths(case.change, np.array([row]), job, chosen, add=add)
         return np.asarray(logits[0])
 
-    def replay_edges(self, target: Target, paths: Any, *, add: bool = False) -> FloatArray:
+    def replay_edges(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
         case, (row,) = self.find([target])
-        steps = case.change.numbers(case._path_rows(paths, int(row)))
+        chosen, case = case.read_paths(paths, int(row)), case.under(under)
+        steps = case.change.numbers(own_paths(case.change, chosen)[0])
         # A node of stored graphs has a part of them cut out; what else is predicted lies in memory, whole.
         before, after = case.region.surroundings(case.change.network, target if isinstance(target, int) else -1)
         base, other = (before, after) if add else (after, before)
@@ -230,20 +268,21 @@ class Case:
         own = np.asarray(answer.reshape(-1, self.change.network.num_classes)[place])
         return np.asarray(BEFORE_END.get(self.change.network.end, np.asarray)(own))
 
-    def _path_rows(self, paths: Any, row: int) -> IntArray:
+    def read_paths(self, paths: Any, row: int) -> IntArray:
         """Paths as the user writes them -> rows of the aligned snapshots, checked, with the root at their end."""
-        num_positions = self.change.network.num_hops + 1
+        num_positions = self.change.num_positions - (self.change.before.places is not None)
         given = np.asarray(paths)
         if given.size == 0:
-            return np.zeros((0, self.change.network.num_positions), dtype=np.int64)
+            return np.zeros((0, self.change.num_positions), dtype=np.int64)
         if given.ndim != 2 or given.shape[1] != num_positions or not np.issubdtype(given.dtype, np.integer):
             raise InputError(
                 f"Expected paths of {num_positions} node numbers each, leaf first, -1 before a bias source "
                 f"and {ANY} before the end of a group (got {given.dtype} of shape {given.shape})."
             )
         rows, known = find_numbers(self.change.before.node_ids, given)
-        known |= (given == -1) | (given == ANY)
-        chosen = np.where(given < 0, given, rows)
+        none = (given == -1) | (given == (ANY if self.change.under_before is None else ABSENT))
+        known |= none
+        chosen = np.where(none, given, rows)
         if self.change.before.places is not None:
             chosen = np.concatenate([chosen, np.full((len(chosen), 1), row)], axis=1)
         wrong = ~known.all(axis=1) | (chosen[:, -1] != row)
@@ -251,12 +290,15 @@ class Case:
             raise InputError(
                 f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
             )
-        for path in given[~exist_in_either(self.change, chosen)][:1]:
+        exist = np.zeros(len(chosen), dtype=np.bool_)
+        for side in filter(None, (self.change, self.change.under_before)):
+            exist[own_paths(side, chosen)[1]] = True
+        for path in given[~exist][:1]:
             raise InputError(
                 f"Expected paths along edges of `before` or of `after` (got {path.tolist()}, which neither graph has); "
                 "`attribute(target).paths` holds those that changed."
             )
-        return np.unique(chosen, axis=0)
+        return chosen
 
     def only_graph(self) -> int:
         """The number of the graph, where there is one alone to be predicted."""
@@ -319,6 +361,7 @@ class Case:
             self.model,
             add_newcomers(before, after),
             after,
+            model_before=self.model_before,
             node_names=dict(self.node_names),
             class_names=self.class_names,
             usage=usage,
@@ -356,6 +399,7 @@ def open_case(
     before: Any,
     after: Any,
     *,
+    model_before: Any = None,
     node_names: Names | None = None,
     class_names: Collection[str] | None = None,
     usage: Usage = AS_IT_IS,
@@ -374,4 +418,35 @@ def open_case(
     names = read_names(node_names, numbers) or region.pair.names(region.before.node_ids)
     classes = read_class_names(class_names) or region.pair.class_names
     change = find_change(opened.network, region.before, region.after, opened.before_pass, opened.after_pass)
-    return Case(model, usage, opened.fields, region, change, names, classes)
+    case = Case(model, usage, opened.fields, region, change, names, classes)
+    return case if model_before is None else _beside(case, model_before, (before, after))
+
+
+def _beside(case: Case, model_before: Any, graphs: tuple[Any, Any]) -> Case:
+    """The same where `before` was seen by another model; the very same case where that one is the same after all."""
+    if case.region.pair.whole is None:
+        raise InputError(
+            "Expected graphs in memory to go with `model_before` (got stored ones); axiompath.read_graph reads them."
+        )
+    opened, change = open_graphs(model_before, *graphs, case.usage), case.change
+    if digest_network(opened.network) == digest_network(change.network):
+        return case
+    region = opened.region
+    other = find_change(opened.network, region.before, region.after, opened.before_pass, opened.after_pass)
+    told = [(one.unit, one.network.num_classes, one.network.output) for one in (change, other)]
+    if told[0] != told[1]:
+        words = [f"{columns} columns of {kind} for each {unit}" for unit, columns, kind in told]
+        raise InputError(
+            f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}); what is not "
+            "the same thing cannot have changed."
+        )
+    if opened.fields != case.fields:
+        raise InputError(
+            f"Expected `model_before` to take the fields of Data that the model takes, {_fields(case.fields)} "
+            f"(got {_fields(opened.fields)})."
+        )
+    return replace(case, model_before=model_before, change=replace(change, under_before=other))
+
+
+def _fields(fields: Fields) -> str:
+    return f"{', '.join(fields.features)} and {fields.weights}"

@@ -68,9 +68,9 @@ class _Target:
     def select(self, pools: Sequence[Pool]) -> list[Selection]:
         """The choice from each of them, in one compiled call."""
         q, output, count = self.question, self.change.output, len(pools)
-        ends = np.tile(self.before, (count, 1)), np.tile(self.after, (count, 1))
+        before, after = np.tile(self.before, (count, 1)), np.tile(self.after, (count, 1))
         rows, rule = [pool.contributions for pool in pools], (q.method, q.objective, q.at_most)
-        return select_many(rows, *ends, q.budget, *rule, output=output.kind, scales=output.scales)
+        return select_many(rows, before, after, q.budget, *rule, output=output.kind, scales=output.scales)
 
     def _ends(self, total: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.question.objective == "sufficiency":

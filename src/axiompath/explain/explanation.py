@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import KINDS
+from ..change.states import CAUSE_WORDS, KINDS, MODEL
 from ..errors import InputError
-from ..graphs.labels import ANY, TO, label_class, name_node
+from ..graphs.labels import ABSENT, ANY, TO, label_class, name_node
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
@@ -23,6 +23,7 @@ from ..writing import write_text
 from . import sentences
 from .group import Group
 from .hops import FLOWS, Hop, place_shares
+from .retrained import Retrained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +40,7 @@ FIELDS_SINCE = {
     "unit": 3,
     "output": 3,
     "groups": 4,
+    "retrained": 4,
 }  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
@@ -67,12 +69,12 @@ class Explanation:
     contributions: FloatArray  # [n, num_classes]
     weights: FloatArray  # [n]: of the relaxation, or 1
     kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
-    causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change by cause, over all altered paths
+    causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change; over all altered paths, and of the model
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less; with a depth, no choice of as many of its units
     gap: float  # kl_residual - kl_bound
-    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl
-    fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after)
+    fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl; under the model after, where it is another one
+    fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after); under the model before
     completeness: float  # largest difference between the sum of all contributions and the change of a logit
     status: str
     node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
@@ -82,6 +84,7 @@ class Explanation:
     output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
+    retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
@@ -108,9 +111,29 @@ class Explanation:
         return self.output.explained(1.0, left)
 
     @property
+    def model_share(self) -> FloatArray:
+        """The share of every logit's change that the model itself has; 0 where it is the same one. [num_classes]."""
+        return self.causes.get(MODEL, np.zeros(len(self.logits_before)))
+
+    @property
+    def data_share(self) -> FloatArray:
+        """The share that the graph and its features have: that of all paths together. [num_classes]."""
+        return self.logits_after - self.logits_before - self.model_share
+
+    @property
+    def interaction(self) -> FloatArray:
+        """What model and data do together alone, of which each has half in its share. [num_classes]."""
+        if self.retrained is None:
+            return np.zeros(len(self.logits_before))
+        return self.retrained.interaction(self.logits_before, self.logits_after)
+
+    @property
     def disagrees(self) -> bool:
-        """Whether the sums explain much more of the change than the network itself makes of these paths."""
-        return len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
+        """Whether the sums explain much more of the change than the network itself makes of these paths.
+
+        Never where the model is another one: the sums are of both models, and what a network answers is of one.
+        """
+        return self.retrained is None and len(self.paths) > 0 and self.explained - self.network_share > DISAGREEMENT
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -304,7 +327,7 @@ def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, (Group, Origin, Output)):
+    if isinstance(value, (Group, Origin, Output, Retrained)):
         return value.to_dict()
     if isinstance(value, Hop):
         return asdict(value)
@@ -325,7 +348,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     groups = tuple(Group.from_dict(group, (paths.shape[1], num_classes)) for group in values.get("groups") or ())
     if np.flatnonzero((paths == ANY).any(axis=1)).tolist() != [group.row for group in groups]:
         raise InputError(f"Expected a group for each path that holds {ANY}, in order (got others).")
-    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < ANY).any() or set(causes) != set(KINDS):
+    retrained = _read_retrained(values.get("retrained"), num_classes)
+    least, words = (ANY, KINDS) if retrained is None else (ABSENT, CAUSE_WORDS)
+    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < least).any() or set(causes) != set(words):
         raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
     if not all(np.isfinite(vector).all() for vector in vectors.values()):
         raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
@@ -363,7 +388,17 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         class_names=read_words(values["class_names"], "class_names"),
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
         hops=hops, groups=groups,
+        retrained=retrained,
     )  # fmt: skip
+
+
+def _read_retrained(values: Any, num_classes: int) -> Retrained | None:
+    if values is None:
+        return None
+    sizes = {"logits_before": num_classes, "logits_after": num_classes, "fidelity_minus": 2, "fidelity_plus": 2}
+    if set(values) != set(sizes):
+        raise InputError(f"Expected {', '.join(sizes)} in `retrained` (got something else).")
+    return Retrained(**{name: _array(values[name], np.float64, (size,), name) for name, size in sizes.items()})
 
 
 def read_task(values: Any) -> tuple[str, Output]:

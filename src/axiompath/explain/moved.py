@@ -43,14 +43,17 @@ def find_flipped(moved: pd.DataFrame) -> BoolArray:
 def find_moved(
     change: Change, num_paths: NDArray[Any], node_names: Mapping[int, str], class_names: Sequence[str]
 ) -> pd.DataFrame:
-    """Every node that an altered path reaches: row, target, name, classes, KL(after || before), altered paths.
+    """Every node that an altered path, or another model, reaches: row, target, name, classes, KL, altered paths.
 
     Largest KL first. Where classes have names, `class_before_name` and `class_after_name` stand beside them. Nodes that
     exist in one snapshot alone have no change of prediction and are left out.
     """
-    rows = np.flatnonzero((num_paths > 0) & change.in_both)
+    moved = num_paths > 0
+    if change.under_before is not None:  # another model moves what no path reaches
+        moved = moved | (change.logits_before != change.logits_after).any(axis=1)
+    rows = np.flatnonzero(moved & change.in_both)
     targets = change.root_ids[rows]
-    before, after = change.before_pass.logits[rows], change.after_pass.logits[rows]
+    before, after = change.logits_before[rows], change.logits_after[rows]
     frame = pd.DataFrame(
         {
             "row": rows,

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.states import KINDS
+from ..change.states import CAUSE_WORDS, KINDS
 from ..graphs.labels import label_targets
 from ..graphs.places import Target
-from ..metrics import fidelity_minus, fidelity_plus
 from ..outputs import Output
 from .explanation import Caption, Explanation
 from .group import Group
 from .hops import Hop, hops_of
+from .retrained import Measured, Retrained
 
 UNALTERED = "unchanged"  # the kind of a path that is the same in both snapshots
 KIND_WORDS = (*KINDS, UNALTERED)  # by number; that of an unaltered path is -1
@@ -66,7 +66,7 @@ class Records(Sequence[Explanation]):
     logits_after: FloatArray
     kl: FloatArray
     chosen: Chosen  # paths in the user's numbers
-    causes: FloatArray  # [num_answers, len(KINDS), num_classes]
+    causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
     kl_residual: FloatArray
     kl_bound: FloatArray
     gap: FloatArray
@@ -78,6 +78,7 @@ class Records(Sequence[Explanation]):
     output: Output
     hops: tuple[Hop, ...]
     named: bool  # whether the nodes' names are those of the targets
+    retrained: Retrained | None = None  # of all answers, where the model is another one
 
     @cached_property
     def names(self) -> NDArray[np.object_]:
@@ -141,7 +142,7 @@ class Records(Sequence[Explanation]):
             contributions=chosen.contributions[rows].copy(),
             weights=chosen.weights[rows].copy(),
             kinds=tuple(KIND_WORDS[kind] for kind in chosen.kinds[rows].tolist()),
-            causes=dict(zip(KINDS, self.causes[i].copy(), strict=True)),
+            causes=dict(zip(CAUSE_WORDS, self.causes[i].copy(), strict=False)),
             kl_residual=float(self.kl_residual[i]),
             kl_bound=float(self.kl_bound[i]),
             gap=float(self.gap[i]),
@@ -156,6 +157,7 @@ class Records(Sequence[Explanation]):
             output=self.output,
             hops=self.hops,
             groups=told.groups,
+            retrained=None if self.retrained is None else self.retrained.take(i),
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )
@@ -171,13 +173,13 @@ def make_records(
     told: Sequence[Told],
     chosen: Chosen,
     numbers: tuple[FloatArray, FloatArray],
-    replayed: tuple[FloatArray, FloatArray],
+    measured: Measured,
     causes: FloatArray,
     caption: Caption,
 ) -> Records:
-    """Records of the targets in these rows; `numbers` are residual and bound, `replayed` logits undone and added."""
+    """Records of the targets in these rows; `numbers` are residual and bound."""
     output = change.output
-    before, after = (np.ascontiguousarray(side.logits[rows]) for side in (change.before_pass, change.after_pass))
+    before, after = (np.ascontiguousarray(logits[rows]) for logits in (change.logits_before, change.logits_after))
     class_before, class_after = output.told_of(before, after)
     return Records(
         told=told,
@@ -194,12 +196,19 @@ def make_records(
         kl_residual=numbers[0],
         kl_bound=numbers[1],
         gap=numbers[0] - numbers[1],
-        fidelity_minus=fidelity_minus(replayed[0], before, after, output.divergence),
-        fidelity_plus=fidelity_plus(replayed[1], before, after, output.divergence),
+        fidelity_minus=measured.minus,
+        fidelity_plus=measured.plus,
         completeness=np.abs(causes.sum(axis=1) - (after - before)).max(axis=1),
         caption=caption,
         unit=change.unit,
         output=output,
-        hops=hops_of(change.network),
+        hops=hops_of(_deeper(change).network),
         named=not change.of_graphs,
+        retrained=measured.retrained,
     )
+
+
+def _deeper(change: Change) -> Change:
+    """Whose paths have as many positions as those of all models."""
+    old = change.under_before
+    return change if old is None or change.num_positions == change.network.num_positions else old

@@ -42,6 +42,7 @@ from ..graphs.labels import ANY
 from ..graphs.rows import find_in_rows, multiply_each
 from ..network.coefficients import Rule
 from ..network.layers import ForwardPass
+from ..paths.union import cut
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -132,6 +133,19 @@ def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
     well_formed &= ((paths[:, 1:] >= 0) | (paths[:, :-1] == paths[:, 1:])).all(axis=1)
     either = _walk(change, change.after_steps, paths) | _walk(change, change.before_steps, paths)
     return np.asarray(well_formed & either)
+
+
+def own_paths(change: Change, paths: IntArray, *, altered: bool = False) -> tuple[IntArray, IntArray]:
+    """Of two models' paths, those that the change's own model has in either graph, and their places.
+
+    Only those that are `altered` under it, where that is asked: the others did nothing to it, and are not to be taken
+    from it as a path is that a rival chose.
+    """
+    own, fits = cut(paths, change.network.num_positions)
+    fits[fits] = exist_in_either(change, own[fits])
+    if altered:
+        fits[fits] = _walk(change, change.steps, own[fits])
+    return own[fits], np.flatnonzero(fits)
 
 
 def _walk(change: Change, steps: Steps, paths: IntArray) -> BoolArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import FloatArray
-from ..graphs.labels import ANY
+from ..graphs.labels import ABSENT, ANY
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
 
@@ -63,6 +63,8 @@ def headline(e: Explanation) -> str:
 
 def verdict(e: Explanation) -> str:
     """The same and how much of it is explained, with a full stop."""
+    if e.retrained is not None:
+        return _verdict_of_models(e)
     if e.num_paths == 0:
         return f"{headline(e)}; nothing that reaches it changed."
     if len(e.paths) == 0:
@@ -85,12 +87,33 @@ def chosen(e: Explanation) -> str:
 
 def unit_name(e: Explanation, i: int) -> str:
     """A chosen path by its nodes, or a group by how its paths end and how many there are."""
-    nodes = " → ".join(e.name_of(node) for node in e.paths[i].tolist() if node != ANY)
+    nodes = " → ".join(e.name_of(node) for node in e.paths[i].tolist() if node not in (ANY, ABSENT))
     if not (e.paths[i] == ANY).any():
         return nodes
     end = nodes if e.unit == NODE_UNIT else f"{nodes} → {ENDS[e.unit]}"
     size = e.sizes[i]
     return f"any path that ends {end} ({size:,} path{'s' * (size != 1)})"
+
+
+def _verdict_of_models(e: Explanation) -> str:
+    """The same where the model is another one: how much is the model's, how much the data's."""
+    about, weights = view(e)
+    model, data, both = (float(part @ weights) for part in (e.model_share, e.data_share, e.interaction))
+    told = (
+        f"{headline(e)}. The model was retrained: of the change of {about}, {model + data:+.3f}, the model has "
+        f"{model:+.3f} and the data {data:+.3f}"
+    )
+    if e.num_paths == 0:
+        return f"{told}; nothing that reaches it changed in the graph."
+    told = f"{told} (an interaction of {both:+.3f} is split evenly)."
+    if len(e.paths) == 0:
+        return f"{told} None of its {e.num_paths:,} altered paths was chosen."
+    if not np.isfinite(e.explained):
+        return f"{told} Its distribution did not change, and the chosen paths alone would change it."
+    return (
+        f"{told} {len(e.paths):,} of {e.num_paths:,} altered paths, with the model's share, explain "
+        f"{100 * e.explained:.0f} % of the change."
+    )
 
 
 def summary(e: Explanation, limit: int = 5) -> str:
@@ -110,7 +133,11 @@ def summary(e: Explanation, limit: int = 5) -> str:
 
 def replayed(e: Explanation) -> str:
     """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
-    if len(e.paths) == 0 or np.isnan(e.network_share):
+    if len(e.paths) == 0:
+        return ""
+    if e.retrained is not None:
+        return _replayed_of_models(e)
+    if np.isnan(e.network_share):
         return ""
     doing, goal = "with these paths added to `before`", "`after`"
     if e.objective == "necessity":
@@ -124,3 +151,18 @@ def replayed(e: Explanation) -> str:
         f"But the network itself, run {doing}, {goes}: "
         "on their own they meet neurons that the other changes switch. Read them with care, or ask for more paths."
     )
+
+
+def _replayed_of_models(e: Explanation) -> str:
+    """What each model by itself makes of the paths: undone in `after` it can come to its own answer on `before`."""
+    assert e.retrained is not None
+    doing, goal, found = "added to `before`", "`after`", e.retrained.fidelity_plus
+    if e.objective == "necessity":
+        doing, goal, found = "undone in `after`", "`before`", e.retrained.fidelity_minus
+    told = []
+    for word, left in zip(("old", "new"), found, strict=True):
+        share = e.output.explained(1.0, float(left))
+        if not np.isnan(share):
+            goes = f"goes {100 * share:.0f} % of the way" if share > 0 else "comes no nearer"
+            told.append(f"the {word} model {goes} to its own answer on {goal}")
+    return f"With these paths {doing}, {' and '.join(told)}." if told else ""

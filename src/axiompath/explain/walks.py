@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..memory import BATCH_BYTES, cut_runs
-from ..paths.attribution import attribute_paths
+from ..paths.attribution import attribute_paths, estimate_bytes
 from ..paths.search import SEARCH_BYTES
 from ..paths.share_loops import Shares
-from ..paths.walk import PathSet, walk_paths
+from ..paths.union import PathUnion, unite_paths
+from ..paths.walk import PathSet, count_paths, walk_paths
 
 # Measured on a power-law graph of 10^5 edges, three layers, budget 10, batches on one core: a list is faster up to some
 # 50,000 paths (12 ms against 15 ms at 35,000; 22 against 21 at 70,000), and five times slower at 300,000.
@@ -34,10 +35,41 @@ def is_priced(num_paths: NDArray[Any], budget: int) -> BoolArray:
     return np.asarray(num_paths >= max(PRICED_PATHS, PATHS_A_CHOICE * budget), dtype=np.bool_)
 
 
-def walk_rows(change: Change, rows: IntArray) -> tuple[PathSet, Shares]:
-    """The altered paths of these targets and what they contribute."""
+def walk_rows(change: Change, rows: IntArray) -> tuple[PathSet | PathUnion, Shares]:
+    """The altered paths of these targets and what they contribute; where the model is another one, under both."""
     found = walk_paths(change, rows)
-    return found, attribute_paths(change, found)
+    shares = attribute_paths(change, found)
+    if change.under_before is None:
+        return found, shares
+    other = walk_paths(change.under_before, rows)
+    sides = (found, shares), (other, attribute_paths(change.under_before, other))
+    return unite_paths(sides, change.model_share(rows), change.num_positions)
+
+
+def count_all_paths(change: Change) -> NDArray[Any]:
+    """Altered paths of every root; of two models, of the one that has more, or of both where their depths differ."""
+    counts: NDArray[Any] = count_paths(change)
+    if change.under_before is None:
+        return counts
+    others: NDArray[Any] = count_paths(change.under_before)
+    return np.asarray(np.maximum(counts, others) if same_depth(change) else counts + others)
+
+
+def estimate_all_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
+    """Upper bound on the memory that walking, attributing and choosing takes for each root, under all models."""
+    if change.under_before is None:
+        return estimate_bytes(change, num_paths)
+    counts = [count_paths(one) for one in (change, change.under_before)]
+    sides = [estimate_bytes(one, count) for one, count in zip((change, change.under_before), counts, strict=True)]
+    # What uniting holds: keys, their order twice and places of all paths; paths, contributions and kinds of the union.
+    each = 8.0 * (2 * change.num_positions + change.network.num_classes + 8)
+    return np.asarray(sides[0] + sides[1] + (counts[0] + counts[1]).astype(np.float64) * each)
+
+
+def same_depth(change: Change) -> bool:
+    """Whether the paths of both models, where there are two, have one length."""
+    old = change.under_before
+    return old is None or old.network.num_positions == change.network.num_positions
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED = "node added", "node removed", "feat
 EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED = "edge added", "edge removed", "edge reweighted"
 CHANGES = (NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED, EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED)
 EDGE_CHANGES = CHANGES[3:]
+MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
 
 Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, weights
 PIECE = 1 << 17  # edges that are scrambled at a time: what the processor's cache holds
@@ -95,6 +96,15 @@ def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
     ends[dst < 0] = None
     insert_beside(named, "dst", ends)
     return named
+
+
+def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
+    """The same table, and a last row that says that the model is another one; it has neither src nor dst."""
+    found = changes.astype({"src": "Int64"})
+    found["kind"] = found.kind.cat.add_categories([MODEL_RETRAINED])
+    row = {"id": len(found), "kind": MODEL_RETRAINED, "num_edges": 0, "directed": True}
+    last = pd.DataFrame([row]).reindex(columns=found.columns).astype(found.dtypes.to_dict())
+    return pd.concat([found, last], ignore_index=True)
 
 
 def count_changes(changes: pd.DataFrame) -> dict[str, int]:

@@ -14,11 +14,12 @@ from ..arrays import IntArray
 BIAS = "bias"
 ANY = -2  # in place of a node on a path: any, and any number of further ones or a bias before it
 ANYTHING = "any"
+ABSENT = -3  # in a path of the shallower of two models, where the deeper one's begin earlier
 TO = " – "  # between the names of a pair
 
 
 def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.object_]:
-    """The user's name of each node, else its number as text; `bias` for -1, `any` for ANY."""
+    """The user's name of each node, else its number as text; `bias` for -1, `any` for ANY, nothing for ABSENT."""
     if not names and (nodes >= 0).all():
         return np.array(list(map(str, nodes.ravel().tolist())), dtype=object).reshape(nodes.shape)
     unique, place = np.unique(nodes, return_inverse=True)
@@ -29,7 +30,7 @@ def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.obj
 def name_node(node: int, names: Mapping[int, str]) -> str:
     """The same of one."""
     if node < 0:
-        return ANYTHING if node == ANY else BIAS
+        return {ANY: ANYTHING, ABSENT: ""}.get(node, BIAS)
     return names.get(node, str(node))
 
 

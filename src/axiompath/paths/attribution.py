@@ -33,7 +33,19 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, LayerChange, Rates
-from ..change.states import CAUSES, COUNT_STATES, DELTA, KIND_OF_SET, KINDS, OF_AFTER, OF_BEFORE, ONE_CAUSE, STATES
+from ..change.states import (
+    CAUSE_WORDS,
+    CAUSES,
+    COUNT_STATES,
+    DELTA,
+    KIND_OF_SET,
+    KINDS,
+    MODEL,
+    OF_AFTER,
+    OF_BEFORE,
+    ONE_CAUSE,
+    STATES,
+)
 from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
 from ..graphs.places import Target
 from ..network.layers import Layer
@@ -51,6 +63,7 @@ from .share_loops import (
     take_mixed,
     take_sources,
 )
+from .union import PathUnion
 from .walk import PathSet, count_suffixes
 from .walk_loops import Level
 
@@ -82,8 +95,12 @@ class Attribution:
 
     @property
     def residual(self) -> float:
-        """Largest difference, over classes, between the sum of the contributions and the change of the logit."""
-        return float(np.abs(self.contributions.sum(axis=0) - self.delta_logits).max())
+        """Largest difference, over classes, between the sum of the contributions and the change of the logit.
+
+        The share of another model, which no path carries, counts as one of them.
+        """
+        fixed = self.causes.get(MODEL, 0.0)
+        return float(np.abs(self.contributions.sum(axis=0) + fixed - self.delta_logits).max())
 
     def to_frame(self) -> pd.DataFrame:
         """One row a path: the target, the path's nodes (leaf first), kind, and contribution to each class.
@@ -123,7 +140,7 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     return shares
 
 
-def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[Attribution]:
+def split_by_target(change: Change, found: PathSet | PathUnion, shares: Shares) -> Iterator[Attribution]:
     """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
     plain = change.before.places is None and np.array_equal(change.before.node_ids, np.arange(change.num_nodes))
     ends = found.indptr.tolist()
@@ -134,9 +151,9 @@ def split_by_target(change: Change, found: PathSet, shares: Shares) -> Iterator[
             found.paths[rows].copy() if plain else change.numbers(found.paths[rows]),
             shares.contributions[rows].copy(),
             shares.kinds[rows].copy(),
-            dict(zip(KINDS, shares.causes[i].copy(), strict=True)),
-            change.before_pass.logits[row],
-            change.after_pass.logits[row],
+            dict(zip(CAUSE_WORDS, shares.causes[i].copy(), strict=False)),
+            change.logits_before[row],
+            change.logits_after[row],
         )
 
 

@@ -62,6 +62,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
                 "chosen": chosen,
                 "weights": rounded(e.weights),
                 **{key: number(getattr(e, key)) for key in MEASURED},
+                "of_models": None if e.retrained is None else e.verdict.removeprefix(f"{e.headline}. "),
                 "replayed": e.replayed,
                 "disagrees": bool(e.disagrees),
                 "status": e.status,

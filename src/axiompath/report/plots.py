@@ -16,7 +16,7 @@ from matplotlib.path import Path as Outline
 
 from ..errors import InputError
 from ..explain.explanation import Explanation
-from ..graphs.labels import ANY
+from ..graphs.labels import ABSENT, ANY
 from ..outputs import VALUE
 from .drawn import as_drawn
 from .page import name_columns
@@ -30,6 +30,7 @@ COLOURS = {
     "lost": "#d55e00",
     "reweighted": "#009e73",
     "feature": "#cc79a7",
+    "model": "#e69f00",
     "unchanged": "#6b7280",
     "rest": "#d5dae0",
 }
@@ -113,9 +114,11 @@ def plot_waterfall(axes: Axes, explanation: Explanation, weights: np.ndarray[Any
     steps = [(_label(explanation, i), explanation.kinds[i], float(shares[i])) for i in order[:MAX_STEPS]]
     if len(order) > MAX_STEPS:
         steps.append((f"{len(order) - MAX_STEPS} more", "unchanged", float(shares[order[MAX_STEPS:]].sum())))
-    others = _num_others(explanation)
+    model, others = float(explanation.model_share @ weights), _num_others(explanation)
     if others:
-        steps.append((f"{others:,} other paths", "rest", end - start - float(shares.sum())))
+        steps.append((f"{others:,} other paths", "rest", end - start - model - float(shares.sum())))
+    if explanation.retrained is not None:
+        steps.insert(0, ("the retrained model", "model", model))
     level = start
     for row, (_, kind, share) in enumerate(steps, start=1):
         axes.barh(row, share, left=level, color=COLOURS[kind], hatch="///" if share < 0 else None, edgecolor="white")
@@ -133,8 +136,9 @@ def plot_waterfall(axes: Axes, explanation: Explanation, weights: np.ndarray[Any
 def plot_flow(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any], shown: str) -> None:
     """Hops as columns, chosen paths as ribbons as wide as their shares, all others as one pale ribbon."""
     ribbons = find_ribbons(explanation, weights)
-    whole = float((explanation.logits_after - explanation.logits_before) @ weights)
-    axes.set_title(f"How the change of {_plain(shown)} flows in ({whole:+.3f} in all)")
+    whole = float(explanation.data_share @ weights)
+    told = "in all" if explanation.retrained is None else "by the data"
+    axes.set_title(f"How the change of {_plain(shown)} flows in ({whole:+.3f} {told})")
     axes.axis("off")
     if not ribbons:
         return
@@ -164,15 +168,15 @@ def plot_flow(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any
 
 
 def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> list[Ribbon]:
-    """The chosen paths, and the net of all others; their shares sum to the whole change."""
+    """The chosen paths, and the net of all others; their shares sum to the whole change, or to the data's."""
     shares = explanation.contributions @ weights
     ribbons = []
     for row, (path, kind, share) in enumerate(zip(explanation.paths.tolist(), explanation.kinds, shares, strict=True)):
-        start = max(sum(node < 0 for node in path) - 1, 0)
+        start = _start(path)
         boxes = tuple(None if t < start else BUNDLE - row if node == ANY else node for t, node in enumerate(path))
         ribbons.append(Ribbon(kind, float(share), boxes))
     if _num_others(explanation):
-        whole = float((explanation.logits_after - explanation.logits_before) @ weights)
+        whole = float(explanation.data_share @ weights)
         num_columns = max(explanation.paths.shape[1], 2)
         assert isinstance(explanation.target, int)  # as drawn
         boxes = (*[REST] * (num_columns - 1), explanation.target)
@@ -252,9 +256,14 @@ def _num_others(explanation: Explanation) -> int:
 
 def _label(explanation: Explanation, i: int) -> str:
     path = explanation.paths[i].tolist()
-    start = max(sum(node < 0 for node in path) - 1, 0)
-    names = [f"{explanation.sizes[i]:,} paths" if node == ANY else explanation.name_of(node) for node in path[start:]]
-    return " → ".join(names)
+    names = [f"{explanation.sizes[i]:,} paths" if node == ANY else explanation.name_of(node) for node in path]
+    return " → ".join(names[_start(path) :])
+
+
+def _start(path: list[int]) -> int:
+    """Where a path is shown from: its leaf, or the last of the places before a bias source or the end of a group."""
+    first = sum(node < 0 for node in path)
+    return first - 1 if first and path[first - 1] != ABSENT else first
 
 
 def _short(text: str, length: int) -> str:

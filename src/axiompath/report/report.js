@@ -3,12 +3,13 @@
 // (overview.js, story.js) comes after it and calls start().
 const report = (() => {
   const COLOURS = {
-    gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", feature: "#cc79a7", unchanged: "#6b7280", rest: "#d5dae0",
+    gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", feature: "#cc79a7", model: "#e69f00", unchanged: "#6b7280",
+    rest: "#d5dae0",
   };
   const MEANING = {
     gained: "gained: runs over a new connection", lost: "lost: ran over a connection that is gone",
     reweighted: "kept, reweighted: a coefficient along it changed", feature: "kept, feature: its leaf's features changed",
-    unchanged: "unchanged", rest: "all other paths, net",
+    model: "model: retrained, another model than before", unchanged: "unchanged", rest: "all other paths, net",
   };
   const SVG = "http://www.w3.org/2000/svg";
   const MAX_STEPS = 25;  // of the waterfall; further chosen paths share one step
@@ -62,12 +63,18 @@ const report = (() => {
       label: `${classes[now]} against ${classes[old]}`, weights: unit(now).map((v, i) => v - unit(old)[i]),
     })), ...order.map((k) => ({ label: values ? classes[k] : `class ${classes[k]}`, weights: unit(k) }))];
   };
+  // A path of the shallower of two models has ABSENT before it; one of a bias is shown from that bias on.
+  const ABSENT = -3;
+  const startOf = (nodes) => {
+    const first = nodes.findIndex((node) => node >= 0);
+    return first > 0 && nodes[first - 1] !== ABSENT ? first - 1 : first;
+  };
   const prepare = (page) => {
     page.views = viewsOf(page.classes, [[page.class_before, page.class_after]], page.values);
     const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
     page.nameOf = name;
     for (const path of page.paths.flatMap((p) => (p.members ? p.members : [p]))) {
-      const start = Math.max(path.nodes.findIndex((node) => node >= 0) - 1, 0);
+      const start = startOf(path.nodes);
       path.label = path.nodes.slice(start).map(name).join(" → ");
     }
     return page;
@@ -80,7 +87,8 @@ const report = (() => {
     }));
     const before = dot(page.logits_before, view.weights), after = dot(page.logits_after, view.weights);
     const total = sum(chosen.map((path) => path.share));
-    return { page, choice, view, chosen, before, after, whole: after - before, total, rest: after - before - total };
+    const model = page.causes.model ? dot(page.causes.model, view.weights) : 0, whole = after - before;
+    return { page, choice, view, chosen, before, after, whole, model, total, rest: whole - model - total };
   };
 
   // A group stands for many paths: drawn as one bundle until it is opened into its largest paths and the rest.
@@ -181,14 +189,15 @@ const report = (() => {
   // ---- flow picture -------------------------------------------------------------------------------------------
   // Columns are hops, leaves left, the target right. A node's box is as high as the ribbons through it; the order in
   // a column follows the mean place of what it sends to, worked out from the target backwards.
-  const drawFlow = ({ page, view, chosen, whole, rest }) => {
+  const drawFlow = ({ page, view, chosen, total: carried, rest }) => {
+    const whole = carried + rest;  // what the paths of all altered ones carry; another model's share flows along none
     const width = 1060, top = 34, boxWidth = 11, gap = 9;
     const others = page.num_paths - held(chosen);
     const drawn = chosen.flatMap((path) => (path.members && state.open.has(path.row) ? partsOf(path, view) : [path]));
     const hops = chosen.length ? chosen[0].nodes.length - 1 : Math.max(1, (page.paths[0]?.nodes.length ?? 3) - 1);
     const items = drawn.map((path) => ({
       key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path, bundle: path.size > 1,
-      from: Math.max(path.nodes.findIndex((node) => node >= 0) - 1, 0),
+      from: startOf(path.nodes),
       at: (t) => (path.nodes[t] >= 0 ? String(path.nodes[t]) : path.size > 1 ? `bundle ${path.row}` : "bias"),
     }));
     if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
@@ -337,7 +346,7 @@ const report = (() => {
     const end = [...columns[hops].values()][0];
     if (end) {
       const up = sum(items.filter((item) => item.share > 0).map((item) => item.share));
-      const lines = [`${signed(whole)} in all`, `${signed(up)} up, ${signed(whole - up)} down`];
+      const lines = [`${signed(whole)} ${page.causes.model ? "by the data" : "in all"}`, `${signed(up)} up, ${signed(whole - up)} down`];
       lines.forEach((line, i) => {
         const text = draw("text", { x: x(hops) + boxWidth + 8, y: end.y + end.height / 2 + 22 + 17 * i, class: "column" });
         text.textContent = line;
@@ -420,12 +429,13 @@ const report = (() => {
       + `of as many ${hasGroups(page, choice) ? "of the units as they were opened " : ""}leaves less than ${plain(choice.kl_bound, 4)}; at most ${plain(Math.max(choice.gap, 0), 4)} could be gained by choosing better.`;
   };
 
-  const drawWaterfall = ({ page, view, chosen, before, after, rest }) => {
+  const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
     const others = page.num_paths - held(chosen);
     const ordered = [...chosen].sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
     const steps = ordered.slice(0, MAX_STEPS).map((path) => ({ label: path.label, kind: path.kind, share: path.share }));
     if (ordered.length > MAX_STEPS) steps.push({ label: `${ordered.length - MAX_STEPS} more chosen paths`, kind: "unchanged", share: sum(ordered.slice(MAX_STEPS).map((path) => path.share)) });
     if (others > 0) steps.push({ label: `${count(others)} other paths`, kind: "rest", share: rest });
+    if (page.causes.model) steps.unshift({ label: "the retrained model", kind: "model", share: model });
     let level = before;
     const bases = steps.map((step) => { const base = level; level += step.share; return base; });
     const names = ["before", ...steps.map((step) => forPlotly(short(step.label, 46))), "after"];
@@ -507,12 +517,12 @@ const report = (() => {
 
   const tell = ({ page, choice }) => {
     $("headline").textContent = page.headline;
-    $("sentence").textContent = page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
+    $("sentence").textContent = choice.of_models ? `${choice.of_models} ${choice.replayed}` : page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
       ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
       : `${choice.told} explain ${percent(choice.explained)} of the change. ${choice.replayed}`;
     $("sentence").classList.toggle("warned", choice.disagrees);
     const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
-    $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths sum to `
+    $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths${page.causes.model ? " and the model's share" : ""} sum to `
       + `the change of every logit to ${plain(page.completeness, 12) === "0.000000000000" ? "rounding" : page.completeness.toExponential(0)}. Solver: ${choice.status}`;
   };
 
@@ -528,6 +538,8 @@ const report = (() => {
     }
     setNumber($("sum-chosen"), now.total);
     setNumber($("sum-rest"), now.rest);
+    $("model-part").hidden = !now.page.causes.model;
+    setNumber($("sum-model"), now.model);
     setNumber($("sum-whole"), now.whole);
     tell(now);
     drawNumbers(now);

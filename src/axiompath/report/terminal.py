@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from ..change.states import KINDS
+from ..change.states import CAUSE_WORDS
 from ..stories.story import Story
 from ..stories.words import signed
 
@@ -13,7 +14,8 @@ from ..stories.words import signed
 def story_table(story: Story) -> Table:
     """One row a step: what it did to the prediction, and each cause's share of the logit that the story is about."""
     label, weights = story.view
-    shown = [kind for kind in KINDS if any(causes is not None and (causes[kind] != 0).any() for causes in story.causes)]
+    known = [causes for causes in story.causes if causes is not None]
+    shown = [cause for cause in CAUSE_WORDS if any(np.any(causes.get(cause, 0) != 0) for causes in known)]
     table = Table("step", "class", "KL", *shown, "paths", title=escape(f"Shares of the logit of {label}"))
     for s, causes in enumerate(story.causes):
         old, new = (None if k is None else story.class_name(k) for k in story.classes[s : s + 2])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from .. import parquet
 from ..arrays import IntArray
-from ..change.states import KINDS
+from ..change.states import CAUSE_WORDS, KINDS
 from ..errors import InputError
 from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation, read_target
 from ..explain.records import KIND_WORDS, Records
+from ..explain.retrained import Retrained
 from ..graphs.labels import label_class, label_nodes
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
 from ..origin import Origin
@@ -66,6 +67,11 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 NUMBERS = ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
 VECTORS = ("prob_before", "prob_after", "logits_before", "logits_after")
+# Where the model is another one: a cause more, and what each model says by itself.
+TWO_MODELS: dict[str, pa.DataType] = {
+    "causes": pa.struct([(cause, VECTOR) for cause in CAUSE_WORDS]),
+    "retrained": pa.struct([(field.name, VECTOR) for field in fields(Retrained)]),
+}
 PARTNER = "partner"  # the second end, where targets are links
 LATER = {"hops"}  # columns that scans of 0.1 do not have
 BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
@@ -86,10 +92,11 @@ def notes_of(digest: str, num_targets: int, origin: Origin, task: Mapping[str, A
 
 
 def columns_of(task: Mapping[str, Any]) -> dict[str, pa.DataType]:
-    """The columns of a part, by what its targets are."""
+    """The columns of a part, by what its targets are and how many models were asked."""
+    columns = {**COLUMNS, **TWO_MODELS} if task.get("models") == 2 else COLUMNS
     if task.get("unit") != UNIT_OF[LINKS]:
-        return COLUMNS
-    return {"target": pa.int64(), PARTNER: pa.int64(), **{k: v for k, v in COLUMNS.items() if k != "target"}}
+        return columns
+    return {"target": pa.int64(), PARTNER: pa.int64(), **{k: v for k, v in columns.items() if k != "target"}}
 
 
 def written_for(path: Path) -> str | None:
@@ -221,13 +228,15 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
         "contributions": _cut(chosen.indptr, _lists(chosen.contributions)),
         "weights": _cut(chosen.indptr, pa.array(chosen.weights)),
         "kinds": _cut(chosen.indptr, _words(KIND_WORDS, np.where(chosen.kinds < 0, len(KINDS), chosen.kinds))),
-        "causes": pa.StructArray.from_arrays([_lists(found.causes[:, k]) for k in range(len(KINDS))], list(KINDS)),
+        "causes": _struct(dict(zip(CAUSE_WORDS, found.causes.transpose(1, 0, 2), strict=False))),
         "node_names": pa.MapArray.from_arrays(
             _offsets(starts), pa.array(nodes, pa.int64()), pa.array(label_nodes(nodes, caption.node_names), pa.string())
         ),
         "class_names": _alike(list(classes), TEXTS, size),
         "hops": _alike([asdict(hop) for hop in found.hops], COLUMNS["hops"], size),
     }
+    if found.retrained is not None:
+        columns["retrained"] = _struct(vars(found.retrained))
     if classes:
         names = [
             label_class(label, classes) for label in range(1 + max(found.class_before.max(), found.class_after.max()))
@@ -249,6 +258,11 @@ def _cut(starts: IntArray, values: pa.Array) -> pa.Array:
 def _lists(rows: NDArray[Any]) -> pa.Array:
     """A list a row of an array [n, size]."""
     return _cut(np.arange(len(rows) + 1) * rows.shape[1], pa.array(rows.ravel()))
+
+
+def _struct(parts: Mapping[str, NDArray[Any]]) -> pa.Array:
+    """Lists by name, one of each a row."""
+    return pa.StructArray.from_arrays([_lists(part) for part in parts.values()], list(parts))
 
 
 def _words(words: Sequence[str], which: NDArray[Any]) -> pa.Array:
@@ -283,4 +297,6 @@ def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Expla
         target = read_target(row["target"], later.get("unit") or NODE_UNIT)
         return Failure(target, str(target) if name is None else str(name), problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
+    if version == EXPLANATION_VERSION:
+        held.setdefault("retrained", None)
     return Explanation.from_dict({"format": EXPLANATION_FORMAT, "version": version, **held, **later})

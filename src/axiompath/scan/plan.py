@@ -22,7 +22,7 @@ from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
 from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
-from ..explain.walks import Walks, plan_walks
+from ..explain.walks import Walks, plan_listing, plan_walks
 from ..memory import cut_runs
 from ..origin import Origin, digest_of
 from ..rivals.gnnlrp import BLOCK_BYTES
@@ -105,6 +105,8 @@ def make_plan(
     rows = admitted.row.to_numpy()
     sizes, kept = counts.num_bytes[rows] + beside, pool_bytes(change, question) + beside
     walks = plan_walks(rows, sizes, num_paths[rows], question.budget, room, kept)
+    if change.under_before is not None:
+        walks = plan_listing(rows, sizes, room)
     fits = walks.fits
     too_large = pd.DataFrame(
         {
@@ -159,7 +161,7 @@ def _digest(change: Change, targets: IntArray, caption: Caption, settings: list[
     # Layers with the same rules share their coefficients.
     layers = {id(entries): entries for entries in change.layers}.values()
     coefficients = [[entries.indptr, entries.indices, entries.before, entries.after] for entries in layers]
-    logits = [change.before_pass.logits, change.after_pass.logits]
+    logits = [change.logits_before, change.logits_after]
     messages = change.messages[:1] if change.messages[0] is change.messages[1] else change.messages
     names = [caption.class_names, sorted(caption.node_names.items())]
     told = json.dumps([constants, settings, names, change.task], sort_keys=True, default=int)

@@ -206,6 +206,7 @@ def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
 def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
     """Plan, run what is missing, write the manifest; `report` is told how many targets are done, of how many."""
     question, thresholds, engine, _ = settings
+    case.check(question)
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)
     plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)

@@ -6,7 +6,7 @@ Steps are taken one after the other: a Case is opened once a step, for all targe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,7 @@ def tell_stories(
 ) -> Stories:
     """Explain every step of a sequence of snapshots, oldest first, for each target.
 
+    The model may be a list of as many as there are snapshots, one for each; a step then has the model as a cause.
     Without targets, the `top` nodes that changed their class most often, and among those the ones that moved the most.
     A node need not exist in every snapshot, but in two consecutive ones. A step whose paths do not fit into `memory`
     has a note instead of an explanation. Give a rich Console as `progress` to see a bar there. `call` says how the
@@ -104,12 +105,14 @@ def tell_stories(
     names, ids = _check_snapshots(snapshots, snapshot_names)
     wanted = None if targets is None else _check_targets(targets, ids, names)
     called, classes = read_names(node_names, ids), read_class_names(class_names)
+    models = model_of_each(model, len(snapshots))
 
     def open_step(s: int) -> Case:
         before, after = snapshots[s], snapshots[s + 1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            return open_case(model, before, after, node_names=called, class_names=classes, usage=Usage(call))
+            named: dict[str, Any] = {"node_names": called, "class_names": classes, "usage": Usage(call)}
+            return open_case(models[s + 1], before, after, model_before=_other(models, s), **named)
 
     case = open_step(0)
     if case.change.unit != NODE_UNIT or case.change.output.kind != CLASSES:
@@ -118,10 +121,14 @@ def tell_stories(
             f"{case.change.output.kind} as its output); explain each step by itself, with Explainer."
         )
     if wanted is None:
-        wanted = _rank(case, snapshots, ids, top)
+        logits_of = _predict_with(case, snapshots) if _is_one(models) else _predict_by_steps(case, open_step, ids)
+        wanted = _rank(logits_of, ids, top)
     steps: list[Step] = []
     answers: list[dict[int, Explanation | str]] = []
     digests = {"model": case.origin.digests["model"], "snapshot 0": case.origin.digests["before"]}
+    if not _is_one(models):
+        del digests["model"]
+        digests["model 0"] = case.origin.digests.get("model before", case.origin.digests["model"])
     logits = np.full((len(wanted), len(snapshots), case.change.network.num_classes), np.nan)
     with Progress(console=progress or Console(quiet=True), transient=True) as bar:
         task = bar.add_task("Explaining", total=len(wanted) * (len(snapshots) - 1))
@@ -129,6 +136,8 @@ def tell_stories(
             case = case if s == 0 else open_step(s)
             steps.append(_count_step(case, names[s], names[s + 1]))
             digests[f"snapshot {s + 1}"] = case.origin.digests["after"]
+            if not _is_one(models):
+                digests[f"model {s + 1}"] = case.origin.digests["model"]
             _read_logits(case, wanted, logits[:, s : s + 2])
             here = [t for t, known in zip(wanted, ~np.isnan(logits[:, s : s + 2, 0]).any(axis=1), strict=True) if known]
             answers.append({})
@@ -217,15 +226,48 @@ def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[
     return chosen
 
 
-def _rank(case: Case, snapshots: Sequence[Any], ids: list[IntArray], top: int) -> list[int]:
+def model_of_each(model: Any, num_snapshots: int) -> list[Any]:
+    """The model of each snapshot: one for all of them, or a list with one for each."""
+    if not isinstance(model, (list, tuple)):
+        return [model] * num_snapshots
+    if len(model) != num_snapshots:
+        raise InputError(
+            f"Expected a model for each of the {num_snapshots} snapshots, or one for all of them (got {len(model)})."
+        )
+    return list(model)
+
+
+def _other(models: Sequence[Any], step: int) -> Any:
+    """The model before a step, where it is another object than the one after it."""
+    return None if models[step] is models[step + 1] else models[step]
+
+
+def _is_one(models: Sequence[Any]) -> bool:
+    return all(model is models[0] for model in models)
+
+
+def _predict_with(case: Case, snapshots: Sequence[Any]) -> Iterator[FloatArray]:
+    """Logits on each snapshot, by the network alone: to open a Case on every step only to rank would double it."""
+    for data in snapshots:
+        yield run_network(case.change.network, read_snapshot(data, "snapshot", case.fields)).logits
+
+
+def _predict_by_steps(first: Case, open_step: Callable[[int], Case], ids: Sequence[IntArray]) -> Iterator[FloatArray]:
+    """The same where each snapshot has a model of its own, which must be read on its graphs."""
+    for s in range(len(ids) - 1):
+        change = (first if s == 0 else open_step(s)).change
+        place = {int(node): row for row, node in enumerate(change.before.node_ids)}
+        ends = (change.logits_before, change.logits_after) if s == 0 else (change.logits_after,)
+        for nodes, logits in zip(ids[s + 2 - len(ends) : s + 2], ends, strict=True):
+            yield logits[[place[int(node)] for node in nodes]]
+
+
+def _rank(logits_of: Iterable[FloatArray], ids: list[IntArray], top: int) -> list[int]:
     """Nodes that changed their class most often, and among those the ones with the largest sum of KL over the steps."""
     union = np.unique(np.concatenate(ids))
     flips, moved = np.zeros(len(union), dtype=np.int64), np.zeros(len(union))
     before: tuple[IntArray, FloatArray] | None = None
-    for data, nodes in zip(snapshots, ids, strict=True):
-        # The network alone: opening a Case on every step, only to rank, would double the work.
-        snapshot = read_snapshot(data, "snapshot", case.fields)
-        logits = run_network(case.change.network, snapshot).logits
+    for logits, nodes in zip(logits_of, ids, strict=True):
         if before is not None:
             _, old, new = np.intersect1d(before[0], nodes, assume_unique=True, return_indices=True)
             rows = np.searchsorted(union, nodes[new])
@@ -253,12 +295,12 @@ def _read_logits(case: Case, targets: Sequence[int], into: FloatArray) -> None:
     """Logits [num_targets, 2, num_classes] on both snapshots of a step, where they have the target."""
     change = case.change
     place = {int(node): row for row, node in enumerate(change.before.node_ids)}
-    sides = ((change.before, change.before_pass), (change.after, change.after_pass))
+    sides = ((change.before, change.logits_before), (change.after, change.logits_after))
     for i, target in enumerate(targets):
         row = place.get(target)
-        for side, (snapshot, computed) in enumerate(sides):
+        for side, (snapshot, logits) in enumerate(sides):
             if row is not None and snapshot.present[row]:
-                into[i, side] = computed.logits[row]
+                into[i, side] = logits[row]
 
 
 def _explain_step(

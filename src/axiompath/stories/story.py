@@ -23,7 +23,7 @@ import pandas as pd
 from scipy import special
 
 from ..arrays import BoolArray, FloatArray
-from ..change.states import KINDS
+from ..change.states import CAUSE_WORDS, KINDS, MODEL
 from ..errors import InputError
 from ..explain.explanation import Explanation, read_record, write_json
 from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
@@ -94,8 +94,15 @@ class Story:
 
     @property
     def causes(self) -> tuple[dict[str, FloatArray] | None, ...]:
-        """Each step's change by cause, kind -> [num_classes]; None where the step has no explanation."""
-        return tuple(None if e is None else e.causes for e in self.explanations)
+        """Each step's change by cause, cause -> [num_classes]; None where the step has no explanation.
+
+        Where some step had another model, all of them have the cause *model*.
+        """
+        several = any(e is not None and e.retrained is not None for e in self.explanations)
+        return tuple(
+            None if e is None else {**e.causes, MODEL: e.model_share} if several else e.causes
+            for e in self.explanations
+        )
 
     @property
     def unbroken(self) -> bool:
@@ -147,8 +154,9 @@ class Story:
         """
         _, weights = self.view
         rows = []
-        for s, (e, note) in enumerate(zip(self.explanations, self.notes, strict=True)):
-            shares = {kind: np.nan if e is None else float(e.causes[kind] @ weights) for kind in KINDS}
+        told = self._told_causes
+        for s, (e, causes, note) in enumerate(zip(self.explanations, self.causes, self.notes, strict=True)):
+            shares = {cause: np.nan if causes is None else float(causes[cause] @ weights) for cause in told}
             rows.append(
                 {
                     "target": self.target,
@@ -293,7 +301,13 @@ class Story:
 
     def _split(self, steps: range, weights: FloatArray) -> str:
         known = [causes for s in steps if (causes := self.causes[s]) is not None]
-        return tell_shares({kind: sum(float(causes[kind] @ weights) for causes in known) for kind in KINDS})
+        told = self._told_causes
+        return tell_shares({cause: sum(float(causes[cause] @ weights) for causes in known) for cause in told})
+
+    @property
+    def _told_causes(self) -> tuple[str, ...]:
+        """Those of walks, and the model where it was retrained at some step."""
+        return CAUSE_WORDS if any(MODEL in (causes or ()) for causes in self.causes) else KINDS
 
 
 def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:

@@ -13,6 +13,7 @@ WORDS = {
     "lost": "connections lost",
     "reweighted": "connections reweighted",
     "feature": "changed features",
+    "model": "the retrained model",
 }
 MOST_CLAUSES = 6  # of a headline; a node that changes its class at every step would fill a page
 

@@ -1,0 +1,96 @@
+"""Case + target -> a table of the columns of features that moved it, or of the leaves of given paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..errors import InputError
+from ..graphs.labels import class_columns, insert_beside, label_nodes
+from ..graphs.places import Target
+from ..outputs import CLASSES
+from ..paths.leaf_columns import ColumnShares, join_columns, share_columns, share_columns_of_paths
+from .case import Case
+from .replay import own_paths
+
+
+def list_features(case: Case, target: Target, paths: Any = None, names: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row a column of a node: node, name, column, before, after, share and the shares of every logit.
+
+    Without paths, of every node whose features changed: all shares sum to the cause *feature*. With paths, of the
+    leaves of these, path by path: the shares of one sum to its contribution. `share` is of the new class's logit
+    against the old one's (of another output, of the column that moved most), and the largest come first.
+    """
+    found_in, (row,) = case.find([target])
+    change, row = found_in.change, int(row)
+    if names is not None and len(names) != change.network.num_features:
+        raise InputError(
+            f"Expected a name for each of the {change.network.num_features:,} columns of the features "
+            f"(got {len(names):,})."
+        )
+    sides = [change] if change.under_before is None else [change, change.under_before]
+    given, places = None, np.zeros(0, dtype=np.int64)
+    if paths is not None:
+        given, places = np.unique(found_in.read_paths(paths, row), axis=0, return_index=True)
+    parts = [share_columns(side, row) if given is None else _of_paths(side, row, given) for side in sides]
+    shares = parts[0] if len(parts) == 1 else _mean(parts)
+    leaf = shares.owner if given is None else _leaves(given)[shares.owner]
+    nodes = change.before.node_ids[leaf]
+    frame = pd.DataFrame(
+        {
+            "node": nodes,
+            "name": label_nodes(nodes, case.node_names),
+            "column": shares.column,
+            "before": shares.before,
+            "after": shares.after,
+            "share": shares.shares @ _view(change, row),
+        }
+    )
+    if given is not None:
+        frame.insert(0, "path", places[shares.owner])
+    if names is not None:
+        known = dict(enumerate(map(str, names)))
+        insert_beside(frame, "column", [known.get(column) for column in shares.column.tolist()])
+    columns = class_columns(shares.shares.shape[1], case.class_names)
+    frame = pd.concat([frame, pd.DataFrame(shares.shares, columns=columns)], axis=1)
+    size = -np.abs(frame.share.to_numpy())
+    order = np.lexsort((size,) if given is None else (size, places[shares.owner]))
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def _of_paths(change: Change, row: int, paths: IntArray) -> ColumnShares:
+    """Under one model; paths that are none of its own have no columns there."""
+    own, places = own_paths(change, paths)
+    found = share_columns_of_paths(change, row, own)
+    return found._replace(owner=places[found.owner])
+
+
+def _mean(parts: Sequence[ColumnShares]) -> ColumnShares:
+    """The mean of what a column does under either model, which is its part of the data's share."""
+    joined = join_columns(parts)
+    keys = np.stack([joined.owner, joined.column], axis=1)
+    _, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    shares = np.zeros((len(first), joined.shares.shape[1]))
+    np.add.at(shares, place.reshape(-1), joined.shares / len(parts))
+    return ColumnShares(joined.owner[first], joined.column[first], joined.before[first], joined.after[first], shares)
+
+
+def _leaves(paths: IntArray) -> IntArray:
+    """The first node of each path: its leaf, or where its bias is."""
+    return np.asarray(paths[np.arange(len(paths)), (paths < 0).sum(axis=1)])
+
+
+def _view(change: Change, row: int) -> FloatArray:
+    """Weights of the logits in `share`."""
+    output = change.output
+    old, new = output.told(change.logits_before[row], change.logits_after[row])
+    weights = np.zeros(change.network.num_classes)
+    weights[output.column(new)] += 1.0
+    if output.kind == CLASSES and old != new:
+        weights[old] -= 1.0
+    return weights
