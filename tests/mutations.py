@@ -132,6 +132,7 @@ FORMATS = {
         Format("story", ("story.json",), read_story),
         Format("blame", ("blame.json",), read_judgement("blame")),
         Format("undo", ("undo.json",), read_judgement("undo")),
+        Format("enough", ("enough.json",), read_judgement("enough")),
         *(
             Format(name, tuple(f"{name}/{part}" for part in SCAN_FILES), read_scan(name))
             for name in ("scan", "scan 0.1")
@@ -179,6 +180,7 @@ def make_seeds(folder):
     explainer.explain(target, 5).save(folder / "explanation.json")
     explainer.blame(target, interactions=True).save(folder / "blame.json")
     explainer.undo(target, to=1, every=True).save(folder / "undo.json")
+    explainer.enough(target).save(folder / "enough.json")
     told = axiompath.tell_stories(model, [before, after, before], top=1, progress=False)
     next(iter(told)).save(folder / "story.json")
     explainer.scan(folder / "scan", 3, min_kl=0.0, workers=1, progress=False)

@@ -12,6 +12,13 @@ from ..selection import DEFAULT_METHOD, METHODS
 from ..selection.choice import OBJECTIVES
 
 RELAXED = ("convex", "exact")  # methods that solve the relaxation
+ENOUGH = 0.9  # share of a change that an explanation accounts for, where its size is not said
+MOST_PATHS = 20  # and the most paths that it has
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a number, which truth values are not."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -22,11 +29,14 @@ class Question:
     method: str = DEFAULT_METHOD
     objective: str = "sufficiency"
     at_most: bool = False
+    until: float | None = None  # the fewest paths that explain this share, and not more than the budget
 
     def __post_init__(self) -> None:
         """Check here, before any work."""
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, np.integer)) or self.budget < 0:
             raise InputError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
+        if self.until is not None and not (is_number(self.until) and 0 < self.until <= 1):
+            raise InputError(f"Expected a share of the change above 0 and up to 1 as `until` (got {self.until!r}).")
         if self.method not in (*METHODS, *RIVALS):
             raise InputError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
         if self.objective not in OBJECTIVES:

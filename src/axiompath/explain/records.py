@@ -18,7 +18,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
 from ..graphs.labels import label_targets
-from ..graphs.places import Target
+from ..graphs.places import as_target
 from ..metrics import fidelity_minus, fidelity_plus
 from ..outputs import Output
 from .explanation import Caption, Explanation
@@ -37,6 +37,7 @@ class Told:
     budget: int
     num_paths: int
     status: str
+    until: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +116,9 @@ class Records(Sequence[Explanation]):
         told, chosen = self.told[i], self.chosen
         i %= len(self.told)
         rows, mentions = slice(*chosen.indptr[i : i + 2]), slice(*self.mentioned[0][i : i + 2])
-        number = self.targets[i].tolist()
-        target: Target = (number[0], number[1]) if isinstance(number, list) else number
         names = self.caption.node_names
         return Explanation(
-            target=target,
+            target=as_target(self.targets[i]),
             method=told.method,
             objective=told.objective,
             budget=told.budget,
@@ -149,6 +148,7 @@ class Records(Sequence[Explanation]):
             unit=self.unit,
             output=self.output,
             hops=self.hops,
+            until=told.until,
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )
