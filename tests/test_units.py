@@ -9,6 +9,12 @@ from torch import nn
 from torch_geometric.nn import GCNConv, GraphConv
 
 import axiompath
+from axiompath.experiments.faithfulness import (
+    FaithSettings,
+    list_exceptions,
+    run_faithfulness,
+    summarise_faithfulness,
+)
 from axiompath.explain.units import find_units, put_in
 from axiompath.explain.walks import walk_rows
 from axiompath.paths.entries import Cone
@@ -182,3 +188,18 @@ def test_an_explanation_by_edges_says_what_it_is():
     small = axiompath.Explainer(explainer.case.model, before, after, memory=100)
     with pytest.raises(axiompath.InputError, match="to split over edges"):
         small.explain(target, by="edge")
+
+
+def test_changes_leave_less_than_edges_and_layer_edges(data_root, tmp_path):
+    settings = FaithSettings(("mutag",), sizes=(1, 2), max_targets=4, seconds=1.0)
+    table = run_faithfulness(settings, tmp_path, root=data_root)
+    assert len(table) == 8
+    assert table.proved.all()
+    assert (table.changes <= table.edges + 1e-12).all()  # of all sets of so many, theirs is one
+    means = summarise_faithfulness(table)
+    assert (means.mean_changes <= means.mean_layer_edges).all()
+    worse = list_exceptions(table)
+    assert len(worse) == 8 - means.least.sum()
+    assert (tmp_path / "faithfulness.parquet").is_file()
+    with pytest.raises(axiompath.InputError, match="settings among mutag"):
+        FaithSettings(("cora",))

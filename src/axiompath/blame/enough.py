@@ -232,7 +232,7 @@ def _exchange(search: Tries, chosen: IntArray) -> tuple[IntArray, float]:
         pieces = [search.margins(sets[s : s + SETS_AT_A_TIME]) for s in range(0, len(sets), SETS_AT_A_TIME)]
         margins = np.concatenate([np.full(1, -math.inf), *pieces])
         place = int(margins.argmax())
-        if not margins[place] > margin + GAIN:
+        if not margins[place] > margin + GAIN or search.left < 0:
             return chosen, margin
         chosen, margin = sets[place - 1], float(margins[place])
 

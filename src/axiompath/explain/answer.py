@@ -342,7 +342,7 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Re
             q.objective,
             int(q.budget) if q.until is None else len(c.pool.paths),
             c.source.num_paths,
-            c.status + _told_until(change, c),
+            c.status + q.tell_fewest(c.fewest, len(c.pool.paths), _share(change, c)),
             q.until,
         )
         for q, c in asked
@@ -352,17 +352,6 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Re
     return make_records(change, rows, told, chosen, (residuals, bounds), replayed, causes, caption)
 
 
-def _told_until(change: Change, choice: _Choice) -> str:
-    """Whether the paths are enough, and whether fewer would be, in a sentence with a blank before it."""
-    question, row = choice.question, choice.source.row
-    if question.until is None:
-        return ""
-    if choice.fewest == FEWEST[MISSED]:
-        share = change.output.explained(_whole(change, row, question.objective), choice.kl_residual)
-        share = np.floor(1e3 * share) / 1e3  # never up to what was asked
-        return f" {len(choice.pool.paths)} paths explain {share:g}; until={question.until:g} was asked."
-    if question.method not in RELAXED:
-        return f" No shorter start of this order explains {question.until:g}."
-    if choice.fewest == FEWEST[NO_FEWER]:
-        return f" No fewer explain {question.until:g}."
-    return f" Fewer were searched, and none found that explain {question.until:g}; some may."
+def _share(change: Change, choice: _Choice) -> float:
+    """What the chosen paths explain."""
+    return change.output.explained(_whole(change, choice.source.row, choice.question.objective), choice.kl_residual)

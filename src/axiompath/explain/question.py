@@ -9,7 +9,8 @@ import numpy as np
 from ..errors import InputError
 from ..rivals import RIVALS
 from ..selection import DEFAULT_METHOD, METHODS
-from ..selection.choice import OBJECTIVES
+from ..selection.batch import MISSED, NO_FEWER
+from ..selection.choice import FEWEST, OBJECTIVES
 
 RELAXED = ("convex", "exact")  # methods that solve the relaxation
 ENOUGH = 0.9  # share of a change that an explanation accounts for, where its size is not said
@@ -30,6 +31,19 @@ class Question:
     objective: str = "sufficiency"
     at_most: bool = False
     until: float | None = None  # the fewest paths that explain this share, and not more than the budget
+
+    def tell_fewest(self, fewest: str, number: int, share: float, what: str = "paths") -> str:
+        """Whether so many, which explain this share, are enough, and whether fewer are: a sentence after a blank."""
+        if self.until is None:
+            return ""
+        if fewest == FEWEST[MISSED]:
+            down = np.floor(1e3 * share) / 1e3  # never up to what was asked
+            return f" {number} {what} explain {down:g}; until={self.until:g} was asked."
+        if self.method not in RELAXED:
+            return f" No shorter start of this order explains {self.until:g}."
+        if fewest == FEWEST[NO_FEWER]:
+            return f" No fewer explain {self.until:g}."
+        return f" Fewer were searched, and none found that explain {self.until:g}; some may."
 
     def __post_init__(self) -> None:
         """Check here, before any work."""

@@ -90,26 +90,30 @@ def put_in(found: EntryShares, units: Units, chosen: BoolArray) -> FloatArray:
     return found.cone.mix(entries, leaves)
 
 
-def explain_units(case: Case, row: int, by: str, question: Question, memory: float) -> EdgeExplanation:
-    """The units that explain one target, in rows of the case."""
+def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShares, Units]:
+    """The change of one target, split over units."""
     if by not in BY:
         raise InputError(f"Expected `by` to be among {', '.join(BY)}, or nothing for paths (got {by!r}).")
-    if question.method not in METHODS:
-        raise InputError(
-            f"Expected a method among {', '.join(METHODS)} for edges (got {question.method!r}, which ranks paths)."
-        )
-    change, output = case.change, case.change.output
-    cone = Cone(change, row)
+    change, cone = case.change, Cone(case.change, row)
     if cone.num_bytes > memory:
         raise TooLarge(
             f"{change.unit.capitalize()} {change.target(row)} takes from {len(cone.floors[0].below):,} nodes, about "
             f"{cone.num_bytes / 1e9:.1f} GB to split over edges, more than the budget of {memory / 1e9:.1f} GB; "
             f'pass `memory="{np.ceil(cone.num_bytes / 1e9):.0f}GB"` to Explainer.'
         )
-    found = cone.share()
-    pair = case.region.pair
+    found, pair = cone.share(), case.region.pair
     symmetric = by != LAYER_EDGE and all(is_symmetric(side.pieces()) for side in (pair.before, pair.after))
-    units = find_units(found, by, symmetric=symmetric)
+    return found, find_units(found, by, symmetric=symmetric)
+
+
+def explain_units(case: Case, row: int, by: str, question: Question, memory: float) -> EdgeExplanation:
+    """The units that explain one target, in rows of the case."""
+    if question.method not in METHODS:
+        raise InputError(
+            f"Expected a method among {', '.join(METHODS)} for edges (got {question.method!r}, which ranks paths)."
+        )
+    change, output = case.change, case.change.output
+    found, units = split_over(case, row, by, memory)
     before, after = change.before_pass.logits[row], change.after_pass.logits[row]
     (selection,) = select_many(
         [units.contributions],
@@ -126,6 +130,9 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
     chosen = np.zeros(len(units.labels), dtype=np.bool_)
     chosen[selection.chosen] = True
     added, undone = put_in(found, units, chosen), put_in(found, units, ~chosen)
+    ends = (after, before) if question.objective == "sufficiency" else (before, after)
+    share = output.explained(float(output.divergence(*ends)), selection.kl_residual)
+    told = question.tell_fewest(selection.fewest, len(selection.chosen), share, "edges")
     class_before, class_after = output.told(before, after)
     labels = units.labels[selection.chosen]
     target = change.target(row)
@@ -155,7 +162,7 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         fidelity_minus=float(fidelity_minus(undone, before, after, output.divergence)),
         fidelity_plus=float(fidelity_plus(added, before, after, output.divergence)),
         completeness=float(np.abs(units.contributions.sum(axis=0) - (after - before)).max()),
-        status=selection.status,
+        status=selection.status + told,
         fewest=selection.fewest,
         node_names={node: case.node_names[node] for node in mentioned if node in case.node_names},
         class_names=case.class_names,
