@@ -75,11 +75,11 @@ def read_story(folder):
     return found.summary(), found.to_frame(), found.shares(), found.to_dict()
 
 
-def read_judgement(name):
+def read_judgement(name, record=None):
     def read(folder):
         import axiompath
 
-        found = getattr(axiompath, name.capitalize()).load(folder / f"{name}.json")
+        found = getattr(axiompath, record or name.capitalize()).load(folder / f"{name}.json")
         return found.summary(), found.to_dict()
 
     return read
@@ -132,6 +132,8 @@ FORMATS = {
         Format("story", ("story.json",), read_story),
         Format("blame", ("blame.json",), read_judgement("blame")),
         Format("undo", ("undo.json",), read_judgement("undo")),
+        Format("enough", ("enough.json",), read_judgement("enough")),
+        Format("edges", ("edges.json",), read_judgement("edges", "EdgeExplanation")),
         *(
             Format(name, tuple(f"{name}/{part}" for part in SCAN_FILES), read_scan(name))
             for name in ("scan", "scan 0.1")
@@ -179,6 +181,8 @@ def make_seeds(folder):
     explainer.explain(target, 5).save(folder / "explanation.json")
     explainer.blame(target, interactions=True).save(folder / "blame.json")
     explainer.undo(target, to=1, every=True).save(folder / "undo.json")
+    explainer.enough(target).save(folder / "enough.json")
+    explainer.explain(target, by="layer_edge").save(folder / "edges.json")
     told = axiompath.tell_stories(model, [before, after, before], top=1, progress=False)
     next(iter(told)).save(folder / "story.json")
     explainer.scan(folder / "scan", 3, min_kl=0.0, workers=1, progress=False)

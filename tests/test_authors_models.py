@@ -7,37 +7,15 @@ import pytest
 import torch
 from scipy import sparse
 from scipy.stats import rankdata
-from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv, global_mean_pool
 
 import axiompath
+from axiompath.experiments.authors import AUTHORS_LINKS, AuthorsLinks, AuthorsMolecules, both_ways
 
 COMPARABLE = (0, 7, 20, 50, 90)  # molecules where every path can be compared
 NEARLY_STILL = (3, 120, 150, 187)  # their float32 rates are noise where a pre-activation hardly moved
-LINK_DATA = {"uci": "uci_messages", "bitcoinotc": "bitcoinotc", "bitcoinalpha": "bitcoinalpha"}
 AUC = {"uci": 0.91, "bitcoinotc": 0.93, "bitcoinalpha": 0.91}
 MONTH = 30 * 24 * 3600
-
-
-class MutagModel(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = GCNConv(7, 16, bias=False), GCNConv(16, 2, bias=False)
-
-    def forward(self, x, edge_index, batch):
-        return global_mean_pool(self.conv2(self.conv1(x, edge_index).relu(), edge_index), batch)
-
-
-class LinkModel(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = GCNConv(8, 4, bias=False), GCNConv(4, 4, bias=False)
-        self.linear = nn.Linear(8, 2, bias=False)
-
-    def forward(self, x, edge_index, edge_label_index):
-        h = self.conv2(self.conv1(x, edge_index).relu(), edge_index)
-        return self.linear(torch.cat([h[edge_label_index[0]], h[edge_label_index[1]]], dim=-1))
 
 
 def open_archive(root, name):
@@ -62,7 +40,7 @@ def open_molecule(root, number):
     for key in ("edges_before", "edges_after"):
         edges = held[key] if held[key].shape[0] == 2 else held[key].T
         sides.append(Data(x=x, edge_index=torch.tensor(edges[:, edges[0] != edges[1]].astype(np.int64))))
-    model = with_weights(MutagModel(), root, "mutag")
+    model = with_weights(AuthorsMolecules(), root, "mutag")
     return held, model, axiompath.Explainer(model, *sides), sides
 
 
@@ -108,16 +86,10 @@ def test_paths_through_atoms_that_moved_have_the_authors_share(number, data_root
 
 def open_links(root, name):
     """Timed edges [2, num_events] in order of time, their times, features, and the model."""
-    held = open_archive(root, f"{LINK_DATA[name]}.npz")
-    x = torch.tensor(open_archive(root, "link_features.npz")[LINK_DATA[name]], dtype=torch.float64)
+    held = open_archive(root, f"{AUTHORS_LINKS[name]}.npz")
+    x = torch.tensor(open_archive(root, "link_features.npz")[AUTHORS_LINKS[name]], dtype=torch.float64)
     edges = np.stack([held["edge_src"], held["edge_dst"]]).astype(np.int64)
-    return edges, held["edge_time"], x, with_weights(LinkModel(), root, name)
-
-
-def undirected(edges):
-    """Both directions, each once, no loops."""
-    real = edges[:, edges[0] != edges[1]]
-    return torch.from_numpy(np.unique(np.concatenate([real, real[::-1]], axis=1), axis=1).reshape(2, -1))
+    return edges, held["edge_time"], x, with_weights(AuthorsLinks(), root, name)
 
 
 def check_pairs(model, before, after, pairs):
@@ -157,7 +129,7 @@ class Sights:
         nodes = np.unique(np.append(seen, pair))
         parts = [seen[:, tenths[0] : tenths[2]], seen[:, tenths[1] : tenths[3]]]
         return [
-            Data(x=x[nodes], edge_index=undirected(np.searchsorted(nodes, part)), n_id=torch.from_numpy(nodes))
+            Data(x=x[nodes], edge_index=both_ways(np.searchsorted(nodes, part)), n_id=torch.from_numpy(nodes))
             for part in parts
         ]
 
@@ -179,7 +151,7 @@ def check_months(root, name, count, months):
     for month in range(months):
         bounds = np.searchsorted(times, start + MONTH * np.arange(month, month + 3))
         parts = [edges[:, a:b] for a, b in pairwise(bounds)]
-        before, after = (Data(x=x, edge_index=undirected(part), n_id=torch.arange(len(x))) for part in parts)
+        before, after = (Data(x=x, edge_index=both_ways(part), n_id=torch.arange(len(x))) for part in parts)
         both = np.unique(np.concatenate(parts, axis=1), axis=1)
         both = both[:, both[0] != both[1]]
         if both.shape[1] == 0:
@@ -189,11 +161,11 @@ def check_months(root, name, count, months):
     return num_paths
 
 
-@pytest.mark.parametrize("name", LINK_DATA)
+@pytest.mark.parametrize("name", AUTHORS_LINKS)
 def test_real_pairs_stand_above_random_ones(name, data_root):
     """The features and the weights belong together: the README of the data says how well they rank."""
     edges, _, x, model = open_links(data_root, name)
-    real = undirected(edges)
+    real = both_ways(edges)
     drawn = torch.from_numpy(np.random.default_rng(0).integers(0, len(x), real.shape))
     with torch.no_grad():
         scores = model(x, real, torch.cat([real, drawn], dim=1)).numpy() @ [-1.0, 1.0]
@@ -202,18 +174,18 @@ def test_real_pairs_stand_above_random_ones(name, data_root):
     assert auc == pytest.approx(AUC[name], abs=0.01)
 
 
-@pytest.mark.parametrize("name", LINK_DATA)
+@pytest.mark.parametrize("name", AUTHORS_LINKS)
 def test_links_in_the_authors_windows_are_complete(name, data_root):
     assert check_authors_windows(data_root, name, 30) > 30
 
 
-@pytest.mark.parametrize("name", LINK_DATA)
+@pytest.mark.parametrize("name", AUTHORS_LINKS)
 def test_links_month_against_month_are_complete(name, data_root):
     assert check_months(data_root, name, 30, 1) > 30
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LINK_DATA)
+@pytest.mark.parametrize("name", AUTHORS_LINKS)
 def test_thousands_of_links_are_complete(name, data_root):
     assert check_authors_windows(data_root, name, 1000) > 1000
     assert check_months(data_root, name, 10_000, 12) > 10_000

@@ -27,8 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .blame.blame import Blame as Blame
+    from .blame.enough import Enough as Enough
     from .blame.undo import Undo as Undo
     from .errors import InputError as InputError
+    from .explain.edge_explanation import EdgeExplanation as EdgeExplanation
     from .explain.explanation import Explanation as Explanation
     from .explainer import Explainer as Explainer
     from .explainer import scan_sequence as scan_sequence
@@ -61,8 +63,10 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
     "blame.blame": "Blame",
+    "blame.enough": "Enough",
     "blame.undo": "Undo",
     "errors": "InputError",
+    "explain.edge_explanation": "EdgeExplanation",
     "explain.explanation": "Explanation",
     "explainer": "Explainer scan_sequence",
     "files": "convert_graph load_model match_graphs read_graph save_graph save_model",

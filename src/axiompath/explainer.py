@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from rich.progress import track
 
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
+from .blame.enough import Enough, enough_of_target
 from .blame.fewest import Terms
 from .blame.game import Board, board_of
 from .blame.shapley import Effort
@@ -25,11 +26,13 @@ from .change.comparison import Change
 from .change.region import find_pair_changes
 from .errors import InputError
 from .explain.case import Case, open_case
+from .explain.edge_explanation import EdgeExplanation
 from .explain.explanation import Explanation
 from .explain.features import list_features
-from .explain.question import Question
+from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
+from .explain.units import explain_units
 from .graphs.names import Names, read_names
-from .graphs.places import Target
+from .graphs.places import Target, as_target
 from .graphs.snapshot import read_snapshot
 from .graphs.stored import StoredGraph
 from .memory import parse_memory
@@ -240,6 +243,23 @@ class Explainer:
         terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
         return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
 
+    def enough(
+        self,
+        target: Target | None = None,
+        *,
+        until: float = ENOUGH,
+        budget: int | None = None,
+        open_nodes: bool = False,
+        seconds: float = 10.0,
+    ) -> Enough:
+        """The fewest changes that, applied to `before` alone, carry the share `until` of the prediction's change.
+
+        With a `budget`, the so many changes that carry the most of it, whatever `until` is.
+        """
+        return enough_of_target(
+            self._board, self._only(target), until=until, budget=budget, open_nodes=open_nodes, seconds=seconds
+        )
+
     def what_if(
         self, target: Target | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
     ) -> FloatArray:
@@ -250,8 +270,9 @@ class Explainer:
         return try_changes(self._board, self._only(target), undo=undo, apply=apply, open_nodes=open_nodes)
 
     def _only(self, target: Target | None) -> Target:
-        if target is not None:
-            return target
+        if target is not None:  # numpy's numbers are taken, and recorded as plain ones
+            numbers = np.asarray(target)
+            return as_target(numbers) if numbers.dtype.kind in "iu" and numbers.shape in ((), (2,)) else target
         return 0 if self._case is None else self.case.only_graph()
 
     def attribute(self, target: Target) -> Attribution:
@@ -263,28 +284,64 @@ class Explainer:
         case, rows = self.case.find(targets)
         return case.attribute(rows, self.memory)
 
+    @overload
+    def explain(
+        self,
+        target: Target | None = ...,
+        budget: int | None = ...,
+        method: str = ...,
+        objective: str = ...,
+        *,
+        until: float = ...,
+        at_most: bool = ...,
+        depth: int | str | None = ...,
+        by: None = ...,
+    ) -> Explanation: ...
+    @overload
+    def explain(
+        self,
+        target: Target | None = ...,
+        budget: int | None = ...,
+        method: str = ...,
+        objective: str = ...,
+        *,
+        until: float = ...,
+        at_most: bool = ...,
+        depth: None = ...,
+        by: str,
+    ) -> EdgeExplanation: ...
     def explain(
         self,
         target: Target | None = None,
-        budget: int = 10,
+        budget: int | None = None,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
         *,
+        until: float = ENOUGH,
         at_most: bool = False,
         depth: int | str | None = None,
-    ) -> Explanation:
-        """The `budget` paths that explain the change of one target best, and how well they do.
+        by: str | None = None,
+    ) -> Explanation | EdgeExplanation:
+        """The fewest paths, at most 20, that explain the share `until` of the change of one target; with a `budget`,
+        the so many that explain it best, whatever `until` is. And how well they do.
 
         A target is a node, a graph of a batch or a pair of nodes, by number; the only graph need not be named.
         Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
         to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
 
         With depth="auto" a chosen unit may be a group, all paths that end alike, with their exact sum: coarse where the
-        rest does not matter, opened where that explains more. With a number, all units are ends of so many hops.
+        rest does not matter, opened where that explains more; with a number, all units are ends of so many hops. The
+        budget of groups is 10 where none is given. With by="layer_edge" or by="edge", changed edges are chosen instead,
+        and an EdgeExplanation comes back.
         """
-        targets = [self.case.only_graph() if target is None else target]
-        options: dict[str, Any] = {"at_most": at_most, "depth": depth, "progress": False}
-        return next(self.explain_many(targets, budget, method, objective, **options))
+        most, share = (MOST_PATHS, until) if budget is None else (budget, None)
+        if depth is not None:
+            most, share = (MOST_UNITS if budget is None else budget), None
+        question = Question(most, method, objective, at_most, share, depth)
+        case, rows = self.case.find([self.case.only_graph() if target is None else target])
+        if by is not None:
+            return explain_units(case, int(rows[0]), by, question, self.memory)
+        return next(case.explain(rows, question, self.memory))
 
     def explain_many(
         self,
@@ -297,8 +354,8 @@ class Explainer:
         depth: int | str | None = None,
         progress: bool = True,
     ) -> Iterator[Explanation]:
-        """The same for many nodes, in order and lazily, with a progress bar."""
-        question = Question(budget, method, objective, at_most, depth)
+        """The `budget` best paths of each of many nodes, in order and lazily, with a progress bar."""
+        question = Question(budget, method, objective, at_most, depth=depth)
         case, rows = self.case.find(targets)
         explanations = case.explain(rows, question, self.memory)
         if not progress:
@@ -356,7 +413,7 @@ class Explainer:
         depth: int | str | None = None,
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
-        questions = [Question(budget, method, objective, at_most, depth) for budget in budgets]
+        questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
         case, (row,) = self.case.find([target])
         return case.frontier(int(row), questions, self.memory)
 

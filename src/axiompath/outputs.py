@@ -28,6 +28,7 @@ from .metrics import kl_divergence, kl_of_logits
 AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "value"
 NO_YES = ("no", "yes")  # what the two answers of one logit are called, where the user does not say
 OUTPUTS = (CLASSES, BINARY, LABELS, VALUE)
+NEGLIGIBLE = 1e-9  # of a change: all of it is explained where no more is left
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,10 @@ class Output:
             share = left / whole
             return float(1.0 - (np.sqrt(share) if self.kind == VALUE else share))
         return 1.0 if left == 0 else float("nan")
+
+    def left_at(self, share: float) -> float:
+        """What may remain of a divergence where `explained` is this share: the other way round; never quite nothing."""
+        return max(1.0 - share, NEGLIGIBLE) ** (2 if self.kind == VALUE else 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from .game import Game
 from .goal import UndoGoal
 
@@ -62,20 +62,27 @@ class Tries:
         each = (time.monotonic() - self.started) / max(self.num_evaluations, 1)
         return number * each <= self.left / 2
 
-    def margins(self, undone: IntArray) -> FloatArray:
-        """Margins without these changes: rows of places among the changes in sight, -1 for none. [num_sets]."""
+    @property
+    def near(self) -> float:
+        """A margin so small is for the judge to decide."""
+        return NEAR * self.scale
+
+    def applied(self, undone: IntArray) -> BoolArray:
+        """Truth values of what is applied without these: rows of places, -1 for none. [num_sets, num_changes]."""
         applied = np.ones((len(undone), self.game.num_changes + 1), dtype=np.bool_)
         applied[np.arange(len(undone))[:, None], undone] = False
-        logits = self.game.run(applied[:, :-1])
+        return applied[:, :-1]
+
+    def margins(self, undone: IntArray) -> FloatArray:
+        """Margins without these changes: rows of places among the changes in sight, -1 for none. [num_sets]."""
+        logits = self.game.run(self.applied(undone))
         self.num_evaluations += len(undone)
         self.scale = max(self.scale, float(np.abs(logits).max(initial=0.0)))
         return self.goal.margin(logits)
 
     def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
         """What the user's own model says."""
-        applied = np.ones((1, self.game.num_changes), dtype=np.bool_)
-        applied[0, undone[undone >= 0]] = False
-        logits = self.game.own(applied)
+        logits = self.game.own(self.applied(undone[None]))
         return bool(self.goal.reached(logits)[0]), logits[0]
 
     def first_that_holds(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray | None, bool]:
@@ -83,7 +90,7 @@ class Tries:
 
         Sets whose margin is too small to trust are put to the user's model, but not more than a few of them.
         """
-        near = NEAR * self.scale
+        near = self.near
         able = np.flatnonzero(margins > -near)
         spent = self.costs[sets[able]].sum(axis=1)
         num_near, passed = 0, False
@@ -153,9 +160,9 @@ def _try_whole(search: Tries, size: int) -> tuple[IntArray, FloatArray]:
     """Of all sets of a size those that do it, or nearly, and the nearest of the others; with their margins."""
     kept_sets: list[IntArray] = []
     kept_margins: list[FloatArray] = []
-    for sets in _pieces(search.free, size):
+    for sets in sets_of_size(search.free, size):
         margins = search.margins(sets)
-        able = np.flatnonzero(margins > -NEAR * search.scale)
+        able = np.flatnonzero(margins > -search.near)
         some = np.union1d(able, np.argsort(-margins, kind="stable")[:BEAM])
         kept_sets.append(sets[some])
         kept_margins.append(margins[some])
@@ -164,7 +171,7 @@ def _try_whole(search: Tries, size: int) -> tuple[IntArray, FloatArray]:
 
 def _all_that_hold(search: Tries, sets: IntArray, margins: FloatArray, cost: float) -> tuple[IntArray, ...]:
     """The sets of the least cost that do it, best first; doubtful ones as the user's model says."""
-    near = NEAR * search.scale
+    near = search.near
     able = np.flatnonzero((margins > -near) & (search.costs[sets].sum(axis=1) <= cost))
     able = able[np.argsort(-margins[able], kind="stable")]
     return tuple(sets[i] for i in able.tolist() if margins[i] > near or search.judge(sets[i])[0])
@@ -260,7 +267,7 @@ def _swap(search: Tries, chosen: IntArray) -> IntArray | None:
     return sets[best] if margins[best] > 0 and cheaper else None
 
 
-def _pieces(free: IntArray, size: int) -> Iterable[IntArray]:
+def sets_of_size(free: IntArray, size: int) -> Iterable[IntArray]:
     """All sets of a size, some thousands at a time. [num_sets, size] each."""
     sets = itertools.combinations(free.tolist(), size)
     while True:

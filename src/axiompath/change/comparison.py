@@ -25,7 +25,7 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
-from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
+from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target, as_target
 from ..graphs.snapshot import Snapshot, differing_features
 from ..network.layers import ForwardPass, Network, project, run_network
 from ..outputs import VALUE, Output, scales_of
@@ -171,8 +171,7 @@ class Change:
 
     def target(self, row: int) -> Target:
         """The user's number of a root: of a node, of a graph, or the numbers of a pair."""
-        number = self.root_ids[row].tolist()
-        return (number[0], number[1]) if isinstance(number, list) else int(number)
+        return as_target(self.root_ids[row])
 
     @property
     def lowest_hop(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -34,6 +34,9 @@ from .options import (
 )
 from .output import aside, moved_table, path_table, print_json, written_to
 
+if TYPE_CHECKING:
+    from ..explain.explanation import Explanation
+
 
 @spread
 def explain(
@@ -42,7 +45,11 @@ def explain(
     after: After,
     *,
     target: Targets = None,
-    wanted: Wanted,
+    budget: Annotated[
+        int | None, typer.Option(min=0, help="Paths in an explanation; else as many as are enough.")
+    ] = None,
+    until: Annotated[float, typer.Option(help="Share of the change that is enough; at most 20 paths.")] = 0.9,
+    manner: Manner,
     sources: Sources,
     depth: Depth = None,
     out: Annotated[Path | None, typer.Option(help="Save the explanations there as JSON, one file a node.")] = None,
@@ -55,8 +62,8 @@ def explain(
     pair = read_graphs([before, after], sources.nodes)
     explainer = open_explainer(model, pair, sources)
     targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(1).tolist()
-    rule = wanted.budget, wanted.method, wanted.objective
-    answers = explainer.explain_many(targets, *rule, depth=read_depth(depth), progress=False)
+    rule, size = (manner.method, manner.objective), read_depth(depth)
+    answers = (explainer.explain(one, budget, *rule, until=until, depth=size) for one in targets)
     found = list(track(answers, "Explaining", total=len(targets), console=aside(), transient=True))
     if out is not None:
         from ..report.drawn import key_of
@@ -76,10 +83,18 @@ def explain(
         if len(explanation.paths):
             console.print(path_table(explanation))
             console.print(
-                f"They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, and no choice of as many "
-                f"{'of these units ' * bool(explanation.groups)}leaves less than {explanation.kl_bound:.4g}. "
+                f"{_missed(explanation)}They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, "
+                f"and no choice of as many {'of these units ' * bool(explanation.groups)}leaves less than "
+                f"{explanation.kl_bound:.4g}. "
                 f"Fidelity−: {explanation.fidelity_minus:.3f}, fidelity+: {explanation.fidelity_plus:.3f}.\n"
             )
+
+
+def _missed(explanation: Explanation) -> str:
+    """A sentence where the paths are not enough, with a blank after it."""
+    if explanation.until is None or explanation.explained >= explanation.until:
+        return ""
+    return f"{explanation.status.rsplit('. ', 1)[-1]} "
 
 
 @spread
@@ -117,6 +132,8 @@ def blame(
         console.print("No prediction moved.")
     for item in found:
         console.print(item.summary(limit), markup=False, highlight=False)
+        enough = explainer.enough(item.target, open_nodes=open_nodes, seconds=seconds)
+        console.print(enough.sentence, markup=False, highlight=False)
 
 
 @spread

@@ -243,6 +243,31 @@ def tasks(
 
 
 @reproduce.command()
+def faithfulness(
+    names: DatasetOption = None,
+    max_targets: Annotated[int, typer.Option(min=1, help="Compared in a setting: drawn from those that moved.")] = 200,
+    seconds: Annotated[float, typer.Option(min=0, help="For choosing the changes of a target.")] = 2.0,
+    root: Root = None,
+    out: Out = RESULTS,
+    json: AsJson = False,
+) -> None:
+    """Changes against edges and layer edges. Example: axiompath reproduce faithfulness --datasets mutag"""
+    from ..experiments.authors import AUTHORS_SETTINGS
+    from ..experiments.faithfulness import FaithSettings, list_exceptions, run_faithfulness, summarise_faithfulness
+
+    settings = FaithSettings(split_commas(names, AUTHORS_SETTINGS), max_targets=max_targets, seconds=seconds)
+    with _bar(json) as report:
+        table = run_faithfulness(settings, out, root=root, report=report)
+    summary = summarise_faithfulness(table)
+    shown = Table(*summary.columns, box=None)
+    for row in summary.itertuples(index=False):
+        shown.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
+    worse = list_exceptions(table)
+    told = [f"{row.setting} {row.target}, {row.size}: {row.changes / row.kl:.4f}" for row in worse.itertuples()]
+    _show(summary, [shown, f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], out, json)
+
+
+@reproduce.command()
 def claims(
     out: Out = RESULTS,
     limit: Annotated[int, typer.Option(min=0, help="Exceptions shown of each claim.")] = 5,

@@ -30,8 +30,8 @@ from ..outputs import Output
 from ..paths.bundles import count_ends, count_members, cut_at, widen
 from ..rivals import RIVALS
 from ..selection import METHODS, Selection, select_budgets, select_many
-from ..selection.batch import INACCURATE, PROVED, SEARCHED, ranking_prices
-from ..selection.choice import STATUS
+from ..selection.batch import FEWER_MAY, INACCURATE, MISSED, NO_FEWER, PROVED, SEARCHED, ranking_prices
+from ..selection.choice import FEWEST, STATUS
 from ..selection.convex import TOLERANCE
 from ..selection.objective import SOFTMAX, Dual, Goal, find_goal, fixed_part, remainder, rounding_of, tilt
 from ..selection.problem import checked_kind
@@ -64,6 +64,7 @@ class _Choice:
     kl_residual: float
     kl_bound: float
     status: str
+    fewest: str = ""  # as in Selection
 
 
 def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Records]:
@@ -175,6 +176,7 @@ def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Qu
             offsets,
             output=kind,
             scales=scales,
+            until=first.until,
         )
     else:
         budgets, found = [question.budget for question in questions], []
@@ -195,7 +197,7 @@ def _ends(change: Change, rows: IntArray, objective: str) -> tuple[FloatArray, F
 
 def _from_selection(question: Question, source: Candidates, pool: Pool, selection: Selection) -> _Choice:
     chosen, numbers = selection.chosen, (selection.kl_residual, selection.kl_bound, selection.status)
-    return _Choice(question, source, pool.take(chosen), selection.weights[chosen], *numbers)
+    return _Choice(question, source, pool.take(chosen), selection.weights[chosen], *numbers, selection.fewest)
 
 
 def _choose_ranked(
@@ -205,29 +207,96 @@ def _choose_ranked(
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     most = max(int(question.budget) for question in questions)
     ranked = source.find(rank(change, source.row, most, change.output.column(change.output.told(before, after)[1]))[0])
+    residuals = _residuals(change, source.row, questions[0].objective, ranked.contributions)
     for question in questions:
-        pool = ranked.take(slice(question.budget))
-        total = pool.contributions.sum(axis=0)
-        ends = (after, before + total) if question.objective == "sufficiency" else (before, after - total)
-        residual = float(change.output.divergence(*ends))
-        yield _Choice(question, source, pool, np.ones(len(pool.paths)), residual, 0.0, f"{JUDGED}{source.told}")
+        number, fewest = min(question.budget, len(ranked.paths)), ""
+        if question.until is not None:
+            number, fewest = _first_enough(residuals, number, change.output.left_at(question.until))
+        numbers = (float(residuals[number]), 0.0, f"{JUDGED}{source.told}", fewest)
+        yield _Choice(question, source, ranked.take(slice(number)), np.ones(number), *numbers)
+
+
+def _residuals(change: Change, row: int, objective: str, contributions: FloatArray) -> FloatArray:
+    """What is left of a target's change with none of these paths, with the first, with the first two, ..."""
+    (before,), (after,) = _ends(change, np.array([row]), objective)
+    sums = np.concatenate([np.zeros((1, len(before))), np.cumsum(contributions, axis=0)])
+    return change.output.divergence(*((after, before + sums) if objective == "sufficiency" else (before, after - sums)))
+
+
+def _whole(change: Change, row: int, objective: str) -> float:
+    """What choosing nothing leaves."""
+    return float(_residuals(change, row, objective, np.zeros((0, change.network.num_classes)))[0])
+
+
+def _first_enough(residuals: FloatArray, most: int, left: float) -> tuple[int, str]:
+    """How many of an order leave no more than this share of what none leave; and what is known of fewer."""
+    reached = np.flatnonzero(residuals[: most + 1] <= left * residuals[0])
+    return (int(reached[0]), FEWEST[NO_FEWER]) if len(reached) else (most, FEWEST[MISSED])
 
 
 def _choose_priced(change: Change, source: Priced, questions: Sequence[Question]) -> Iterator[_Choice]:
     """From a pool of candidates; that of one question is where the next begins."""
     pool: Pool | None = None
     for question in questions:
-        if pool is not None and (question.method not in RELAXED or len(pool.paths) < question.budget):
+        if question.until is not None:
+            yield _choose_fewest(change, source, question)
+            continue
+        if question.method not in RELAXED:
             pool = None
         choice, pool = _choose_from_pool(change, source, question, pool)
         yield choice
 
 
-def _choose_from_pool(change: Change, source: Priced, question: Question, pool: Pool | None) -> tuple[_Choice, Pool]:
+def _choose_fewest(change: Change, source: Priced, question: Question) -> _Choice:
+    """The fewest that leave little enough: sizes that the relaxation rules out by bisection, the others one by one."""
+    most = int(min(question.budget, source.num_paths))
+    fixed = replace(question, until=None, budget=most)
+    left = change.output.left_at(question.until or 0.0)
+    if question.method not in RELAXED:
+        choice, _ = _choose_from_pool(change, source, fixed, None)
+        residuals = _residuals(change, source.row, question.objective, choice.pool.contributions)
+        number, fewest = _first_enough(residuals, len(choice.pool.paths), left)
+        choice, _ = _choose_from_pool(change, source, replace(fixed, budget=number), None)
+        return replace(choice, question=question, fewest=fewest)
+    pool: Pool | None = None
+    enough = left * _whole(change, source.row, question.objective)
+    low, high = int(enough > 0), most
+    while 0 < low < high:
+        middle = (low + high) // 2
+        asked = replace(fixed, budget=middle, at_most=True)
+        relaxed = _relax_pool(change, source, asked, pool)
+        pool = relaxed.pool
+        low, high = (middle + 1, high) if relaxed.bound > enough else (low, middle)
+    proved = True
+    for number in range(low, most + 1):
+        asked = replace(fixed, budget=number, at_most=False)
+        choice, pool = _choose_from_pool(change, source, asked, pool)
+        if choice.kl_residual <= enough:
+            return replace(choice, question=question, fewest=FEWEST[NO_FEWER if proved else FEWER_MAY])
+        proved &= choice.status.startswith(STATUS[PROVED]) or choice.kl_bound > enough
+    choice, _ = _choose_from_pool(change, source, fixed, pool)
+    return replace(choice, question=question, fewest=FEWEST[MISSED])
+
+
+@dataclass(frozen=True, eq=False)
+class _Relaxed:
+    """The relaxation over all paths, solved on a pool of them."""
+
+    pool: Pool
+    value: float
+    bound: float
+    enough: float  # value and bound are as good as equal where they are no farther apart
+    whole: float
+
+
+def _relax_pool(change: Change, source: Priced, question: Question, pool: Pool | None) -> _Relaxed:
+    """Candidates join the pool until none of the others could help; of a method that ranks, one round."""
     before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
     relaxed, sign = question.method in RELAXED, 1.0 if question.objective == "sufficiency" else -1.0
     budget = int(min(question.budget, source.num_paths))
     size = budget + OFFERED
+    if pool is not None and len(pool.paths) < budget:
+        pool = None
     output = change.output
     kind, scales = checked_kind(output.kind, output.scales, len(before))
     goal = find_goal(kind, scales, *((before, after) if sign > 0 else (after, before)))
@@ -255,16 +324,23 @@ def _choose_from_pool(change: Change, source: Priced, question: Question, pool: 
         if len(joined.paths) == len(pool.paths):
             break  # nothing new: a search that was given up cannot say more
         pool = joined
-    selection = _select(pool, question, before, after, question.method, output)
+    return _Relaxed(pool, value, bound, enough, goal.whole)
+
+
+def _choose_from_pool(change: Change, source: Priced, question: Question, pool: Pool | None) -> tuple[_Choice, Pool]:
+    before, after = change.before_pass.logits[source.row], change.after_pass.logits[source.row]
+    found = _relax_pool(change, source, question, pool)
+    off = found.value - found.bound
+    selection = _select(found.pool, question, before, after, question.method, change.output)
     status, left = selection.status, ""
-    if relaxed and value - bound > 2 * enough:
+    if question.method in RELAXED and off > 2 * found.enough:
         status = STATUS[INACCURATE]
-        left = f" The relaxation was left {value - bound:.1e} from its bound."
-    elif status == STATUS[PROVED] and selection.kl_residual - bound > TOLERANCE * max(goal.whole, value):
+        left = f" The relaxation was left {off:.1e} from its bound."
+    elif status == STATUS[PROVED] and selection.kl_residual - found.bound > TOLERANCE * max(found.whole, found.value):
         status = STATUS[SEARCHED]  # the best of the candidates, and others may be better by the gap
-    bound = min(bound, selection.kl_residual)
+    bound = min(found.bound, selection.kl_residual)
     certified = replace(selection, kl_bound=bound, status=f"{status}{source.told}{left}")
-    return _from_selection(question, source, pool, certified), pool
+    return _from_selection(question, source, found.pool, certified), found.pool
 
 
 def _moved(goal: Goal, y: FloatArray) -> FloatArray:
@@ -305,7 +381,15 @@ def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Re
     measured = measure(change, rows, job, chosen.paths)
     asked = [(choice.question, choice) for choice in choices]
     told = [
-        Told(q.method, q.objective, int(q.budget), c.source.num_paths, c.status, _tell_groups(change, c))
+        Told(
+            q.method,
+            q.objective,
+            int(q.budget) if q.until is None else len(c.pool.paths),
+            c.source.num_paths,
+            c.status + q.tell_fewest(c.fewest, len(c.pool.paths), _share(change, c)),
+            q.until,
+            _tell_groups(change, c),
+        )
         for q, c in asked
     ]
     residuals, bounds = np.array([[choice.kl_residual, choice.kl_bound] for choice in choices]).T
@@ -319,3 +403,8 @@ def _tell_groups(change: Change, choice: _Choice) -> tuple[Group, ...]:
     before, after = change.before_pass.logits[choice.source.row], change.after_pass.logits[choice.source.row]
     weights = change.output.weights(*change.output.told(before, after), len(before))
     return find_groups(change, choice.source, choice.pool, weights)
+
+
+def _share(change: Change, choice: _Choice) -> float:
+    """What the chosen paths explain."""
+    return change.output.explained(_whole(change, choice.source.row, choice.question.objective), choice.kl_residual)

@@ -41,6 +41,7 @@ FIELDS_SINCE = {
     "output": 3,
     "groups": 4,
     "retrained": 4,
+    "until": 4,
 }  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
@@ -85,6 +86,7 @@ class Explanation:
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
     retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
+    until: float | None = None  # the share that the fewest paths were to explain; None where a budget was given
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
@@ -202,7 +204,7 @@ class Explanation:
         values: dict[str, Any] = {"format": EXPLANATION_FORMAT, "version": EXPLANATION_VERSION}
         for item in fields(self):
             if item.name not in UNSAVED:
-                values[item.name] = _plain(getattr(self, item.name))
+                values[item.name] = plain_value(getattr(self, item.name))
         return values
 
     @classmethod
@@ -324,7 +326,8 @@ def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
         raise InputError(f"{path}: {error}") from error
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """Plain values that JSON can hold."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, (Group, Origin, Output, Retrained)):
@@ -332,18 +335,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Hop):
         return asdict(value)
     if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+        return {str(key): plain_value(part) for key, part in value.items()}
+    return [plain_value(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     num_classes = len(values["logits_before"])
     vectors = {
-        name: _array(values[name], np.float64, (num_classes,), name)
+        name: read_array(values[name], np.float64, (num_classes,), name)
         for name in ("prob_before", "prob_after", "logits_before", "logits_after")
     }
     n = len(values["paths"])
-    paths = _array(values["paths"], np.int64, (n, len(values["paths"][0]) if n else 0), "paths")
+    paths = read_array(values["paths"], np.int64, (n, len(values["paths"][0]) if n else 0), "paths")
     kinds, causes = read_words(values["kinds"], "kinds"), values["causes"]
     groups = tuple(Group.from_dict(group, (paths.shape[1], num_classes)) for group in values.get("groups") or ())
     if np.flatnonzero((paths == ANY).any(axis=1)).tolist() != [group.row for group in groups]:
@@ -355,7 +358,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     if not all(np.isfinite(vector).all() for vector in vectors.values()):
         raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
     numbers = {
-        name: float(_array(values[name], np.float64, (), name))
+        name: float(read_array(values[name], np.float64, (), name))
         for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
     }
     unit, output = read_task(values)
@@ -370,6 +373,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
     if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
         raise InputError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
+    until = values.get("until")
+    if until is not None and not (type(until) in (int, float) and 0 < until <= 1):
+        raise InputError("Expected a share above 0 and up to 1 in `until` (got something else).")
     method, objective, status = read_words([values[key] for key in ("method", "objective", "status")], "status")
     names = read_words(list(values["node_names"].values()), "node_names")
     known: dict[str, Any] = {**whole, **vectors, **numbers}
@@ -379,16 +385,17 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         unit=unit,
         output=output,
         paths=paths,
-        contributions=_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
-        weights=_array(values["weights"], np.float64, (n,), "weights"),
+        contributions=read_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
+        weights=read_array(values["weights"], np.float64, (n,), "weights"),
         kinds=kinds,
-        causes={kind: _array(part, np.float64, (num_classes,), "causes") for kind, part in causes.items()},
+        causes={kind: read_array(part, np.float64, (num_classes,), "causes") for kind, part in causes.items()},
         method=method, objective=objective, status=status,
         node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
         class_names=read_words(values["class_names"], "class_names"),
         origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
         hops=hops, groups=groups,
         retrained=retrained,
+        until=until,
     )  # fmt: skip
 
 
@@ -398,7 +405,7 @@ def _read_retrained(values: Any, num_classes: int) -> Retrained | None:
     sizes = {"logits_before": num_classes, "logits_after": num_classes, "fidelity_minus": 2, "fidelity_plus": 2}
     if set(values) != set(sizes):
         raise InputError(f"Expected {', '.join(sizes)} in `retrained` (got something else).")
-    return Retrained(**{name: _array(values[name], np.float64, (size,), name) for name, size in sizes.items()})
+    return Retrained(**{name: read_array(values[name], np.float64, (size,), name) for name, size in sizes.items()})
 
 
 def read_task(values: Any) -> tuple[str, Output]:
@@ -418,7 +425,8 @@ def read_target(value: Any, unit: str) -> Target:
     return (numbers[0], numbers[1]) if count == 2 else numbers[0]
 
 
-def _array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
+def read_array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
+    """An array of a record, of this shape and type of numbers."""
     array: Any = np.asarray(value)
     if array.size == 0 and 0 in shape:
         return np.zeros(shape, dtype=dtype)

@@ -9,10 +9,19 @@ import numpy as np
 from ..errors import InputError
 from ..rivals import RIVALS
 from ..selection import DEFAULT_METHOD, METHODS
-from ..selection.choice import OBJECTIVES
+from ..selection.batch import MISSED, NO_FEWER
+from ..selection.choice import FEWEST, OBJECTIVES
 
 AUTO_DEPTH = "auto"
 RELAXED = ("convex", "exact")  # methods that solve the relaxation
+ENOUGH = 0.9  # share of a change that an explanation accounts for, where its size is not said
+MOST_PATHS = 20  # and the most paths that it has
+MOST_UNITS = 10  # of groups, where their number is not said
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a number, which truth values are not."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -23,12 +32,28 @@ class Question:
     method: str = DEFAULT_METHOD
     objective: str = "sufficiency"
     at_most: bool = False
+    until: float | None = None  # the fewest paths that explain this share, and not more than the budget
     depth: int | str | None = None  # hops of a unit, or "auto"; None for whole paths
+
+    def tell_fewest(self, fewest: str, number: int, share: float, what: str = "paths") -> str:
+        """Whether so many, which explain this share, are enough, and whether fewer are: a sentence after a blank."""
+        if self.until is None:
+            return ""
+        if fewest == FEWEST[MISSED]:
+            down = np.floor(1e3 * share) / 1e3  # never up to what was asked
+            return f" {number} {what} explain {down:g}; until={self.until:g} was asked."
+        if self.method not in RELAXED:
+            return f" No shorter start of this order explains {self.until:g}."
+        if fewest == FEWEST[NO_FEWER]:
+            return f" No fewer explain {self.until:g}."
+        return f" Fewer were searched, and none found that explain {self.until:g}; some may."
 
     def __post_init__(self) -> None:
         """Check here, before any work."""
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, np.integer)) or self.budget < 0:
             raise InputError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
+        if self.until is not None and not (is_number(self.until) and 0 < self.until <= 1):
+            raise InputError(f"Expected a share of the change above 0 and up to 1 as `until` (got {self.until!r}).")
         if self.method not in (*METHODS, *RIVALS):
             raise InputError(f"Expected a method among {', '.join((*METHODS, *RIVALS))} (got {self.method!r}).")
         if self.objective not in OBJECTIVES:

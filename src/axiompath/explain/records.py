@@ -18,7 +18,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import CAUSE_WORDS, KINDS
 from ..graphs.labels import label_targets
-from ..graphs.places import Target
+from ..graphs.places import as_target
 from ..outputs import Output
 from .explanation import Caption, Explanation
 from .group import Group
@@ -38,6 +38,7 @@ class Told:
     budget: int
     num_paths: int
     status: str
+    until: float | None = None
     groups: tuple[Group, ...] = ()
 
 
@@ -122,11 +123,9 @@ class Records(Sequence[Explanation]):
         told, chosen = self.told[i], self.chosen
         i %= len(self.told)
         rows, mentions = slice(*chosen.indptr[i : i + 2]), slice(*self.mentioned[0][i : i + 2])
-        number = self.targets[i].tolist()
-        target: Target = (number[0], number[1]) if isinstance(number, list) else number
         names = self.caption.node_names
         return Explanation(
-            target=target,
+            target=as_target(self.targets[i]),
             method=told.method,
             objective=told.objective,
             budget=told.budget,
@@ -158,6 +157,7 @@ class Records(Sequence[Explanation]):
             hops=self.hops,
             groups=told.groups,
             retrained=None if self.retrained is None else self.retrained.take(i),
+            until=told.until,
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )

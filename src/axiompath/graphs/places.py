@@ -13,6 +13,12 @@ NODE_UNIT = "node"
 UNIT_OF = {GRAPHS: "graph", LINKS: "link"}  # what one of them is called
 
 
+def as_target(numbers: IntArray) -> Target:
+    """One number, or the two of a pair, as plain ones."""
+    found = numbers.tolist()
+    return (found[0], found[1]) if isinstance(found, list) else found
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """The graphs of a batch, or pairs of nodes, of one snapshot; both snapshots of a pair number them alike."""

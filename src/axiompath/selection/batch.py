@@ -37,6 +37,8 @@ METHODS = ("convex", "exact", "linear", "topk", "deeplift")
 CONVEX, EXACT, LINEAR, TOPK, DEEPLIFT = range(5)
 # Outcomes, as the kernels write them.
 SOLVED, ROUNDED, INACCURATE, PROVED, SEARCHED, RANKED, UNRESOLVED, UNKNOWN = range(8)
+# What is known of fewer paths, where the fewest that are enough were asked for, likewise.
+UNASKED, NO_FEWER, FEWER_MAY, MISSED = range(4)
 
 
 class Problems(NamedTuple):
@@ -59,6 +61,7 @@ class Way(NamedTuple):
     necessity: bool
     at_most: bool
     warm: bool  # each problem is the one before it with another budget
+    left: float = -1.0  # the fewest paths that leave no more than this share of the change; below 0 for the budget
 
 
 class Answers(NamedTuple):
@@ -69,7 +72,7 @@ class Answers(NamedTuple):
     weight_starts: IntArray  # [t + 1]
     chosen: IntArray  # [sum n], -1 where fewer are chosen
     chosen_starts: IntArray  # [t + 1]
-    numbers: FloatArray  # [t, 4]: the divergence of the choice, the bound, iterations, outcome
+    numbers: FloatArray  # [t, 5]: the divergence of the choice, the bound, iterations, outcome, what of fewer
 
 
 class Instance(NamedTuple):
@@ -232,6 +235,51 @@ def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys:
 
 
 @compiled(error_model="numpy")
+def _fewest_relaxed(instance: Instance, way: Way, n: int, x: FloatArray, price: FloatArray) -> tuple[Found, int]:
+    """The fewest of up to n paths, by `convex` or `exact`, that leave little enough: what exactly so many would give.
+
+    What the relaxation of at most k paths cannot leave falls with k, so the sizes that it rules out are found by
+    bisection; those that follow are tried one by one, since what exactly k paths leave need not fall.
+    """
+    goal = instance.goal
+    enough = way.left * goal.whole
+    # Comparisons rather than constants, of which the compiler would make other types, and compile everything twice.
+    at_most, never = way.left >= 0.0, way.left < 0.0
+    fixed = Way(way.method, way.necessity, never, never, -1.0)
+    low, high = 0 if goal.whole <= enough else min(1, n), n
+    again = never
+    while 0 < low < high:
+        k = (low + high) // 2
+        program = Program(instance.rows, goal, total_reach(instance.reach, k), k, at_most)
+        relaxed = relax(program, x, price, again)
+        again = at_most
+        if relaxed.bound > enough:
+            low = k + 1
+        else:
+            high = k
+    proved = True
+    for k in range(low, n + 1):
+        x[:] = 0.0
+        found = _relaxed_choice(instance, fixed, k, x, price, never)
+        if found.residual <= enough:
+            return found, NO_FEWER if proved else FEWER_MAY
+        proved = proved and (found.outcome == PROVED or found.bound > enough)
+    x[:] = 0.0
+    fixed = Way(way.method, way.necessity, way.at_most, never, -1.0)
+    return _relaxed_choice(instance, fixed, n, x, price, never), MISSED
+
+
+@compiled(error_model="numpy")
+def _fewest_ranked(instance: Instance, way: Way, n: int, x: FloatArray, keys: FloatArray) -> tuple[Found, int]:
+    """The shortest start of a ranking that leaves little enough; n where none does."""
+    members = _ranked_choice(instance, way.method, n, x, keys).members
+    for k in range(n + 1):
+        if _residual(instance, members[:k]) <= way.left * instance.goal.whole:
+            return _ranked_choice(instance, way.method, k, x, keys), NO_FEWER
+    return _ranked_choice(instance, way.method, n, x, keys), MISSED
+
+
+@compiled(error_model="numpy")
 def solve_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
     """Answer problems first..last-1."""
     c = problems.contributions.shape[1]
@@ -257,7 +305,13 @@ def solve_range(first: int, last: int, problems: Problems, way: Way, answers: An
             normal_rows(goal, part, sign, rows, reach)
             x[:] = 0.0
         instance = Instance(part, before, after, way.necessity, rows, goal, reach)
-        if way.method in (CONVEX, EXACT):
+        fewest = UNASKED
+        if way.left >= 0.0:
+            if way.method in (CONVEX, EXACT):
+                found, fewest = _fewest_relaxed(instance, way, n, x, price)
+            else:
+                found, fewest = _fewest_ranked(instance, way, n, x, price)
+        elif way.method in (CONVEX, EXACT):
             found = _relaxed_choice(instance, way, n, x, price, again)
         else:
             found = _ranked_choice(instance, way.method, n, x, price)
@@ -266,3 +320,4 @@ def solve_range(first: int, last: int, problems: Problems, way: Way, answers: An
         answers.numbers[i, 1] = found.bound
         answers.numbers[i, 2] = found.iterations
         answers.numbers[i, 3] = found.outcome
+        answers.numbers[i, 4] = fewest

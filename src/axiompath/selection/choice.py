@@ -16,18 +16,22 @@ import numpy.typing as npt
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..origin import RELEASE, Origin, digest_of
-from ..outputs import CLASSES
+from ..outputs import CLASSES, Output
 from ..threads import run_in_pieces
 from .batch import (
     CONVEX,
     EXACT,
+    FEWER_MAY,
     INACCURATE,
     METHODS,
+    MISSED,
+    NO_FEWER,
     PROVED,
     RANKED,
     ROUNDED,
     SEARCHED,
     SOLVED,
+    UNASKED,
     UNKNOWN,
     UNRESOLVED,
     Answers,
@@ -58,6 +62,7 @@ STATUS = {
     UNKNOWN: "unknown: a number left the range of floats, so nothing is certified; "
     "divide logits and contributions by a common temperature and try again.",
 }
+FEWEST = {UNASKED: "", NO_FEWER: "proved", FEWER_MAY: "found", MISSED: "missed"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +77,7 @@ class Selection:
     method: str
     objective: str
     budget: int
-    """The number of paths asked for. If there are fewer, all are chosen."""
+    """The number of paths asked for, or where the fewest that are enough were, found. All, if there are fewer."""
     chosen: IntArray
     """[n] indices into the contributions, most important first."""
     weights: FloatArray
@@ -87,6 +92,9 @@ class Selection:
     """A word, then a sentence that says what to try."""
     iterations: int
     """Newton steps of the relaxation; 0 for the ranking methods."""
+    fewest: str = ""
+    """Where the fewest that are enough were asked for: "proved" (no fewer are, of a ranking no shorter start of it),
+    "found" (fewer may be) or "missed" (as many as were allowed are not)."""
     origin: Origin | None = None
     """What it is of, where `select` was asked: the release, and digests of the contributions and both logits."""
 
@@ -151,6 +159,7 @@ def select_many(
     workers: int | None = None,
     output: str = CLASSES,
     scales: npt.ArrayLike | None = None,
+    until: float | None = None,
 ) -> list[Selection]:
     """Solve t problems in one compiled call: the same answers as `select` one by one, bit for bit.
 
@@ -168,11 +177,16 @@ def select_many(
             The answers do not depend on it.
         output: what the columns of all of them mean, as in `select`.
         scales: [c]; see `select`.
+        until: choose the fewest paths that explain this share of the change, and no more than the budget. The answer
+            is the one that exactly so many have, or where none are enough, that of the budget.
     """
     problems = checked_problems(contributions, logits_before, logits_after, budgets, offsets, output, scales)
     if workers is not None and workers < 1:
         raise InputError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
-    return _solve(problems, checked_way(method, objective, at_most), threaded=workers != 1)
+    way = checked_way(method, objective, at_most)
+    if until is not None:
+        way = way._replace(left=Output(output).left_at(until))
+    return _solve(problems, way, threaded=workers != 1)
 
 
 def checked_way(method: str, objective: str, at_most: bool) -> Way:
@@ -198,7 +212,7 @@ def _solve(problems: Problems, way: Way, threaded: bool = False) -> list[Selecti
     chosen_ends = np.concatenate(([0], np.cumsum(np.minimum(problems.budgets, lengths))))
     weights, prices = np.empty((2, weight_ends[-1]))
     chosen = np.full(chosen_ends[-1], -1)
-    numbers = np.empty((t, 4))
+    numbers = np.empty((t, 5))
     answers = Answers(weights, prices, weight_ends, chosen, chosen_ends, numbers)
     if threaded:
         work = WORK_OF_A_PROBLEM * t + WORK_OF_A_NUMBER * weight_ends[-1] * problems.before.shape[1]
@@ -206,20 +220,23 @@ def _solve(problems: Problems, way: Way, threaded: bool = False) -> list[Selecti
     else:
         solve_range(0, t, problems, way, answers)
     found = []
-    for i, (residual, bound, iterations, outcome) in enumerate(numbers.tolist()):
+    for i, (residual, bound, iterations, outcome, fewest) in enumerate(numbers.tolist()):
         members = chosen[chosen_ends[i] : chosen_ends[i + 1]]
+        if way.at_most or way.left >= 0:
+            members = members[members >= 0]
         found.append(
             Selection(
                 method=METHODS[way.method],
                 objective=OBJECTIVES[way.necessity],
-                budget=int(problems.budgets[i]),
-                chosen=members[members >= 0] if way.at_most else members,
+                budget=int(problems.budgets[i]) if way.left < 0 else len(members),
+                chosen=members,
                 weights=weights[weight_ends[i] : weight_ends[i + 1]],
                 kl_residual=residual,
                 kl_bound=bound,
                 gap=residual - bound,
                 status=STATUS[int(outcome)],
                 iterations=int(iterations),
+                fewest=FEWEST[int(fewest)],
             )
         )
     return found

@@ -1,0 +1,266 @@
+"""Board + target -> Enough: the fewest changes that, applied to `before` alone, carry most of the prediction's change.
+
+    minimise  |S|    over sets S of changes in sight,    so that  D(after, v(S)) <= (1 - until) D(after, before)
+
+with v(S) the logits of the real graph with S applied (of values the distance takes the place of D, as everywhere). The
+search is that of `fewest`: every set of one change, of two, ... while they can be afforded, which proves that no fewer
+do; beyond, greedy and blame's own order, with what is not needed taken away again and two exchanged for one.
+
+With a budget n instead, the n changes that leave least: all sets where they can be afforded, else greedy and blame as
+starts, improved by exchanging one change for another until none helps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError
+from ..explain.explanation import read_record, write_json
+from ..explain.question import Question
+from ..graphs.changes import CHANGES
+from ..graphs.labels import TO
+from ..graphs.places import NODE_UNIT, Target
+from ..origin import Origin
+from ..outputs import CLASSES_OUTPUT, Output
+from ..trust import blamed, read_words
+from .blame import blame_target
+from .fewest import SETS_AT_A_TIME, Terms, Tries, find_fewest, sets_of_size
+from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
+from .game import Board
+from .goal import UndoGoal
+from .shapley import Effort
+
+ENOUGH_FORMAT = "axiompath.enough"
+ENOUGH_VERSION = 1
+OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
+ROUGH = 0.05  # errors of blame as a start, in shares of the change
+GAIN = 1e-12  # shares of the change: an exchange that gains less is none
+
+
+@dataclass(frozen=True, eq=False)
+class Enough:
+    """The fewest changes that, applied to `before` alone, carry most of the prediction's change."""
+
+    target: Target
+    class_before: int
+    class_after: int
+    until: float | None  # the share asked for; None where a number of changes was
+    changes: tuple[int, ...]  # ids, as `changes(open_nodes=open_nodes)` numbers them
+    kinds: tuple[str, ...]  # of these
+    ends: tuple[tuple[int, int], ...]  # src and dst; -1 for none
+    explained: float  # share of the change that they carry: 1 - D(after, v(S)) / D(after, before)
+    logits: FloatArray  # [num_logits] of `before` with them alone
+    logits_before: FloatArray  # [num_logits]
+    logits_after: FloatArray  # [num_logits]
+    proved: bool  # whether no fewer do; of a number of changes, whether no others do better
+    how: str  # how that is known, or what is not, in a sentence
+    num_in_sight: int
+    num_evaluations: int
+    open_nodes: bool = False
+    node_names: dict[int, str] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+    origin: Origin | None = None
+    unit: str = NODE_UNIT
+    output: Output = CLASSES_OUTPUT
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.node_names.get(node, str(node))
+
+    @property
+    def sentence(self) -> str:
+        """How many are enough, in a sentence."""
+        count = f"{len(self.changes)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)}"
+        if self.num_in_sight == 0:
+            return "No change is in sight."
+        told = "nan" if math.isnan(self.explained) else f"{math.floor(100 * self.explained + 1e-9)}"
+        return f"{count} carr{'ies' if len(self.changes) == 1 else 'y'} {told} % of the change."
+
+    def summary(self) -> str:
+        """The same, which they are, and how that is known."""
+        named = [
+            f"{kind} {TO.join(self.name_of(end) for end in ends if end >= 0)}"
+            for kind, ends in zip(self.kinds, self.ends, strict=True)
+        ]
+        return f"{self.sentence[:-1]}: {'; '.join(named) or 'nothing'}. {self.how}"
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, with the format's name and version."""
+        values: dict[str, Any] = {"format": ENOUGH_FORMAT, "version": ENOUGH_VERSION}
+        return {**values, **{item.name: to_plain(getattr(self, item.name)) for item in fields(self)}}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Enough:
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
+        check_record(cls, values, ENOUGH_FORMAT, ENOUGH_VERSION, "set that is enough")
+        with blamed("Expected a whole set that is enough (one of its fields has another form)."):
+            return _rebuild(cls, values)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON; a file that is there is replaced only once the new one is whole."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Enough:
+        """Read what `save` wrote."""
+        return read_record(path, cls.from_dict)
+
+
+class Applied(Tries):
+    """The same search for sets that are applied to `before` instead; the evaluator itself judges them."""
+
+    @property
+    def near(self) -> float:
+        """Nothing is left to another judge."""
+        return 0.0
+
+    def applied(self, undone: IntArray) -> BoolArray:
+        """Truth values of what is applied: these changes alone."""
+        return ~super().applied(undone)
+
+    def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
+        """What the evaluator says."""
+        logits = self.game.run(self.applied(undone[None]))
+        return bool(self.goal.reached(logits)[0]), logits[0]
+
+
+def enough_of_target(
+    board: Board,
+    target: Target,
+    *,
+    until: float,
+    budget: int | None = None,
+    open_nodes: bool = False,
+    seconds: float = 10.0,
+) -> Enough:
+    """The fewest that carry `until` of the change, or the `budget` changes that carry most."""
+    Question(budget or 0, until=None if budget is not None else until)  # refuses what is neither
+    game = board.game(target, open_nodes=open_nodes)
+    size = game.num_changes
+    ends = game.run(np.stack([np.zeros(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)]))
+    whole = float(board.output.divergence(ends[1], ends[0]))
+    left = board.output.left_at(until)
+
+    def margin(logits: FloatArray) -> FloatArray:
+        remains = board.output.divergence(ends[1], logits)
+        return np.asarray(left - remains / whole if whole > 0 else np.where(remains > 0, -1.0, 1.0))
+
+    goal = UndoGoal("most of the change", margin, lambda logits: np.asarray(margin(logits) >= 0))
+    search = Applied(game, goal, np.ones(size), np.arange(size), seconds)
+    order: tuple[int, ...] = ()
+    if size > 1 and not search.affords(1 << min(size, 62)):
+        effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH)
+        order = tuple(row[0] for row in blame_target(board, target, open_nodes=open_nodes, effort=effort).changes)
+    if budget is None:
+        found = find_fewest(search, game, Terms(seconds=seconds, starts=(order,) if order else ()))
+        chosen, proved, how = np.sort(found.chosen), found.proved, found.how
+    else:
+        starts = np.searchsorted(game.changes.id.to_numpy(), np.array(order, dtype=np.int64))
+        chosen, proved = find_best(search, min(int(budget), size), starts)
+        how = "No others of this number do better: all were tried." if proved else "Others may do better."
+    logits = search.judge(chosen)[1]
+    class_before, class_after = board.output.told(ends[0], ends[1])
+    rows = game.changes.iloc[chosen]
+    places = tuple(zip(rows.src.tolist(), rows.dst.fillna(-1).tolist(), strict=True))
+    mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
+    return Enough(
+        target=target,
+        class_before=class_before,
+        class_after=class_after,
+        until=None if budget is not None else float(until),
+        changes=tuple(rows.id.tolist()),
+        kinds=tuple(rows.kind.astype(str)),
+        ends=places,
+        explained=board.output.explained(whole, float(board.output.divergence(ends[1], logits))),
+        logits=logits,
+        logits_before=ends[0],
+        logits_after=ends[1],
+        proved=proved,
+        how=how,
+        num_in_sight=size,
+        num_evaluations=search.num_evaluations,
+        open_nodes=game.players.opened,
+        node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
+        class_names=board.class_names,
+        origin=board.origin(),
+        unit=board.unit,
+        output=board.output,
+    )
+
+
+def find_best(search: Tries, number: int, order: IntArray) -> tuple[IntArray, bool]:
+    """The best set of so many, in places among the changes in sight; and whether every such set was tried."""
+    free = search.free
+    if search.affords(math.comb(len(free), number)):
+        best, least = free[:number], -math.inf
+        for sets in sets_of_size(free, number):
+            margins = search.margins(sets)
+            place = int(margins.argmax())
+            if margins[place] > least:
+                best, least = sets[place], float(margins[place])
+        return np.sort(best), True
+    starts = [order[:number]] if len(order) >= number else []
+    greedy = free[:0]
+    for _ in range(number):
+        longer = np.stack([np.append(greedy, other) for other in np.setdiff1d(free, greedy)])
+        greedy = longer[int(search.margins(longer).argmax())]
+    best, least = free[:number], -math.inf
+    for start in (*starts, greedy):
+        swapped, margin = _exchange(search, start)
+        if margin > least:
+            best, least = swapped, margin
+    return np.sort(best), False
+
+
+def _exchange(search: Tries, chosen: IntArray) -> tuple[IntArray, float]:
+    """One change for another, each time the exchange that helps the most, until none does."""
+    margin = float(search.margins(chosen[None])[0])
+    while True:
+        others = np.setdiff1d(search.free, chosen)
+        sets = np.repeat(chosen[None], len(chosen) * len(others), axis=0)
+        sets[np.arange(len(sets)), np.repeat(np.arange(len(chosen)), len(others))] = np.tile(others, len(chosen))
+        pieces = [search.margins(sets[s : s + SETS_AT_A_TIME]) for s in range(0, len(sets), SETS_AT_A_TIME)]
+        margins = np.concatenate([np.full(1, -math.inf), *pieces])
+        place = int(margins.argmax())
+        if not margins[place] > margin + GAIN or search.left < 0:
+            return chosen, margin
+        chosen, margin = sets[place - 1], float(margins[place])
+
+
+def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:
+    n, c = len(values["changes"]), len(values["logits_before"])
+    kinds = read_words(values["kinds"], "kinds")
+    pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
+    if len(kinds) != n or not {*kinds} <= {*CHANGES} or {len(pair) for pair in pairs} - {2} or len(pairs) != n:
+        raise InputError("Expected a kind and two ends for each change (got something else).")
+    if not all(type(values[name]) is bool for name in ("proved", "open_nodes")):
+        raise InputError("Expected true or false in `proved` and `open_nodes` (got something else).")
+    names = ("logits", "logits_before", "logits_after")
+    known: dict[str, Any] = {name: read_numbers(values[name], (c,), name) for name in names}
+    known |= read_counts(values, "num_in_sight", "num_evaluations")
+    until = values["until"]
+    explained = values["explained"]
+    if type(explained) not in (int, float) or math.isinf(explained):
+        raise InputError("Expected a share in `explained` (got something else).")
+    return cls(
+        **read_caption(values, c),
+        **known,
+        until=None if until is None else float(read_numbers(until, (), "until")),
+        explained=float(explained),
+        how=read_words([values["how"]], "how")[0],
+        changes=read_ids(values["changes"], "changes"),
+        kinds=kinds,
+        ends=tuple((pair[0], pair[1]) for pair in pairs),
+        proved=values["proved"],
+        open_nodes=values["open_nodes"],
+    )

@@ -1,0 +1,131 @@
+"""Changes against the authors' edges and layer edges, at equal number: what the model itself leaves of the change.
+
+For each target and number n, KL(P_after || P) with P the prediction where
+
+    changes       the n changes that leave least are applied to `before`, the real graph (`Explainer.enough`)
+    edges         the authors' n edges are: shares of paths split over edges, chosen by `convex` among those that came
+                  or went (an edge that is merely reweighted cannot be applied to a graph)
+    layer edges   the authors' n layer edges are put into the network's pass, coefficients as `after` has them
+
+Targets are those that moved and have more changes in sight than n, so that there is something to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+from ..explain.units import GAINED_EDGE, LOST_EDGE, split_over
+from ..explainer import Explainer
+from ..graphs.places import Target
+from ..selection import select
+from .authors import AUTHORS_SETTINGS, open_authors
+from .conditions import write_results
+from .tasks import MIN_KL
+from .trained import SEED
+
+WAYS = ("changes", "edges", "layer edges")
+SIZES = (1, 2, 3, 5)
+AUTHORS_METHOD = "convex"
+NEGLIGIBLE_KL = 1e-12  # nats: two choices whose KL differs by less are equal
+
+
+@dataclass(frozen=True)
+class FaithSettings:
+    """What is run; the tests run less of it."""
+
+    names: tuple[str, ...] = AUTHORS_SETTINGS
+    sizes: tuple[int, ...] = SIZES
+    max_targets: int = 200  # a setting, drawn from those that moved
+    seconds: float = 2.0  # for choosing the changes of one target and number
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        for name in self.names:
+            if name not in AUTHORS_SETTINGS:
+                raise InputError(f"Expected settings among {', '.join(AUTHORS_SETTINGS)} (got {name!r}).")
+
+
+def run_faithfulness(
+    settings: FaithSettings,
+    out: Path,
+    *,
+    root: str | Path | None = None,
+    report: Callable[[int, int, str], None] = lambda done, total, what: None,
+) -> pd.DataFrame:
+    """`faithfulness.parquet`, a row for each target and number, and its record, in `out`."""
+    frames, facts = [], []
+    for name in settings.names:
+        report(len(frames), len(settings.names), name)
+        exam = open_authors(name, root)
+        explainer = Explainer(exam.model, exam.before, exam.after, links=exam.links)
+        moved = explainer.moved()
+        wanted = moved[(moved.kl >= MIN_KL) | (moved.class_before != moved.class_after)]
+        if len(wanted) > settings.max_targets:
+            wanted = wanted.sample(settings.max_targets, random_state=SEED).sort_index()
+        rows = [row for target in wanted.target for row in compare_ways(explainer, target, settings)]
+        frames.append(pd.DataFrame([{"setting": name, **row} for row in rows]))
+        facts.append({"setting": name, "moved": len(moved), "compared": len(wanted)})
+    table = pd.concat(frames, ignore_index=True)
+    write_results(out, "faithfulness", table, {"settings": asdict(settings), "runs": facts})
+    return table
+
+
+def compare_ways(explainer: Explainer, target: Target, settings: FaithSettings) -> list[dict[str, Any]]:
+    """KL left by each way, a row a number."""
+    output, rows = explainer.change.output, []
+    for size in settings.sizes:
+        best = explainer.enough(target, budget=size, seconds=settings.seconds)
+        if best.num_in_sight <= size:
+            break
+        layered = explainer.explain(target, size, AUTHORS_METHOD, by="layer_edge").logits_added
+        logits = (best.logits, explainer.what_if(target, apply=authors_edges(explainer, target, size)), layered)
+        left = output.divergence(best.logits_after, np.stack(logits))
+        kl = float(output.divergence(best.logits_after, best.logits_before))
+        rows.append(
+            {
+                "target": str(target),
+                "size": size,
+                "in_sight": best.num_in_sight,
+                "proved": best.proved,
+                "kl": kl,
+                **dict(zip(WAYS, left.tolist(), strict=True)),
+            }
+        )
+    return rows
+
+
+def authors_edges(explainer: Explainer, target: Target, size: int) -> list[int]:
+    """Ids of the changes that the authors' best edges are."""
+    case, (row,) = explainer.case.find([target])
+    _, units = split_over(case, int(row), "edge", explainer.memory)
+    real = np.flatnonzero(np.isin(units.kinds, (GAINED_EDGE, LOST_EDGE)) & (units.labels[:, 1] != units.labels[:, 2]))
+    change = case.change
+    ends = (side.logits[row] for side in (change.before_pass, change.after_pass))
+    found = select(units.contributions[real], *ends, size, AUTHORS_METHOD, output=change.output.kind)
+    changes = explainer.changes()
+    ids = dict(zip(zip(changes.src.tolist(), changes.dst.fillna(-1).tolist(), strict=True), changes.id, strict=True))
+    return [int(ids[tuple(edge)]) for edge in units.labels[real[found.chosen], 1:].tolist() if tuple(edge) in ids]
+
+
+def summarise_faithfulness(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each setting and number: mean share of the KL that each way leaves, and in how many targets ours is
+    the least."""
+    rows = []
+    for (name, size), part in table.groupby(["setting", "size"], sort=False):
+        shares = {f"mean_{way.replace(' ', '_')}": float((part[way] / part.kl).mean()) for way in WAYS}
+        least = int((part.changes <= part[["edges", "layer edges"]].min(axis=1) + NEGLIGIBLE_KL).sum())
+        rows.append({"setting": name, "size": size, "targets": len(part), **shares, "least": least})
+    return pd.DataFrame(rows)
+
+
+def list_exceptions(table: pd.DataFrame) -> pd.DataFrame:
+    """The targets where edges or layer edges leave less than the changes do."""
+    others = table[["edges", "layer edges"]].min(axis=1)
+    return table[table.changes > others + NEGLIGIBLE_KL].reset_index(drop=True)

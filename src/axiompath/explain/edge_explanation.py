@@ -1,0 +1,201 @@
+"""EdgeExplanation: the frozen record of a change explained by edges, or by edges of single layers; JSON in and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError
+from ..graphs.labels import TO, class_columns
+from ..graphs.places import NODE_UNIT, Target
+from ..origin import Origin
+from ..outputs import CLASSES_OUTPUT, Output
+from ..trust import blamed, read_words
+from .explanation import Explanation, plain_value, read_array, read_record, read_target, read_task, write_json
+
+EDGES_FORMAT = "axiompath.edges"
+EDGES_VERSION = 1
+LAYER_EDGE, EDGE = "layer_edge", "edge"
+BY = (LAYER_EDGE, EDGE)
+EDGE_KINDS = ("gained", "lost", "reweighted", "feature")
+PREDICTED = {item.name for item in fields(Explanation)}
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeExplanation:
+    """Why the prediction of one target changed: the chosen edges, how well they do, and what they were chosen from."""
+
+    target: Target
+    by: str  # edge or layer_edge
+    method: str
+    objective: str
+    budget: int
+    until: float | None
+    class_before: int
+    class_after: int
+    logits_before: FloatArray  # [num_classes]
+    logits_after: FloatArray  # [num_classes]
+    kl: float  # KL(P_after || P_before)
+    num_units: int  # changed edges, or layer edges, and leaves whose features changed, in all
+    layers: IntArray  # [n]: 1 for the layer that takes from the leaves; 0 for all of them, and for features
+    edges: IntArray  # [n, 2]: sender and receiver; -1 for the predicted graph or link, and for features
+    kinds: tuple[str, ...]  # [n]: gained, lost, reweighted or feature
+    contributions: FloatArray  # [n, num_classes]
+    weights: FloatArray  # [n]: of the relaxation, or 1
+    kl_residual: float  # as of an Explanation, and so are bound and status
+    kl_bound: float
+    logits_added: FloatArray  # [num_classes]: of `before` with exactly these coefficients, in these layers, of `after`
+    logits_undone: FloatArray  # [num_classes]: of `after` with them as in `before`
+    fidelity_minus: float
+    fidelity_plus: float
+    completeness: float  # largest difference between the sum of all units and the change of a logit
+    status: str
+    fewest: str = ""  # as of a Selection: what is known of fewer
+    node_names: dict[int, str] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+    origin: Origin | None = None
+    unit: str = NODE_UNIT
+    output: Output = CLASSES_OUTPUT
+
+    @property
+    def gap(self) -> float:
+        """No choice of this size leaves less by more."""
+        return self.kl_residual - self.kl_bound
+
+    @property
+    def explained(self) -> float:
+        """Share of the change of the distribution that the chosen units account for, as of an Explanation."""
+        return self.prediction.explained
+
+    @property
+    def network_share(self) -> float:
+        """Share of the way that the network itself goes with exactly these coefficients put in, or put back."""
+        return self.prediction.network_share
+
+    @cached_property
+    def prediction(self) -> Explanation:
+        """What is said of the prediction, which is the same whatever it is explained by; without paths."""
+        values: dict[str, Any] = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name in PREDICTED
+        }
+        values |= {"prob_before": self.output.means(self.logits_before), "gap": self.gap, "num_paths": 0}
+        values |= {
+            "prob_after": self.output.means(self.logits_after),
+            "kinds": (),
+            "weights": np.zeros(0),
+            "causes": {},
+        }
+        contributions = np.zeros((0, len(self.logits_before)))
+        return Explanation(**{**values, "contributions": contributions, "paths": np.zeros((0, 0), dtype=np.int64)})
+
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.prediction.name_of(node)
+
+    def row_name(self, row: int) -> str:
+        """A unit in words."""
+        src, dst = self.edges[row].tolist()
+        if self.kinds[row] == "feature":
+            return f"features of {self.name_of(src)}"
+        ends = [f"the {self.unit}" if end < 0 else self.name_of(end) for end in (src, dst)]
+        return f"{TO.join(ends)}{f', layer {self.layers[row]}' if self.layers[row] else ''}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a unit: layer, src, dst, kind, and contribution to each class."""
+        frame = pd.DataFrame({"layer": self.layers, "src": self.edges[:, 0], "dst": self.edges[:, 1]})
+        frame["kind"] = self.kinds
+        columns = class_columns(self.contributions.shape[1], self.class_names)
+        return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
+
+    def summary(self, limit: int = 5) -> str:
+        """A few sentences: what happened, how much of it these edges explain, what the network answers, and which."""
+        words = {LAYER_EDGE: "changed layer edges", EDGE: "changed edges"}[self.by]
+        told = f"{self.prediction.headline}. {len(self.kinds)} of {self.num_units:,} {words}"
+        if not np.isfinite(self.explained):
+            return f"{told} were chosen; its distribution did not change."
+        doing, goal = "`before` with exactly these put in", "`after`"
+        if self.objective == "necessity":
+            doing, goal = "`after` with exactly these put back", "`before`"
+        goes = f"The network itself, run on {doing}, goes {100 * self.network_share:.0f} % of the way to {goal}."
+        about, weights = self.prediction.view
+        values = self.contributions @ weights
+        rows = [
+            f"  {self.row_name(i)}  ({self.kinds[i]}, {values[i]:+.3f})" for i in range(min(limit, len(self.kinds)))
+        ]
+        if len(self.kinds) > limit:
+            rows.append(f"  and {len(self.kinds) - limit:,} more")
+        shares = f"Their shares of {about}:"
+        return "\n".join([f"{told} explain {100 * self.explained:.0f} % of the change. {goes}", shares, *rows])
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, with the format's name and version."""
+        values = {item.name: plain_value(getattr(self, item.name)) for item in fields(self)}
+        return {"format": EDGES_FORMAT, "version": EDGES_VERSION, **values}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> EdgeExplanation:
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
+        if not isinstance(values, dict) or values.get("format") != EDGES_FORMAT:
+            raise InputError(f"Expected an explanation by edges (format {EDGES_FORMAT!r}); got something else.")
+        if values.get("version") != EDGES_VERSION or {item.name for item in fields(cls)} - set(values):
+            raise InputError(f"Expected the fields of version {EDGES_VERSION} of the format (got others).")
+        with blamed("Expected a whole explanation by edges (one of its fields has another form)."):
+            return _rebuild(cls, values)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON; a file that is there is replaced only once the new one is whole."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> EdgeExplanation:
+        """Read what `save` wrote."""
+        return read_record(path, cls.from_dict)
+
+
+def _rebuild(cls: type[EdgeExplanation], values: dict[str, Any]) -> EdgeExplanation:
+    n, c = len(values["kinds"]), len(values["logits_before"])
+    unit, output = read_task(values)
+    known: dict[str, Any] = {}
+    for name in ("logits_before", "logits_after", "logits_added", "logits_undone"):
+        known[name] = read_array(values[name], np.float64, (c,), name)
+    for name in ("kl", "kl_residual", "kl_bound", "fidelity_minus", "fidelity_plus", "completeness"):
+        known[name] = float(read_array(values[name], np.float64, (), name))
+    whole = {name: values[name] for name in ("budget", "class_before", "class_after", "num_units")}
+    if not all(type(value) is int and 0 <= value < 2**63 for value in whole.values()):
+        raise InputError(f"Expected whole numbers of 0 or more in {', '.join(whole)} (got something else).")
+    if not max(whole["class_before"], whole["class_after"]) < max(c, 2):
+        raise InputError(f"Expected classes between 0 and {c - 1} (got {whole}).")
+    words = ("by", "method", "objective", "status", "fewest")
+    known |= dict(zip(words, read_words([values[name] for name in words], "status"), strict=True))
+    kinds, until = read_words(values["kinds"], "kinds"), values["until"]
+    if not {*kinds} <= {*EDGE_KINDS} or known["by"] not in BY:
+        raise InputError(f"Expected kinds among {', '.join(EDGE_KINDS)}, by edge or layer_edge (got others).")
+    if until is not None and not (type(until) in (int, float) and 0 < until <= 1):
+        raise InputError("Expected a share above 0 and up to 1 in `until` (got something else).")
+    names = read_words(list(values["node_names"].values()), "node_names")
+    return cls(
+        **known,
+        **whole,
+        target=read_target(values["target"], unit),
+        unit=unit,
+        output=output,
+        until=until,
+        layers=read_array(values["layers"], np.int64, (n,), "layers"),
+        edges=read_array(values["edges"], np.int64, (n, 2), "edges"),
+        kinds=kinds,
+        contributions=read_array(values["contributions"], np.float64, (n, c), "contributions"),
+        weights=read_array(values["weights"], np.float64, (n,), "weights"),
+        node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
+        class_names=read_words(values["class_names"], "class_names"),
+        origin=None if values["origin"] is None else Origin.from_dict(values["origin"]),
+    )

@@ -1,0 +1,177 @@
+"""Case + target -> EdgeExplanation: the changed edges, or edges of single layers, that explain a prediction's change.
+
+Units of choice beside paths. A path's contribution is split equally over the coefficients on it that changed (see
+`paths.entries`), and summed
+
+    layer_edge   by sender, receiver and layer
+    edge         by sender and receiver; both directions are one where every edge has one back
+
+What runs over no changed coefficient belongs to the features of its leaf, a unit of its own. Units are chosen by the
+solvers that choose paths, with their certificate, and judged by a real pass of the network: `before` with exactly these
+coefficients, in these layers, as `after` has them; and `after` with them as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError, TooLarge
+from ..graphs.changes import is_symmetric
+from ..metrics import fidelity_minus, fidelity_plus
+from ..paths.entries import Cone, EntryShares
+from ..selection import METHODS, select_many
+from .case import Case
+from .edge_explanation import BY, EDGE_KINDS, LAYER_EDGE, EdgeExplanation
+from .question import Question
+
+NO_LAYER, NO_NODE = 0, -1
+GAINED_EDGE, LOST_EDGE, REWEIGHTED_EDGE, FEATURE_UNIT = range(4)  # places in EDGE_KINDS
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What one target's change is split over; a unit is a group of changed entries, or a leaf's features."""
+
+    labels: IntArray  # [num_units, 3]: layer (0 for all), sender, receiver (-1 for the target, or for features)
+    kinds: IntArray  # [num_units]: in EDGE_KINDS
+    contributions: FloatArray  # [num_units, num_classes]
+    of_entry: tuple[IntArray, ...]  # a floor of the cone: unit of each of its changed entries
+    of_leaf: IntArray  # unit of each leaf whose features differ
+
+
+def find_units(found: EntryShares, by: str, *, symmetric: bool) -> Units:
+    """Group the shares of entries and leaves."""
+    cone, change = found.cone, found.cone.change
+    ids, rise = change.before.node_ids, change.network.rise
+    labels, parts, kinds = [], [], []
+    for floor in cone.floors:
+        changed, layer = floor.changed, change.layers[floor.layer]
+        number = sum(not other.local for other in change.layers[: floor.layer + 1])
+        above = rise is not None and floor.layer >= rise  # at the graph or pair itself
+        below = rise is not None and floor.layer > rise
+        src = np.full(int(changed.sum()), NO_NODE) if below else ids[floor.below[floor.sender[changed]]]
+        dst = np.full(len(src), NO_NODE) if above else ids[floor.rows[floor.receiver[changed]]]
+        if by != LAYER_EDGE:
+            number = NO_LAYER
+            if symmetric and not above:
+                src, dst = np.minimum(src, dst), np.maximum(src, dst)
+        labels.append(np.column_stack([np.full(len(src), number), src, dst]))
+        old, new = ((part[floor.entries[changed]] != 0).any(axis=1) for part in (layer.before, layer.after))
+        kinds.append(np.where(~old, GAINED_EDGE, np.where(~new, LOST_EDGE, REWEIGHTED_EDGE)))
+    leaves = ids[cone.floors[0].below[found.leaves]]
+    labels.append(np.column_stack([np.full(len(leaves), NO_LAYER), leaves, np.full(len(leaves), NO_NODE)]))
+    kinds.append(np.full(len(leaves), FEATURE_UNIT))
+    parts = [*found.entries, found.features]
+    feature = np.concatenate(kinds) == FEATURE_UNIT
+    keys, unit = np.unique(np.column_stack([np.concatenate(labels), feature]), axis=0, return_inverse=True)
+    unit = unit.reshape(-1)
+    contributions = np.zeros((len(keys), change.network.num_classes))
+    np.add.at(contributions, unit, np.concatenate(parts))
+    lowest, highest = np.full(len(keys), len(EDGE_KINDS)), np.full(len(keys), -1)
+    np.minimum.at(lowest, unit, np.concatenate(kinds))
+    np.maximum.at(highest, unit, np.concatenate(kinds))
+    told = np.where(lowest == highest, lowest, REWEIGHTED_EDGE)
+    pieces = np.split(unit, np.cumsum([len(part) for part in parts])[:-1])
+    return Units(keys[:, :3], told, contributions, tuple(pieces[:-1]), pieces[-1])
+
+
+def put_in(found: EntryShares, units: Units, chosen: BoolArray) -> FloatArray:
+    """Logits [num_classes] of `before` with exactly these units as `after` has them. `chosen` [num_units]."""
+    entries = []
+    for floor, unit in zip(found.cone.floors, units.of_entry, strict=True):
+        taken = np.zeros(len(floor.entries), dtype=np.bool_)
+        taken[floor.changed] = chosen[unit]
+        entries.append(taken)
+    leaves = np.zeros(len(found.cone.floors[0].below), dtype=np.bool_)
+    leaves[found.leaves] = chosen[units.of_leaf]
+    return found.cone.mix(entries, leaves)
+
+
+def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShares, Units]:
+    """The change of one target, split over units."""
+    if by not in BY:
+        raise InputError(f"Expected `by` to be among {', '.join(BY)}, or nothing for paths (got {by!r}).")
+    change, cone = case.change, Cone(case.change, row)
+    if cone.num_bytes > memory:
+        raise TooLarge(
+            f"{change.unit.capitalize()} {change.target(row)} takes from {len(cone.floors[0].below):,} nodes, about "
+            f"{cone.num_bytes / 1e9:.1f} GB to split over edges, more than the budget of {memory / 1e9:.1f} GB; "
+            f'pass `memory="{np.ceil(cone.num_bytes / 1e9):.0f}GB"` to Explainer.'
+        )
+    found, pair = cone.share(), case.region.pair
+    symmetric = by != LAYER_EDGE and all(is_symmetric(side.pieces()) for side in (pair.before, pair.after))
+    return found, find_units(found, by, symmetric=symmetric)
+
+
+def explain_units(case: Case, row: int, by: str, question: Question, memory: float) -> EdgeExplanation:
+    """The units that explain one target, in rows of the case."""
+    if case.change.under_before is not None or question.depth is not None:
+        raise InputError(
+            "Expected one model and no depth for edges as units (got another); leave `model_before` and `depth` out, "
+            "or ask for paths."
+        )
+    if question.method not in METHODS:
+        raise InputError(
+            f"Expected a method among {', '.join(METHODS)} for edges (got {question.method!r}, which ranks paths)."
+        )
+    change, output = case.change, case.change.output
+    found, units = split_over(case, row, by, memory)
+    before, after = change.before_pass.logits[row], change.after_pass.logits[row]
+    (selection,) = select_many(
+        [units.contributions],
+        before[None],
+        after[None],
+        int(question.budget),
+        question.method,
+        question.objective,
+        question.at_most,
+        output=output.kind,
+        scales=output.scales,
+        until=question.until,
+    )
+    chosen = np.zeros(len(units.labels), dtype=np.bool_)
+    chosen[selection.chosen] = True
+    added, undone = put_in(found, units, chosen), put_in(found, units, ~chosen)
+    ends = (after, before) if question.objective == "sufficiency" else (before, after)
+    share = output.explained(float(output.divergence(*ends)), selection.kl_residual)
+    told = question.tell_fewest(selection.fewest, len(selection.chosen), share, "edges")
+    class_before, class_after = output.told(before, after)
+    labels = units.labels[selection.chosen]
+    target = change.target(row)
+    mentioned = {*labels[:, 1:].ravel().tolist(), *(target if isinstance(target, tuple) else (target,))}
+    return EdgeExplanation(
+        target=target,
+        by=by,
+        method=question.method,
+        objective=question.objective,
+        budget=selection.budget,
+        until=question.until,
+        class_before=class_before,
+        class_after=class_after,
+        logits_before=before.copy(),
+        logits_after=after.copy(),
+        kl=float(output.divergence(after, before)),
+        num_units=len(units.labels),
+        layers=labels[:, 0],
+        edges=labels[:, 1:],
+        kinds=tuple(EDGE_KINDS[kind] for kind in units.kinds[selection.chosen].tolist()),
+        contributions=units.contributions[selection.chosen],
+        weights=selection.weights[selection.chosen],
+        kl_residual=selection.kl_residual,
+        kl_bound=selection.kl_bound,
+        logits_added=added,
+        logits_undone=undone,
+        fidelity_minus=float(fidelity_minus(undone, before, after, output.divergence)),
+        fidelity_plus=float(fidelity_plus(added, before, after, output.divergence)),
+        completeness=float(np.abs(units.contributions.sum(axis=0) - (after - before)).max()),
+        status=selection.status + told,
+        fewest=selection.fewest,
+        node_names={node: case.node_names[node] for node in mentioned if node in case.node_names},
+        class_names=case.class_names,
+        origin=case.origin,
+        unit=change.unit,
+        output=output,
+    )

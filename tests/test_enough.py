@@ -1,0 +1,187 @@
+"""How many are enough: the fewest paths and the fewest changes that explain a share, against brute force."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GCN
+
+import axiompath
+from axiompath.explain import answer
+from axiompath.explain.question import Question
+from axiompath.outputs import Output
+from axiompath.selection import select_many
+from players import evolve, own_answers
+from references import literal_applied
+from test_attribution import random_pair
+from test_evaluator import open_model
+from test_pricing import NO_NAMES, evolving_graph
+from test_selection import make_problem
+
+OUTPUTS = {"classes": None, "labels": None, "value": [1.0, 2.0, 0.5]}
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    torch.manual_seed(0)
+    return axiompath.Explainer(GCN(5, 8, 2, 3).double(), *random_pair())
+
+
+def fewest_by_brute_force(C, z0, z1, until, output, most):
+    """The least size of a set of rows that explains `until`; None where none of up to `most` does."""
+    whole = float(output.divergence(z1, z0))
+    for size in range(most + 1):
+        for some in itertools.combinations(range(len(C)), size):
+            left = float(output.divergence(z1, z0 + C[list(some)].sum(axis=0)))
+            if output.explained(whole, left) >= until:
+                return size
+    return None
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_fewest_paths_equal_brute_force(kind):
+    rng = np.random.default_rng(4)
+    output = Output(kind, None if OUTPUTS[kind] is None else np.array(OUTPUTS[kind]))
+    reached = 0
+    for _ in range(30):
+        C, z0, z1 = make_problem(rng, int(rng.integers(3, 11)), 3)
+        until = float(rng.choice([0.5, 0.8, 0.9, 0.99]))
+        most = int(rng.integers(1, 8))
+        (found,) = select_many([C], z0[None], z1[None], most, "exact", output=kind, scales=OUTPUTS[kind], until=until)
+        expected = fewest_by_brute_force(C, z0, z1, until, output, most)
+        explained = output.explained(float(output.divergence(z1, z0)), found.kl_residual)
+        if expected is None:
+            assert found.fewest == "missed"
+            assert found.budget == len(found.chosen) == min(most, len(C))
+            continue
+        reached += 1
+        assert len(found.chosen) == found.budget == expected
+        assert explained >= until - 1e-12
+        assert found.fewest == "proved"  # so few are all tried
+    assert reached > 10
+
+
+def test_as_many_as_are_enough_are_what_that_budget_gives(explainer):
+    for target in explainer.moved().target[:5]:
+        for method in ("exact", "convex", "topk", "grad"):
+            told = explainer.explain(target, method=method, until=0.8)
+            same = explainer.explain(target, len(told.paths), method)
+            assert told.until == 0.8
+            assert told.budget == len(told.paths) <= 20
+            assert told.paths.tolist() == same.paths.tolist()
+            assert told.kl_residual == same.kl_residual
+            assert told.kl_bound == same.kl_bound
+            assert told.explained >= 0.8 or "until=0.8 was asked" in told.status
+
+
+def test_fewest_of_an_order_is_its_shortest_start(explainer):
+    target = int(explainer.moved().target[0])
+    for method in ("linear", "gnnlrp"):
+        shares = [e.explained for e in explainer.frontier(target, range(21), method)]
+        first = next((number for number, share in enumerate(shares) if share >= 0.6), None)
+        told = explainer.explain(target, method=method, until=0.6)
+        if first is None:
+            assert f"{len(told.paths)} paths explain" in told.status
+        else:
+            assert len(told.paths) == first
+            assert "No shorter start of this order explains 0.6." in told.status
+
+
+def test_the_default_is_nine_tenths_and_a_budget_takes_precedence(explainer):
+    target = int(explainer.moved().target[0])
+    told = explainer.explain(target)
+    assert told.until == 0.9
+    assert told.explained >= 0.9
+    assert "No fewer explain 0.9." in told.status
+    assert explainer.explain(target, 3).until is None
+    assert len(explainer.explain(target, 3, until=0.1).paths) == 3
+    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
+    assert again.to_dict() == told.to_dict()
+    with pytest.raises(axiompath.InputError, match="share of the change above 0 and up to 1"):
+        explainer.explain(target, until=1.5)
+    with pytest.raises(axiompath.InputError, match="above 0 and up to 1 in `until`"):
+        axiompath.Explanation.from_dict({**told.to_dict(), "until": "most"})
+
+
+def test_twenty_that_are_not_enough_say_so_in_words(explainer):
+    target = int(explainer.moved().query("num_paths > 30").target.iloc[0])
+    told = explainer.explain(target, method="topk", until=1.0)
+    share = np.floor(1e3 * told.explained) / 1e3
+    assert len(told.paths) == 20
+    assert told.status.endswith(f"20 paths explain {share:g}; until=1 was asked.")
+
+
+@pytest.mark.parametrize("objective", ["sufficiency", "necessity"])
+def test_searched_paths_have_the_fewest_of_listed_ones(objective):
+    torch.manual_seed(0)
+    found = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(400, 40))
+    for target in np.argsort(-found.num_paths, kind="stable")[:4].tolist():
+        rows = np.array([target])
+        for method in ("exact", "linear"):
+            question = Question(20, method, objective, until=0.9)
+            sources = [
+                answer.open_batch(found.change, rows),
+                answer.open_batch(found.change, rows, found.num_paths[rows]),
+            ]
+            one, other = (answer.answer(found.change, source, [question], NO_NAMES)[0] for source in sources)
+            assert len(one.paths) == len(other.paths)
+            assert one.kl_residual == pytest.approx(other.kl_residual, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gcn", "gin", "link"])
+def test_fewest_changes_equal_brute_force_on_the_users_model(name):
+    for seed in range(3):
+        before, after = evolve(seed, 6, symmetric=seed % 2 == 0)
+        model, explainer = open_model(name, before, after, seed)
+        moved = explainer.moved()
+        target = moved.target[0]
+        found = explainer.enough(target, until=0.8)
+        changes, output = explainer.changes(), explainer.change.output
+        free = [number for (number,) in explainer.blame(target).changes]
+        whole = float(output.divergence(found.logits_after, found.logits_before))
+        best = {}
+        for size in range(len(free) + 1):
+            sets = list(itertools.combinations(sorted(free), size))
+            graphs = [literal_applied(before, after, changes, set(some)) for some in sets]
+            logits = np.array(own_answers(model, graphs, target))
+            best[size] = max(
+                output.explained(whole, float(left)) for left in output.divergence(found.logits_after, logits)
+            )
+        expected = next(size for size, share in best.items() if share >= 0.8)
+        assert found.proved
+        assert len(found.changes) == expected
+        assert found.explained >= 0.8
+        assert found.num_in_sight == len(free)
+        graph = literal_applied(before, after, changes, set(found.changes))
+        np.testing.assert_allclose(own_answers(model, [graph], target)[0], found.logits, atol=1e-9)
+        two = explainer.enough(target, budget=2)
+        assert two.explained == pytest.approx(best[min(2, len(free))], abs=1e-9)
+        assert (two.until, two.proved) == (None, True)
+        assert found.sentence.startswith(f"{expected} of {len(free)} change")
+        again = axiompath.Enough.from_dict(json.loads(json.dumps(found.to_dict())))
+        assert again.to_dict() == found.to_dict()
+
+
+def test_many_changes_are_chosen_by_greedy_and_exchanges():
+    before, after = evolve(3, 60, num_nodes=40, kinds=("edges",))
+    _, explainer = open_model("gcn", before, after, 3)
+    target = explainer.moved().target[0]
+    found = explainer.enough(target, seconds=1.0)
+    assert found.num_in_sight > 20
+    assert found.explained >= 0.9
+    assert found.how in found.summary()
+    best = explainer.enough(target, budget=len(found.changes), seconds=1.0)
+    assert best.explained >= found.explained - 1e-9
+    blamed = [row[0] for row in explainer.blame(target, seconds=1.0).changes[: len(found.changes)]]
+    by_blame = explainer.what_if(target, apply=blamed)
+    assert (
+        best.explained
+        >= 1
+        - float(explainer.change.output.divergence(best.logits_after, by_blame))
+        / explainer.change.output.divergence(best.logits_after, best.logits_before)
+        - 1e-9
+    )
+    with pytest.raises(axiompath.InputError, match="share of the change above 0"):
+        explainer.enough(target, until=0)

@@ -1,0 +1,205 @@
+"""Edges and layer edges as units of choice: against listed paths, a literal pass, and the authors' figures."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import GCNConv, GraphConv
+
+import axiompath
+from axiompath.experiments.faithfulness import (
+    FaithSettings,
+    list_exceptions,
+    run_faithfulness,
+    summarise_faithfulness,
+)
+from axiompath.explain.units import find_units, put_in
+from axiompath.explain.walks import walk_rows
+from axiompath.paths.entries import Cone
+from players import evolve
+from test_authors_models import COMPARABLE, open_molecule
+from test_evaluator import open_model, targets_of
+
+
+def split_listed(change, row):
+    """(layer, receiver, sender) -> share, and leaf -> share: every path listed, split equally, summed. The twin."""
+    paths, shares = walk_rows(change, np.array([row]))
+    entries, leaves = {}, {}
+    for path, share in zip(paths.paths.tolist(), shares.contributions, strict=True):
+        steps, position = [], 0
+        for t in range(change.lowest_hop, len(change.layers)):
+            layer = change.layers[t]
+            below, position = position, position + (not layer.local)
+            if path[below] < 0:
+                continue
+            here = slice(*layer.indptr[path[position] : path[position] + 2])
+            (place,) = np.flatnonzero(layer.indices[here] == path[below]) + here.start
+            if (layer.before[place] != layer.after[place]).any():
+                steps.append((t, path[position], path[below]))
+        for step in steps:
+            entries[step] = entries.get(step, 0) + share / len(steps)
+        if not steps:
+            leaves[path[0]] = leaves.get(path[0], 0) + share
+    return entries, leaves
+
+
+def literal_pass(change, chosen, leaves):
+    """All logits by dense matrices: coefficients of `after` for the chosen (layer, receiver, sender), else `before`."""
+    h = np.asarray(change.before_pass.received(change.lowest_hop)).copy()
+    h[leaves] = np.asarray(change.after_pass.received(change.lowest_hop))[leaves]
+    for t in range(change.lowest_hop, len(change.layers)):
+        layer, change_of = change.network.layers[t], change.layers[t]
+        z = np.zeros((len(change_of.indptr) - 1, layer.width))
+        for channel in layer.channels:
+            rule = layer.rules.index(channel.coefficients)
+            a = np.zeros((len(z), len(h)))
+            for v in range(len(z)):
+                for e in range(change_of.indptr[v], change_of.indptr[v + 1]):
+                    u = int(change_of.indices[e])
+                    a[v, u] = (change_of.after if (t, v, u) in chosen else change_of.before)[e, rule]
+            part = h[:, channel.inputs]
+            z[:, channel.outputs] += a @ (part if channel.weight is None else part @ channel.weight)
+        z = z if layer.bias is None else z + layer.bias
+        h = layer.activate(z) if t < len(change.layers) - 1 else z
+    return h
+
+
+def entries_of(cone):
+    return [
+        (floor.layer, int(floor.rows[v]), int(floor.below[u]))
+        for floor in cone.floors
+        for v, u in zip(floor.receiver[floor.changed], floor.sender[floor.changed], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "gin", "link", "pooled"])
+def test_shares_are_those_of_listed_paths(name):
+    for seed in range(3):
+        before, after = evolve(seed, 5, symmetric=seed % 2 == 0)
+        _, explainer = open_model(name, before, after, seed)
+        case, rows = explainer.case.find(targets_of(name, before, after)[:1])
+        change, row = case.change, int(rows[0])
+        cone = Cone(change, row)
+        found = cone.share()
+        entries, leaves = split_listed(change, row)
+        mine = dict(zip(entries_of(cone), np.concatenate(found.entries), strict=True))
+        assert entries.keys() <= mine.keys()
+        for step, share in mine.items():
+            np.testing.assert_allclose(share, entries.get(step, 0), rtol=0, atol=1e-9)
+        own = dict(zip(cone.floors[0].below[found.leaves].tolist(), found.features, strict=True))
+        for leaf in own.keys() | leaves.keys():
+            np.testing.assert_allclose(own.get(leaf, 0), leaves.get(leaf, 0), rtol=0, atol=1e-9)
+        moved = change.after_pass.logits[row] - change.before_pass.logits[row]
+        np.testing.assert_allclose(sum(map(sum, (*found.entries, found.features))), moved, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "link", "pooled"])
+def test_what_is_put_in_is_a_pass_with_exactly_these_coefficients(name):
+    rng = np.random.default_rng(1)
+    before, after = evolve(2, 5)
+    _, explainer = open_model(name, before, after, 2)
+    case, rows = explainer.case.find(targets_of(name, before, after)[:1])
+    change, row = case.change, int(rows[0])
+    cone = Cone(change, row)
+    found = cone.share()
+    for by in ("edge", "layer_edge"):
+        units = find_units(found, by, symmetric=True)
+        size = len(units.labels)
+        for chosen in (np.zeros(size, bool), np.ones(size, bool), *(rng.random((4, size)) < 0.5)):
+            taken = np.concatenate([chosen[unit] for unit in units.of_entry])
+            steps = {step for step, here in zip(entries_of(cone), taken, strict=True) if here}
+            leaves = cone.floors[0].below[found.leaves[chosen[units.of_leaf]]]
+            expected = literal_pass(change, steps, leaves)[row]
+            np.testing.assert_allclose(put_in(found, units, chosen), expected, rtol=0, atol=1e-9)
+        ends = [put_in(found, units, np.full(size, whole)) for whole in (False, True)]
+        logits = change.before_pass.logits[row], change.after_pass.logits[row]
+        np.testing.assert_allclose(ends, logits, rtol=0, atol=1e-9)
+
+
+class Normed(nn.Module):
+    """A local layer whose coefficients change, and two kinds of channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.second = GraphConv(4, 6), nn.LayerNorm(6), GCNConv(6, 3)
+
+    def forward(self, x, edge_index):
+        return self.second(self.norm(self.first(x, edge_index)).relu(), edge_index)
+
+
+def test_layers_that_stay_at_their_node_are_complete_too():
+    torch.manual_seed(0)
+    before, after = evolve(4, 6)
+    explainer = axiompath.Explainer(Normed().double(), before, after)
+    for target in explainer.moved().target[:3]:
+        for by in ("edge", "layer_edge"):
+            told = explainer.explain(target, 10**6, by=by)
+            assert told.completeness < 1e-9
+            np.testing.assert_allclose(told.logits_added, told.logits_after, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(told.logits_undone, told.logits_before, rtol=0, atol=1e-9)
+            assert told.explained == pytest.approx(1)
+
+
+@pytest.mark.parametrize("number", COMPARABLE)
+def test_units_have_the_authors_shares(number, data_root):
+    held, _, explainer, _ = open_molecule(data_root, number)
+    for by, key in (("layer_edge", "layer_edge"), ("edge", "edge")):
+        told = explainer.explain(0, 10**6, by=by)
+        assert told.completeness < 1e-12
+        mine = {
+            (*sorted(edge), 0) if by == "edge" else (*edge, layer - 1): share
+            for edge, layer, share in zip(told.edges.tolist(), told.layers.tolist(), told.contributions, strict=True)
+        }
+        theirs = held[key].tolist()
+        names = [(*sorted(edge), 0) if by == "edge" else tuple(edge) for edge in theirs]
+        assert len(set(names)) == len(theirs)
+        for name, share in zip(names, held[f"{key}_share"], strict=True):
+            np.testing.assert_allclose(mine.pop(name, np.zeros(2)), share, rtol=0, atol=1e-6)
+        assert np.abs(list(mine.values())).max(initial=0.0) < 1e-6
+
+
+def test_an_explanation_by_edges_says_what_it_is():
+    before, after = evolve(5, 6)
+    _, explainer = open_model("gcn", before, after, 5)
+    target = int(explainer.moved().target[0])
+    for by in ("edge", "layer_edge"):
+        told = explainer.explain(target, by=by)
+        assert told.until == 0.9
+        assert told.explained >= 0.9
+        assert told.fewest in ("proved", "found")
+        assert told.kl_bound <= told.kl_residual
+        assert len(told.to_frame()) == len(told.edges) == told.budget
+        assert f"of {told.num_units:,} changed" in told.summary()
+        assert "The network itself, run on `before` with exactly these put in" in told.summary()
+        again = axiompath.EdgeExplanation.from_dict(json.loads(json.dumps(told.to_dict())))
+        assert again.to_dict() == told.to_dict()
+        assert again.summary() == told.summary()
+    two = explainer.explain(target, 2, "topk", "necessity", by="edge")
+    assert (two.budget, two.until, len(two.edges)) == (2, None, 2)
+    assert "`after` with exactly these put back" in two.summary()
+    with pytest.raises(axiompath.InputError, match="`by` to be among layer_edge, edge"):
+        explainer.explain(target, by="node")
+    with pytest.raises(axiompath.InputError, match="which ranks paths"):
+        explainer.explain(target, 2, "grad", by="edge")
+    with pytest.raises(axiompath.InputError, match="explanation by edges"):
+        axiompath.EdgeExplanation.from_dict({"format": "axiompath.explanation"})
+    small = axiompath.Explainer(explainer.case.model, before, after, memory=100)
+    with pytest.raises(axiompath.InputError, match="to split over edges"):
+        small.explain(target, by="edge")
+
+
+def test_changes_leave_less_than_edges_and_layer_edges(data_root, tmp_path):
+    settings = FaithSettings(("mutag",), sizes=(1, 2), max_targets=4, seconds=1.0)
+    table = run_faithfulness(settings, tmp_path, root=data_root)
+    assert len(table) == 8
+    assert table.proved.all()
+    assert (table.changes <= table.edges + 1e-12).all()  # of all sets of so many, theirs is one
+    means = summarise_faithfulness(table)
+    assert (means.mean_changes <= means.mean_layer_edges).all()
+    worse = list_exceptions(table)
+    assert len(worse) == 8 - means.least.sum()
+    assert (tmp_path / "faithfulness.parquet").is_file()
+    with pytest.raises(axiompath.InputError, match="settings among mutag"):
+        FaithSettings(("cora",))
