@@ -9,6 +9,7 @@ from torch import nn
 from torch_geometric.nn import GCNConv, GraphConv
 
 import axiompath
+from axiompath.experiments.authors import authors_split
 from axiompath.experiments.faithfulness import (
     FaithSettings,
     list_exceptions,
@@ -143,21 +144,18 @@ def test_layers_that_stay_at_their_node_are_complete_too():
 
 
 @pytest.mark.parametrize("number", COMPARABLE)
-def test_units_have_the_authors_shares(number, data_root):
+def test_the_authors_split_has_the_authors_shares(number, data_root):
     held, _, explainer, _ = open_molecule(data_root, number)
-    for by, key in (("layer_edge", "layer_edge"), ("edge", "edge")):
-        told = explainer.explain(0, 10**6, by=by)
-        assert told.completeness < 1e-12
-        mine = {
-            (*sorted(edge), 0) if by == "edge" else (*edge, layer - 1): share
-            for edge, layer, share in zip(told.edges.tolist(), told.layers.tolist(), told.contributions, strict=True)
-        }
-        theirs = held[key].tolist()
-        names = [(*sorted(edge), 0) if by == "edge" else tuple(edge) for edge in theirs]
-        assert len(set(names)) == len(theirs)
-        for name, share in zip(names, held[f"{key}_share"], strict=True):
-            np.testing.assert_allclose(mine.pop(name, np.zeros(2)), share, rtol=0, atol=1e-6)
-        assert np.abs(list(mine.values())).max(initial=0.0) < 1e-6
+    cone = Cone(explainer.change, 0)
+    theirs, ours = authors_split(cone), cone.share()
+    for by in ("layer_edge", "edge"):
+        units, equal = (find_units(found, by, symmetric=True) for found in (theirs, ours))
+        mine = {tuple(label): share for label, share in zip(units.labels.tolist(), units.contributions, strict=True)}
+        names = [(0, *sorted(edge)) if by == "edge" else (edge[2] + 1, *edge[:2]) for edge in held[by].tolist()]
+        assert {*names} == mine.keys() == {tuple(label) for label in equal.labels.tolist()}  # the same units
+        for name, share in zip(names, held[f"{by}_share"], strict=True):
+            np.testing.assert_allclose(mine[name], share, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(equal.contributions.sum(axis=0), units.contributions.sum(axis=0), rtol=0, atol=1e-12)
 
 
 def test_an_explanation_by_edges_says_what_it_is():

@@ -263,7 +263,11 @@ def faithfulness(
     for row in summary.itertuples(index=False):
         shown.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
     worse = list_exceptions(table)
-    told = [f"{row.setting} {row.target}, {row.size}: {row.changes / row.kl:.4f}" for row in worse.itertuples()]
+    left = (worse["changes"] / worse["kl"]).tolist()
+    told = [
+        f"{row.setting} {row.target}, {row.size}: {share:.4f}"
+        for row, share in zip(worse.itertuples(), left, strict=True)
+    ]
     _show(summary, [shown, f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], out, json)
 
 

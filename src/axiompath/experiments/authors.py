@@ -1,4 +1,16 @@
-"""The trained models of the method's authors, and graphs that change under them: molecules, links by the month."""
+"""The authors' trained models, graphs that change under them, and how they split a change over layer edges.
+
+Their split (ICLR 2025), found from the figures that their functions give and equal to them: with x the coefficient of
+an edge in the second layer and kappa what of it is kept, y that of one in the first, h the values between them, and
+rates of phi as in `Change.rates`,
+
+    second layer   (x_after - x_before) * mean of h before and after
+    first layer    (kappa + x_before) / 2 * (y_after - y_before) * rate in delta
+                   + (x_after - kappa) / 2 * (y_after * rate in after - y_before * rate in before)
+
+Along paths over edges that came (or went) in both layers, that is half of the path's contribution each: the equal split
+that `explain(by=...)` makes everywhere. Where an edge is merely reweighted the two differ.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +26,8 @@ from torch_geometric.nn import GCNConv, global_mean_pool
 from .. import datasets
 from ..arrays import IntArray
 from ..datasets.archives import open_archive
+from ..errors import InputError
+from ..paths.entries import Cone, EntryShares
 from .tasks import MONTH, NUM_BONDS, Exam
 from .trained import SEED
 
@@ -31,7 +45,8 @@ class AuthorsMolecules(nn.Module):
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
         """Logits, [num_graphs, 2]."""
-        return global_mean_pool(self.conv2(self.conv1(x, edge_index).relu(), edge_index), batch)
+        logits: torch.Tensor = global_mean_pool(self.conv2(self.conv1(x, edge_index).relu(), edge_index), batch)
+        return logits
 
 
 class AuthorsLinks(nn.Module):
@@ -70,6 +85,51 @@ def open_authors(name: str, root: str | Path | None = None, *, seed: int = SEED)
     pairs = np.unique(np.concatenate(parts, axis=1), axis=1)
     model = _with_weights(AuthorsLinks(), name, root)
     return Exam(model, before, after, {}, ("no", "yes"), links=pairs[:, pairs[0] != pairs[1]].T)
+
+
+def authors_split(cone: Cone) -> EntryShares:
+    """Shares of changed entries of a network of two layers that pass messages, by their rule."""
+    change = cone.change
+    layers, c = change.network.layers, change.network.num_classes
+    hops = [floor for floor in cone.floors if not change.layers[floor.layer].local and not layers[floor.layer].rises]
+    if len(hops) != 2 or any(floor.changed.any() for floor in cone.floors[2:]) or cone.floors[:2] != tuple(hops):
+        raise InputError("Expected two layers that pass messages, and nothing above them that changed (got others).")
+    low, top = hops
+    m = np.eye(c)[None]
+    for floor in cone.floors[:1:-1]:
+        layer, slopes = layers[floor.layer], cone.slopes(floor)
+        q = m if slopes is None else m * slopes[0][:, :, None]
+        m = np.zeros((len(floor.below), layers[floor.layer - 1].width, c))
+        for channel, rule in zip(layer.channels, cone.rules(floor), strict=True):
+            part = q[:, channel.outputs]
+            part = part if channel.weight is None else np.einsum("io,noc->nic", channel.weight, part)
+            after = floor.matrix(change.layers[floor.layer].after[floor.entries, rule], np.ones_like(floor.changed))
+            m[:, channel.inputs] += (after.T @ part.reshape(len(part), -1)).reshape(-1, *part.shape[1:])
+    (channel,), slopes = layers[top.layer].channels, cone.slopes(top)
+    q = (m if slopes is None else m * slopes[0][:, :, None])[:, channel.outputs]
+    x0, x1 = (side[top.entries, 0] for side in (change.layers[top.layer].before, change.layers[top.layer].after))
+    held = [np.asarray(run.received(top.layer, top.below)) for run in (change.before_pass, change.after_pass)]
+    weight = np.eye(q.shape[1]) if channel.weight is None else channel.weight
+    mean = (0.5 * (held[0] + held[1]))[:, channel.inputs] @ weight
+    upper = np.einsum("eo,eoc->ec", (x1 - x0)[:, None] * mean[top.sender], q[top.receiver])
+    part = np.einsum("io,noc->nic", weight, q)
+    flat, every = part.reshape(len(part), -1), np.ones_like(top.changed)
+    kappa = change.layers[top.layer].kept[top.entries, 0]
+    below = [
+        (top.matrix(some, every).T @ flat).reshape(-1, *part.shape[1:])
+        for some in (0.5 * (kappa + x0), 0.5 * (x1 - kappa))
+    ]
+    y0, y1 = (side[low.entries, 0] for side in (change.layers[low.layer].before, change.layers[low.layer].after))
+    slopes = cone.slopes(low)
+    delta, after, before = np.ones((3, *below[0].shape[:2])) if slopes is None else slopes
+    message = cone.leaf_messages()[0][1][low.sender]
+    kept_part = np.einsum("eo,eoc->ec", (y1 - y0)[:, None] * message * delta[low.receiver], below[0][low.receiver])
+    rate = y1[:, None] * after[low.receiver] - y0[:, None] * before[low.receiver]
+    other = np.einsum("eo,eoc->ec", message * rate, below[1][low.receiver])
+    shares = [(kept_part + other)[low.changed], upper[top.changed]]
+    nothing = np.zeros((0, c))
+    above = [nothing for _ in cone.floors[2:]]
+    return EntryShares(cone, (*shares, *above), np.zeros(0, dtype=np.int64), nothing)
 
 
 def both_ways(edges: IntArray) -> torch.Tensor:

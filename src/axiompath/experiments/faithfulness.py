@@ -3,7 +3,7 @@
 For each target and number n, KL(P_after || P) with P the prediction where
 
     changes       the n changes that leave least are applied to `before`, the real graph (`Explainer.enough`)
-    edges         the authors' n edges are: shares of paths split over edges, chosen by `convex` among those that came
+    edges         the authors' n edges are: by their shares (`authors_split`), chosen by `convex` among those that came
                   or went (an edge that is merely reweighted cannot be applied to a graph)
     layer edges   the authors' n layer edges are put into the network's pass, coefficients as `after` has them
 
@@ -20,20 +20,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import FloatArray
 from ..errors import InputError
-from ..explain.units import GAINED_EDGE, LOST_EDGE, split_over
+from ..explain.edge_explanation import EDGE, LAYER_EDGE
+from ..explain.units import GAINED_EDGE, LOST_EDGE, find_units, put_in
 from ..explainer import Explainer
 from ..graphs.places import Target
+from ..paths.entries import Cone
 from ..selection import select
-from .authors import AUTHORS_SETTINGS, open_authors
+from .authors import AUTHORS_SETTINGS, authors_split, open_authors
 from .conditions import write_results
-from .tasks import MIN_KL
 from .trained import SEED
 
 WAYS = ("changes", "edges", "layer edges")
 SIZES = (1, 2, 3, 5)
 AUTHORS_METHOD = "convex"
 NEGLIGIBLE_KL = 1e-12  # nats: two choices whose KL differs by less are equal
+LEAST_COMPARED = 1e-8  # nats: what moved less is not compared
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,14 @@ def run_faithfulness(
     report: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> pd.DataFrame:
     """`faithfulness.parquet`, a row for each target and number, and its record, in `out`."""
-    frames, facts = [], []
+    frames: list[pd.DataFrame] = []
+    facts: list[dict[str, Any]] = []
     for name in settings.names:
         report(len(frames), len(settings.names), name)
         exam = open_authors(name, root)
         explainer = Explainer(exam.model, exam.before, exam.after, links=exam.links)
         moved = explainer.moved()
-        wanted = moved[(moved.kl >= MIN_KL) | (moved.class_before != moved.class_after)]
+        wanted = moved[moved.kl > LEAST_COMPARED]
         if len(wanted) > settings.max_targets:
             wanted = wanted.sample(settings.max_targets, random_state=SEED).sort_index()
         rows = [row for target in wanted.target for row in compare_ways(explainer, target, settings)]
@@ -84,8 +88,7 @@ def compare_ways(explainer: Explainer, target: Target, settings: FaithSettings) 
         best = explainer.enough(target, budget=size, seconds=settings.seconds)
         if best.num_in_sight <= size:
             break
-        layered = explainer.explain(target, size, AUTHORS_METHOD, by="layer_edge").logits_added
-        logits = (best.logits, explainer.what_if(target, apply=authors_edges(explainer, target, size)), layered)
+        logits = (best.logits, *authors_logits(explainer, target, size))
         left = output.divergence(best.logits_after, np.stack(logits))
         kl = float(output.divergence(best.logits_after, best.logits_before))
         rows.append(
@@ -101,17 +104,23 @@ def compare_ways(explainer: Explainer, target: Target, settings: FaithSettings) 
     return rows
 
 
-def authors_edges(explainer: Explainer, target: Target, size: int) -> list[int]:
-    """Ids of the changes that the authors' best edges are."""
+def authors_logits(explainer: Explainer, target: Target, size: int) -> tuple[FloatArray, FloatArray]:
+    """Logits with the authors' best edges applied to the real graph, and with their best layer edges put in."""
     case, (row,) = explainer.case.find([target])
-    _, units = split_over(case, int(row), "edge", explainer.memory)
-    real = np.flatnonzero(np.isin(units.kinds, (GAINED_EDGE, LOST_EDGE)) & (units.labels[:, 1] != units.labels[:, 2]))
-    change = case.change
-    ends = (side.logits[row] for side in (change.before_pass, change.after_pass))
-    found = select(units.contributions[real], *ends, size, AUTHORS_METHOD, output=change.output.kind)
+    change, found = case.change, authors_split(Cone(case.change, int(row)))
+    before, after = (side.logits[row] for side in (change.before_pass, change.after_pass))
+    edges = find_units(found, EDGE, symmetric=True)
+    real = np.flatnonzero(np.isin(edges.kinds, (GAINED_EDGE, LOST_EDGE)) & (edges.labels[:, 1] != edges.labels[:, 2]))
+    chosen = select(edges.contributions[real], before, after, size, AUTHORS_METHOD, output=change.output.kind).chosen
     changes = explainer.changes()
     ids = dict(zip(zip(changes.src.tolist(), changes.dst.fillna(-1).tolist(), strict=True), changes.id, strict=True))
-    return [int(ids[tuple(edge)]) for edge in units.labels[real[found.chosen], 1:].tolist() if tuple(edge) in ids]
+    applied = explainer.what_if(
+        target, apply=[int(ids[tuple(edge)]) for edge in edges.labels[real[chosen], 1:].tolist()]
+    )
+    layered = find_units(found, LAYER_EDGE, symmetric=True)
+    taken = np.zeros(len(layered.labels), dtype=np.bool_)
+    taken[select(layered.contributions, before, after, size, AUTHORS_METHOD, output=change.output.kind).chosen] = True
+    return applied, put_in(found, layered, taken)
 
 
 def summarise_faithfulness(table: pd.DataFrame) -> pd.DataFrame:

@@ -24,7 +24,7 @@ EDGES_VERSION = 1
 LAYER_EDGE, EDGE = "layer_edge", "edge"
 BY = (LAYER_EDGE, EDGE)
 EDGE_KINDS = ("gained", "lost", "reweighted", "feature")
-PREDICTED = {item.name for item in fields(Explanation)}
+OF_THE_PREDICTION = {item.name for item in fields(Explanation)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class EdgeExplanation:
     def prediction(self) -> Explanation:
         """What is said of the prediction, which is the same whatever it is explained by; without paths."""
         values: dict[str, Any] = {
-            item.name: getattr(self, item.name) for item in fields(self) if item.name in PREDICTED
+            item.name: getattr(self, item.name) for item in fields(self) if item.name in OF_THE_PREDICTION
         }
         values |= {"prob_before": self.output.means(self.logits_before), "gap": self.gap, "num_paths": 0}
         values |= {
