@@ -140,7 +140,7 @@ class Change:
         number = self.root_ids[row].tolist()
         return (number[0], number[1]) if isinstance(number, list) else int(number)
 
-    @property
+    @cached_property
     def lowest_hop(self) -> int:
         """Index of the first layer that passes messages; a path's leaf value is what that layer receives.
 
@@ -182,6 +182,11 @@ class Change:
     def _traced(self) -> dict[tuple[Any, ...], Steps]:
         """By the marks that occur, which are the same for most roots."""
         return {}
+
+    @cached_property
+    def counted(self) -> dict[tuple[Any, ...], NDArray[Any]]:
+        """Ways down from the nodes, by what was counted: the same for all roots of a change."""
+        return {} if self.like is None else self.like.counted
 
     @cached_property
     def messages(self) -> tuple[FloatArray, FloatArray]:
