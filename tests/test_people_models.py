@@ -361,8 +361,8 @@ REFUSED = {
         module(lambda p, x, e, w: p[0](x, e) + global_mean_pool(p[0](x, e), None)),
         r"forward \(add\): mixes values of nodes with values of whole graphs.*keep what is pooled apart",
     ),
-    "graph classification": (
-        module(lambda p, x, e, w: global_mean_pool(p[0](x, e), torch.zeros(len(x), dtype=torch.long))),
+    "graphs of the model's own making": (
+        module(lambda p, x, e, w: global_mean_pool(p[0](x, e), torch.arange(len(x)) % 2)),
         r"forward \(scatter_add_\): adds up nodes outside of a convolution",
     ),
     "edges added inside": (

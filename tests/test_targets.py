@@ -1,6 +1,7 @@
 """Whole graphs, links, products: the same engine, held against the literal twin and against the models themselves."""
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,33 +28,21 @@ def open_task(task, graphs, seed, renewed=False):
     return change, np.flatnonzero(change.in_both)
 
 
-# With the tests below, a thousand evolutions.
-@settings(relaxed, max_examples=400)
-@given(any_tasks(), graph_pairs(max_nodes=6), seeds)
-def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs, seed):
-    change, targets = open_task(task, graphs, seed, renewed=True)
+def assert_complete(change, targets):
+    """Counted, walked and summed: shares and causes, each to the change of the logits."""
     found = walk_paths(change, targets)
     shares = attribute_paths(change, found)
-    counts = count_paths(change)[targets]
-    assert (np.diff(found.indptr) == counts).all()
+    assert (np.diff(found.indptr) == count_paths(change)[targets]).all()
     for i, target in enumerate(targets):
         rows = slice(found.indptr[i], found.indptr[i + 1])
         ends = change.before_pass.logits[target], change.after_pass.logits[target]
         scale = max(1.0, *(np.abs(end).max() for end in ends), np.abs(shares.contributions[rows]).max(initial=0.0))
         assert np.abs(shares.contributions[rows].sum(axis=0) - (ends[1] - ends[0])).max() < 1e-9 * scale
         assert np.abs(shares.causes[i].sum(axis=0) - (ends[1] - ends[0])).max() < 1e-9 * scale
-    no_path, no_job = np.zeros((0, change.network.num_positions), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    undone = replay_paths(change, targets, no_job, no_path)
-    np.testing.assert_array_equal(undone, change.after_pass.logits[targets])
-    for network_pass, side in ((change.before_pass, change.before), (change.after_pass, change.after)):
-        again = run_network(change.network, side)
-        np.testing.assert_allclose(network_pass.logits, again.logits, rtol=1e-9, atol=1e-9)
 
 
-@settings(relaxed, max_examples=200)
-@given(any_tasks(), graph_pairs(max_nodes=5), seeds)
-def test_every_form_equals_the_literal_twin_path_by_path(task, graphs, seed):
-    change, targets = open_task(task, graphs, seed)
+def assert_twin(change, targets):
+    """Path by path what the definition gives, written out; and cause by cause."""
     reference = LiteralAttribution(change.network, change.before, change.after)
     found = walk_paths(change, targets)
     shares = attribute_paths(change, found)
@@ -69,6 +58,41 @@ def test_every_form_equals_the_literal_twin_path_by_path(task, graphs, seed):
         for cause, value in zip(KINDS, shares.causes[i], strict=True):
             tolerance = 1e-9 * scale * max(1, len(paths))
             np.testing.assert_allclose(value, literal_causes(reference)[cause], atol=tolerance)
+
+
+def assert_nothing_undone(change, targets):
+    no_path, no_job = np.zeros((0, change.network.num_positions), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    undone = replay_paths(change, targets, no_job, no_path)
+    np.testing.assert_array_equal(undone, change.after_pass.logits[targets])
+
+
+def assert_all_undone(change, targets):
+    """Where DESIGN promises it: everything undone gives `before`, everything added gives `after`."""
+    found = walk_paths(change, targets)
+    job = np.repeat(np.arange(len(targets)), np.diff(found.indptr))
+    ends = change.before_pass.logits[targets], change.after_pass.logits[targets]
+    inner = [np.abs(z).max(initial=0.0) for side in (change.before_pass, change.after_pass) for z in side.z]
+    for end, add in zip(ends, (False, True), strict=True):
+        undone = replay_paths(change, targets, job, found.paths, add=add)
+        np.testing.assert_allclose(undone, end, rtol=0, atol=1e-9 * max(1.0, *inner))
+
+
+# With the tests below, a thousand evolutions; the last test asks everything of each of another thousand.
+@settings(relaxed, max_examples=400)
+@given(any_tasks(), graph_pairs(max_nodes=6), seeds)
+def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs, seed):
+    change, targets = open_task(task, graphs, seed, renewed=True)
+    assert_complete(change, targets)
+    assert_nothing_undone(change, targets)
+    for network_pass, side in ((change.before_pass, change.before), (change.after_pass, change.after)):
+        again = run_network(change.network, side)
+        np.testing.assert_allclose(network_pass.logits, again.logits, rtol=1e-9, atol=1e-9)
+
+
+@settings(relaxed, max_examples=200)
+@given(any_tasks(), graph_pairs(max_nodes=5), seeds)
+def test_every_form_equals_the_literal_twin_path_by_path(task, graphs, seed):
+    assert_twin(*open_task(task, graphs, seed))
 
 
 @settings(relaxed, max_examples=150)
@@ -93,11 +117,17 @@ def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
 @settings(relaxed, max_examples=250)
 @given(any_tasks(activation_names=HOMOGENEOUS_NAMES), graph_pairs(max_nodes=5), seeds)
 def test_undoing_everything_gives_before_and_adding_everything_gives_after(task, graphs, seed):
+    assert_all_undone(*open_task(task, graphs, seed))
+
+
+@pytest.mark.slow
+@settings(relaxed, max_examples=1000)
+@given(st.booleans(), st.data(), graph_pairs(max_nodes=5), seeds)
+def test_a_thousand_evolutions_hold_all_of_it(homogeneous, data, graphs, seed):
+    task = data.draw(any_tasks(activation_names=HOMOGENEOUS_NAMES if homogeneous else None))
     change, targets = open_task(task, graphs, seed)
-    found = walk_paths(change, targets)
-    job = np.repeat(np.arange(len(targets)), np.diff(found.indptr))
-    ends = change.before_pass.logits[targets], change.after_pass.logits[targets]
-    inner = [np.abs(z).max(initial=0.0) for side in (change.before_pass, change.after_pass) for z in side.z]
-    for end, add in zip(ends, (False, True), strict=True):
-        undone = replay_paths(change, targets, job, found.paths, add=add)
-        np.testing.assert_allclose(undone, end, rtol=0, atol=1e-9 * max(1.0, *inner))
+    assert_complete(change, targets)
+    assert_twin(change, targets)
+    assert_nothing_undone(change, targets)
+    if homogeneous:
+        assert_all_undone(change, targets)

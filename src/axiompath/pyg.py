@@ -32,11 +32,11 @@ from .selection import DEFAULT_METHOD
 
 
 class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
-    """Explains why predictions on the graph that is given differ from those on `before`."""
+    """Explains why predictions on the graph that is given differ from those on `before`; on its nodes alone, if None."""
 
     def __init__(
         self,
-        before: Data,
+        before: Data | None,
         budget: int = 10,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",

@@ -173,7 +173,7 @@ class Change:
         """The user's number of a root: of a node, of a graph, or the numbers of a pair."""
         return as_target(self.root_ids[row])
 
-    @property
+    @cached_property
     def lowest_hop(self) -> int:
         """Index of the first layer that passes messages; a path's leaf value is what that layer receives.
 
@@ -215,6 +215,11 @@ class Change:
     def _traced(self) -> dict[tuple[Any, ...], Steps]:
         """By the marks that occur, which are the same for most roots."""
         return {}
+
+    @cached_property
+    def counted(self) -> dict[tuple[Any, ...], NDArray[Any]]:
+        """Ways down from the nodes, by what was counted: the same for all roots of a change."""
+        return {} if self.like is None else self.like.counted
 
     @cached_property
     def messages(self) -> tuple[FloatArray, FloatArray]:

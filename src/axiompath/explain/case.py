@@ -322,7 +322,8 @@ class Case:
             return self, np.zeros(0, dtype=np.int64)
         unit = self.change.unit
         if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-            raise WrongKind(f"Expected targets to be {unit} numbers, integers (got {numbers.dtype}).")
+            got = numbers.dtype if numbers.ndim == 1 else f"{wanted[0]!r}, more than one number for a {unit}"
+            raise WrongKind(f"Expected targets to be {unit} numbers, integers (got {got}).")
         rows, known = find_numbers(self.change.root_ids, numbers)
         if self.change.before.places is None:
             known &= self.region.reached[rows]

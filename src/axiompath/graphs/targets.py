@@ -40,7 +40,10 @@ def with_links(before: Snapshot, after: Snapshot, pairs: IntArray) -> tuple[Snap
     ids = before.node_ids
     rows, known = find_numbers(ids, pairs)
     for pair in pairs[~known.all(axis=1)][:1]:
-        raise InputError(f"Expected pairs of nodes of the graphs (got {tuple(pair.tolist())}).")
+        raise InputError(
+            f"Expected pairs of nodes of the graphs (got {tuple(pair.tolist())}); nodes are named by `n_id` where the "
+            "graphs have it, else by their row, from 0."
+        )
     first, second = (
         replace(side, places=Places(LINKS, pairs, rows.T.copy(), np.asarray(side.present[rows].all(axis=1))))
         for side in (before, after)

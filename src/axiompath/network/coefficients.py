@@ -299,7 +299,9 @@ def renew_loops(
 def diagonal(snapshot: Snapshot, values: FloatArray | IntArray) -> sparse.csr_array:
     """A local rule's matrix: values [num_nodes] of the nodes that are present."""
     nodes = np.flatnonzero(snapshot.present)
-    return assemble(snapshot, nodes, nodes, values[nodes].astype(np.float64))
+    indptr = np.append(0, np.cumsum(snapshot.present))
+    shape = (snapshot.num_nodes, snapshot.num_nodes)
+    return sparse.csr_array((values[nodes].astype(np.float64), nodes, indptr), shape=shape)
 
 
 def assemble(snapshot: Snapshot, receivers: IntArray, senders: IntArray, weights: FloatArray) -> sparse.csr_array:

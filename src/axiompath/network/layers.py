@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -55,7 +56,7 @@ class Layer:
     blocks: tuple[Block, ...]
     width: int
 
-    @property
+    @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The different coefficient rules of the channels, in order of appearance."""
         return tuple(dict.fromkeys(channel.coefficients for channel in self.channels))
@@ -65,17 +66,24 @@ class Layer:
 
         [num_channels, 4]: first column of each there, first column in the layer, width, rule.
         """
-        ranges = [channel.inputs if inputs else channel.outputs for channel in self.channels]
-        widths = [columns.stop - columns.start for columns in ranges]
-        rules = [self.rules.index(channel.coefficients) for channel in self.channels]
-        return np.stack([np.cumsum(widths) - widths, [columns.start for columns in ranges], widths, rules], axis=1)
+        return self._laid_out[0 if inputs else 1]
 
-    @property
+    @cached_property
+    def _laid_out(self) -> tuple[IntArray, IntArray]:
+        rules = [self.rules.index(channel.coefficients) for channel in self.channels]
+        found = []
+        for ranges in ([channel.inputs for channel in self.channels], [channel.outputs for channel in self.channels]):
+            widths = [columns.stop - columns.start for columns in ranges]
+            starts = [columns.start for columns in ranges]
+            found.append(np.stack([np.cumsum(widths) - widths, starts, widths, rules], axis=1))
+        return found[0], found[1]
+
+    @cached_property
     def local(self) -> bool:
         """Whether a path stays at its node in this layer."""
         return all(rule.local for rule in self.rules)
 
-    @property
+    @cached_property
     def rises(self) -> bool:
         """Whether it leads from nodes to what is predicted: whole graphs, or pairs of nodes."""
         return any(rule.rises for rule in self.rules)
@@ -126,12 +134,12 @@ class Network:
         """Width of the logits."""
         return self.layers[-1].width
 
-    @property
+    @cached_property
     def num_hops(self) -> int:
         """Number of layers that pass messages from node to node."""
         return sum(not layer.local and not layer.rises for layer in self.layers)
 
-    @property
+    @cached_property
     def rise(self) -> int | None:
         """Index of the layer that leads from nodes to graphs or pairs; None where nodes are predicted."""
         return next((t for t, layer in enumerate(self.layers) if layer.rises), None)
@@ -189,7 +197,12 @@ def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None 
             snapshot, fixed = snapshot.predicted, {}
         z = np.zeros((snapshot.num_nodes, layer.width))
         for channel in layer.channels:
-            z[:, channel.outputs] += matrices[channel.coefficients] @ project(h, channel)
+            matrix, weight = matrices[channel.coefficients], channel.weight
+            if layer.rises and weight is not None:
+                # Few places of many nodes: what they take is gathered first, and mapped then.
+                z[:, channel.outputs] += (matrix @ h[:, channel.inputs]) @ weight
+            else:
+                z[:, channel.outputs] += matrix @ project(h, channel)
         if layer.bias is not None:
             z += layer.bias
         coefficients.append(tuple(matrices[rule] for rule in layer.rules))

@@ -26,6 +26,7 @@ from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_f
 from .forms import Form
 from .functions import AFFINE, COPIES, ENDS, MEMBERS, SIZES, Marker, Place, Value, form_of
 from .layout import lay_out
+from .products import PRODUCTS
 from .refusals import REASONS
 from .tape import EDGE_FIELDS, EDGE_INDEX, RecordedStep, Recording, Ref, UnreadableModel, X, quoted, refs_in
 from .trial import record_inner
@@ -52,6 +53,7 @@ PAIRS = Marker(ENDS)
 MARKED = {"batch": Marker(MEMBERS), "edge_label_index": PAIRS}  # fields that say what is predicted, and of what
 KEPT = COPIES | {"expand", "expand_as", "unsqueeze"}
 
+PRODUCT_READ = "product, shared by its factors"
 # What AFFINE does is folded into neighbours, with these exceptions.
 HOW_READ = {
     "layer_norm": "centred, then a coefficient of each node",
@@ -155,14 +157,26 @@ class Assembler:
             check_final(*args, **kwargs)
             self.drop(step)
         elif function in AFFINE:
-            how = HOW_READ.get(function, "affine, folded into what comes before or after")
-            self.write(step, AFFINE[function](self.place(step), *args, **kwargs), how)
+            result = AFFINE[function](self.place(step), *args, **kwargs)
+            self.write(step, result, self.how_read(function, args, result))
+        elif function in PRODUCTS:
+            self.write(step, PRODUCTS[function](self.place(step), *args, **kwargs), PRODUCT_READ)
         else:
             raise Unsupported(
                 f"the function `{operation}` on node features or edges cannot be read; supported are convolutions of "
                 f"type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
                 "concatenations and linear maps. Move it out of the model, or into a module with a registered reader."
             )
+
+    def how_read(self, function: str, args: tuple[Any, ...], result: Value | tuple[Form, ...]) -> str:
+        """What is said of a function that AFFINE has."""
+        if id(result) in self.bases.products:
+            return PRODUCT_READ
+        given = args[-1] if function in ("scatter_add", "index_add") else args[0] if args else None
+        rises = isinstance(result, Form) and self.bases.is_risen(result)
+        if rises and isinstance(given, Form) and not self.bases.is_risen(given):
+            return "from nodes to graphs or pairs"
+        return HOW_READ.get(function, "affine, folded into what comes before or after")
 
     def drop(self, step: RecordedStep) -> None:
         """A softmax or sigmoid at the end: the logits that it was given are the output."""
@@ -368,7 +382,7 @@ def assemble_network(
     result = assembler.values[logits]
     if not isinstance(result, Form):
         raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
-    meaning = find_output(recording, output)
+    meaning = find_output(recording, output, result.width)
     # One more base even where the last step was an activation: the last layer is the identity.
     bases.add(result, None, logits.index)
     end = "" if last is None else last.operation.rstrip("_")

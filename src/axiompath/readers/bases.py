@@ -64,6 +64,11 @@ class Bases:
         """The base that a form has become, if it has."""
         return self.held[id(form)][1] if id(form) in self.held else form
 
+    def opened(self, form: Form) -> Form:
+        """What a base was made of, where it is no more than that; else the form as it is."""
+        inside = self.all[form.terms[0].base] if form.is_base else None
+        return form if inside is None or inside.form is None or inside.activation is not None else inside.form
+
     def aggregate(self, form: Form, rule: Rule, reads: Form | None = None) -> Form:
         """sum over U of rule[V, U] * form[U]; a rule that reads its inputs is shown `reads`, or the form itself."""
         if not rule.local and self.is_risen(form):

@@ -20,13 +20,12 @@ def last_step(recording: Recording) -> RecordedStep | None:
     return step
 
 
-def find_output(recording: Recording, asked: str) -> str:
+def find_output(recording: Recording, asked: str, columns: int) -> str:
     """Several raw columns are classes; one raw column may be a logit or a value, and is never guessed."""
     if asked not in (AUTO, *OUTPUTS):
         known = ", ".join(repr(kind) for kind in (AUTO, *OUTPUTS))
         raise InputError(f"Expected `output` among {known} (got {asked!r}).")
     shape = tuple(recording.values[recording.output.index].shape)
-    columns = shape[-1] if len(shape) > 1 else 1
     step = last_step(recording)
     last = "" if step is None else step.operation.rstrip("_")
     if last in FINAL:

@@ -8,6 +8,7 @@ mean what they mean in torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -117,7 +118,10 @@ def mul(place: Place, x: Any, y: Any) -> Value:
 def div(place: Place, x: Any, y: Any, *, rounding_mode: str | None = None) -> Value:
     """x over a constant; a sum over graphs over their sizes is a mean."""
     if isinstance(y, Marker) and y.kind == SIZES:
-        return _mean_of(form_of(x))
+        return _mean_of(place, form_of(x))
+    if isinstance(y, torch.Tensor) and isinstance(x, Form) and place.shape[:1] == (1,) and (y == place.num_nodes).all():
+        with suppress(Unsupported):  # counted on a batch of zeros, which the model makes itself for one graph
+            return _mean_of(place, x)
     if isinstance(y, (Form, Stack, Marker)) or rounding_mode is not None:
         raise Unsupported("divides by features, or rounds; only features over a constant can be read.")
     return mul(place, x, 1.0 / (y.detach().double() if isinstance(y, torch.Tensor) else y))
@@ -138,16 +142,6 @@ def linear(place: Place, input: Any, weight: Any, bias: Any = None) -> Form:
     return matmul(place, input, weight.t() if isinstance(weight, torch.Tensor) else weight) + vector(bias)
 
 
-def bilinear(place: Place, input1: Any, input2: Any, weight: Any, bias: Any = None) -> Form:
-    """For each output k:  x W_k y' + b_k."""
-    maps = array(weight)  # [outputs, width of x, width of y]
-    count, wide, high = maps.shape
-    x, y = form_of(input1) @ maps.transpose(1, 0, 2).reshape(wide, count * high), form_of(input2)
-    joined = place.bases.multiply([x, y @ np.tile(np.eye(high), (1, count))])
-    sums = np.kron(np.eye(count), np.ones((high, 1))).astype(np.float64)
-    return joined @ sums + vector(bias)
-
-
 def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
     """Features side by side; constants among them become columns of one value."""
     if dim not in (1, -1):
@@ -162,8 +156,10 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
     return place.bases.of_one_kind(concatenate(parts or [Form((), None, 0, "x")]))
 
 
-def stack(place: Place, tensors: Sequence[Any], dim: int = 0) -> Stack:
-    """Layers to be added up."""
+def stack(place: Place, tensors: Sequence[Any], dim: int = 0) -> Value:
+    """Layers to be added up; or single columns side by side."""
+    if len(place.shape) == 2 and dim in (1, -1):
+        return cat(place, tensors, 1)
     return Stack(tuple(form_of(part) for part in tensors), dim % 3)
 
 
@@ -183,7 +179,7 @@ def mean(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype:
     """The mean of stacked layers, or of a node's own features."""
     form = total(place, x, dim, keepdim)
     if isinstance(x, Form) and dim in (0, -2, (0,), (-2,), [0], [-2]):
-        return _mean_of(form)
+        return _mean_of(place, form)
     return form * (1.0 / (len(x.forms) if isinstance(x, Stack) else x.width))
 
 
@@ -211,9 +207,8 @@ def get_item(place: Place, x: Any, index: Any) -> Form:
     whole = (slice(None), Ellipsis)
     if isinstance(index, tuple) and len(index) == 2 and any(index[0] is w or index[0] == w for w in whole):
         columns = np.arange(form.width)[np.asarray(index[1]) if not isinstance(index[1], slice) else index[1]]
-        if columns.ndim == 1:
-            return form.select(columns)
-    raise Unsupported("picks nodes, or drops a dimension; only a choice of columns, x[:, a:b], can be read.")
+        return form.select(np.atleast_1d(columns))
+    raise Unsupported("picks nodes, or adds a dimension; only a choice of columns, x[:, a:b], can be read.")
 
 
 def index_select(place: Place, input: Any, dim: int, index: Any) -> Form:
@@ -223,7 +218,8 @@ def index_select(place: Place, input: Any, dim: int, index: Any) -> Form:
 
 def scatter_add(place: Place, zeros: Any, dim: int, index: Any, src: Any) -> Form:
     """The sum over the nodes of each graph."""
-    if isinstance(index, Marker) and index.kind == MEMBERS and dim in (0, -2):
+    one = isinstance(index, torch.Tensor) and place.shape[0] == 1 and len(index) == place.num_nodes  # a batch of zeros
+    if dim in (0, -2) and (one or (isinstance(index, Marker) and index.kind == MEMBERS)):
         return place.bases.aggregate(form_of(src), Pooled())
     raise Unsupported(
         "adds up nodes outside of a convolution; only a sum or mean over each graph, by `batch`, can be read; else put "
@@ -231,8 +227,9 @@ def scatter_add(place: Place, zeros: Any, dim: int, index: Any, src: Any) -> For
     )
 
 
-def _mean_of(form: Form) -> Form:
+def _mean_of(place: Place, form: Form) -> Form:
     """Sums over graphs, over the graphs' sizes."""
+    form = place.bases.opened(form)
     if form.bias is not None or not all(term.coefficients == Pooled() for term in form.terms):
         raise Unsupported("divides something else than a sum over graphs by the sizes of the graphs.")
     return replace(form, terms=tuple(replace(term, coefficients=Pooled(mean=True)) for term in form.terms))
@@ -350,7 +347,6 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "mm": matmul,
     "addmm": lambda place, input, mat1, mat2: add(place, matmul(place, mat1, mat2), input),
     "linear": linear,
-    "bilinear": bilinear,
     "cat": cat,
     "concat": cat,
     "concatenate": cat,

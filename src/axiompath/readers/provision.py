@@ -55,7 +55,10 @@ def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_I
     pairs = _find_pairs((before, after), numbers) if links is None else read_pairs(links)
     known = np.union1d(numbers[0], numbers[1])
     for pair in pairs[~np.isin(pairs, known).all(axis=1)][:1]:
-        raise InputError(f"Expected links between nodes of the graphs (got {tuple(pair.tolist())}).")
+        raise InputError(
+            f"Expected links between nodes of the graphs (got {tuple(pair.tolist())}); nodes are named by `n_id` where "
+            "the graphs have it, else by their row, from 0."
+        )
     given = [give_pairs(data, pairs) for data in (before, after)]
     return Inputs(given[0], given[1], pairs)
 

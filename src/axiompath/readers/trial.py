@@ -86,7 +86,8 @@ def record_model(
         raise
     except Exception as error:
         raise UnreadableModel(
-            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}"
+            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}; where it is "
+            "called otherwise, say so with `call=lambda model, data: ...`."
             + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     if not isinstance(result, torch.Tensor):

@@ -29,7 +29,7 @@
       { key: "before", label: c.columns[0], value: (r) => r.before, show: (r) => r.before },
       { key: "after", label: c.columns[1], value: (r) => r.after,
         show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
-      { key: "kl", label: "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
+      { key: "kl", label: o.values ? "Distance" : "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
       { key: "bar", label: "", value: (r) => r.kl, show: (r) => el("div", { style:
         `height:9px;border-radius:3px;background:#7fb2dd;min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
       { key: "paths", label: "Altered paths", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
@@ -37,7 +37,7 @@
       rows, sort: { key: "kl", down: true }, more: "more-moved", text: (r) => `${r.name} ${r.target}`,
       after: (matching) => {
         const listed = c.total > rows.length ? ` The ${count(rows.length)} that moved the most are listed.` : "";
-        $("moved-note").textContent = `${count(matching)} of ${count(c.total)} ${o.unit}s; KL(after ‖ before) says how far `
+        $("moved-note").textContent = `${count(matching)} of ${count(c.total)} ${o.unit}s; ${o.values ? "half the squared distance, in units of the values' scale," : "KL(after ‖ before)"} says how far `
           + `the prediction moved. Those with a link are explained in this file.` + listed;
       },
     });
