@@ -202,7 +202,7 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
     if not shared:
         first[1:] = ends[:-1]
     inputs = layer.lay_out(inputs=True)
-    product = np.empty((num_rows, change.network.num_classes, int(inputs[:, 2].sum())))
+    product = np.empty((num_rows, int(inputs[:, 2].sum()), change.network.num_classes))
     found = Above(product, first, here.held, inputs, change.layers[t])
     run_in_pieces(multiply_rows, num_suffixes, product.size * layer.width, above, here, lay_out_maps(layer), found)
     return found
@@ -249,7 +249,7 @@ def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: S
 def _take(change: Change, t: int, level: Level, above: Above, sources: Received, shares: Shares) -> None:
     """Sources of one cause, then those of several."""
     here, size = _suffixes(change, t, level), len(level.node)
-    work = float(shares.contributions.size) * above.product.shape[2]
+    work = float(shares.contributions.size) * above.product.shape[1]
     run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
     if not can_mix(change):
         return

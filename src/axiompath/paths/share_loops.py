@@ -23,12 +23,14 @@ from ..change.states import (
     REWEIGHTED,
 )
 from ..compiled import compiled
+from .lanes import LANES, expect, fetch, plus_scaled, product, put, put_all, two_products, zeros
 
 # Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
 FAST = {"reassoc", "contract", "nsz"}
 
 
 NUM_CAUSES = 4
+AHEAD = 6  # sources: how early the message of one is asked for, so that it is there when its turn comes
 
 
 class Shares(NamedTuple):
@@ -42,7 +44,7 @@ class Shares(NamedTuple):
 class Above(NamedTuple):
     """The products P of the level above, and the coefficients over which a suffix hangs below them."""
 
-    product: FloatArray  # [rows, num_classes, columns]: a row for each suffix and state, channels side by side
+    product: FloatArray  # [rows, columns, num_classes]: a row for each suffix and state, channels side by side
     first: IntArray  # [num_suffixes]: first row of each suffix; states in the order of their bits
     held: NDArray[np.uint8]  # [num_suffixes]: the suffix's states
     channels: IntArray  # [num_channels, 4]: first column of P, first column of h, width, rule
@@ -150,16 +152,27 @@ def mark_mixed(start, stop, sources, mixed):
 def sum_causes(start, stop, indptr, held, shares):
     """Add the contributions of paths that have one cause to the sums of their targets; `feature` names its paths."""
     contributions, kinds, causes = shares.contributions, shares.kinds, shares.causes
+    num_classes = contributions.shape[1]
     for i in range(start, stop):
+        for j in range(0, num_classes, LANES):
+            total, cause = zeros(), -1
+            for row in range(indptr[i], indptr[i + 1]):
+                its_cause = ONE_CAUSE[held[row]]
+                if its_cause < 0:
+                    continue
+                if its_cause != cause:
+                    if cause >= 0:
+                        to = (i * NUM_CAUSES + cause) * num_classes + j
+                        put(causes, to, plus_scaled(fetch(causes, to, num_classes - j), total, 1.0), num_classes - j)
+                    total, cause = zeros(), its_cause
+                total = plus_scaled(total, fetch(contributions, row * num_classes + j, num_classes - j), 1.0)
+            if cause >= 0:
+                to = (i * NUM_CAUSES + cause) * num_classes + j
+                put(causes, to, plus_scaled(fetch(causes, to, num_classes - j), total, 1.0), num_classes - j)
         for row in range(indptr[i], indptr[i + 1]):
-            cause = ONE_CAUSE[held[row]]
-            if cause < 0:
-                continue
-            for j in range(contributions.shape[1]):
-                causes[i, cause, j] += contributions[row, j]
-                # Delta alone goes over entries that both snapshots have.
-                if cause == FEATURE and contributions[row, j] != 0.0:
-                    kinds[row] = FEATURE
+            # Delta alone goes over entries that both snapshots have.
+            if ONE_CAUSE[held[row]] == FEATURE and contributions[row].any():
+                kinds[row] = FEATURE
 
 
 @compiled
@@ -177,20 +190,20 @@ def _factor(above, state, kept, after, before, mark):
 @compiled(fastmath=FAST)
 def multiply_rows(start, stop, above_this, here, maps, found):
     """P of one level from that of the level above, into the product of `found`."""
-    product, above_first, above_held = above_this.product, above_this.first, above_this.held
+    above_product, above_first, above_held = above_this.product, above_this.first, above_this.held
     channels, entries = above_this.channels, above_this.entries
     kept, after, before, marks = entries.kept, entries.after, entries.before, entries.marks
     node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
     slopes, slope_rows = here.rates.slopes, here.rates.place
-    first, below = found.first, found.product
+    first, below, weights = found.first, found.product, maps.weights
     has_rates = len(slopes) > 0
-    num_classes = product.shape[1]
-    q = np.empty((num_classes, width))
+    above_columns, columns, num_classes = above_product.shape[1], below.shape[1], below.shape[2]
+    stride = (num_classes + LANES - 1) // LANES * LANES
+    q = np.zeros(width * stride)
     for m in range(len(maps.places)):
         places = maps.places[m]
-        below_column, inputs, below_low = np.uintp(places[0]), places[1], np.uintp(places[2])
+        below_column, inputs, below_low = places[0], places[1], places[2]
         outputs, place, has_weight = places[3], places[4], places[5]
-        weight = maps.weights[place : place + has_weight * inputs * outputs].reshape(has_weight * inputs, outputs)
         for i in range(start, stop):
             p, e, w = parent[i], entry[i], node[i]
             row = first[i]
@@ -198,6 +211,7 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                 if not held[i] >> state & 1:
                     continue
                 q[:] = 0.0
+                slope = slope_rows[(state + 1) // 2, w] if has_rates else 0
                 # A state is reached from delta or from itself.
                 for from_delta in range(2 if state else 1):
                     above = 0 if from_delta == 0 else state
@@ -205,103 +219,37 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                         continue
                     above_row = above_first[p] + COUNT_STATES[above_held[p] & ((1 << above) - 1)]
                     for k in range(len(channels)):
-                        column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
-                        rule = channels[k, 3]
+                        column, low, size, rule = channels[k, 0], channels[k, 1], channels[k, 2], channels[k, 3]
                         factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule], marks[e, rule])
-                        if factor != 0.0:
-                            for j in range(num_classes):
-                                for n in range(size):
-                                    d = np.uintp(n)
-                                    q[j, low + d] += factor * product[above_row, j, column + d]
-                if has_rates:
-                    slope = slope_rows[(state + 1) // 2, w]
-                    for j in range(num_classes):
-                        for d in range(width):
-                            q[j, d] *= slopes[slope, d]
-                if not has_weight:
-                    for j in range(num_classes):
-                        for n in range(inputs):
-                            d = np.uintp(n)
-                            below[row, j, below_column + d] = q[j, below_low + d]
-                for j in range(num_classes if has_weight else 0):
-                    # Four rows of W at a time, so that q is loaded once for all four.
-                    for n in range(0, inputs - 3, 4):
-                        s0 = s1 = s2 = s3 = 0.0
-                        for k in range(outputs):
-                            o = np.uintp(k)
-                            s0 += weight[n, o] * q[j, below_low + o]
-                            s1 += weight[n + 1, o] * q[j, below_low + o]
-                            s2 += weight[n + 2, o] * q[j, below_low + o]
-                            s3 += weight[n + 3, o] * q[j, below_low + o]
-                        d = below_column + np.uintp(n)
-                        below[row, j, d] = s0
-                        below[row, j, d + np.uintp(1)] = s1
-                        below[row, j, d + np.uintp(2)] = s2
-                        below[row, j, d + np.uintp(3)] = s3
-                    for n in range(inputs - inputs % 4, inputs):
-                        s0 = 0.0
-                        for k in range(outputs):
-                            o = np.uintp(k)
-                            s0 += weight[n, o] * q[j, below_low + o]
-                        below[row, j, below_column + np.uintp(n)] = s0
+                        if factor == 0.0:
+                            continue
+                        for j in range(0, num_classes, LANES):
+                            at, to = (above_row * above_columns + column) * num_classes + j, low * stride + j
+                            for d in range(size):
+                                rate = factor * slopes[slope, low + d] if has_rates else factor
+                                lanes = fetch(above_product, at, num_classes - j)
+                                put_all(q, to, plus_scaled(fetch(q, to, LANES), lanes, rate))
+                                at += num_classes
+                                to += stride
+                for n in range(inputs):
+                    to = (row * columns + below_column + n) * num_classes
+                    for j in range(0, num_classes, LANES):
+                        if has_weight:
+                            lanes = product(q, below_low * stride + j, stride, weights, place + n * outputs, outputs)
+                        else:
+                            lanes = fetch(q, (below_low + n) * stride + j, LANES)
+                        put(below, to + j, lanes, num_classes - j)
                 row += 1
-
-
-@compiled(fastmath=FAST, inline="always")
-def _add_product(weights, low, message, sender, column, size, scale, totals, row):
-    """Add scale * weights[:, low:low + size] @ message[sender, column:column + size] to a row of the totals.
-
-    Eight classes at a time, or four, so that the message is loaded once for all of them; rows of weights are padded.
-    """
-    num_classes = totals.shape[1]
-    j = 0
-    while j < num_classes:
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        if num_classes - j > 4:
-            for n in range(size):
-                d, y = low + np.uintp(n), message[sender, column + np.uintp(n)]
-                s0 += weights[j, d] * y
-                s1 += weights[j + 1, d] * y
-                s2 += weights[j + 2, d] * y
-                s3 += weights[j + 3, d] * y
-                s4 += weights[j + 4, d] * y
-                s5 += weights[j + 5, d] * y
-                s6 += weights[j + 6, d] * y
-                s7 += weights[j + 7, d] * y
-        else:
-            for n in range(size):
-                d, y = low + np.uintp(n), message[sender, column + np.uintp(n)]
-                s0 += weights[j, d] * y
-                s1 += weights[j + 1, d] * y
-                s2 += weights[j + 2, d] * y
-                s3 += weights[j + 3, d] * y
-        left = num_classes - j
-        totals[row, j] += scale * s0
-        if left > 1:
-            totals[row, j + 1] += scale * s1
-        if left > 2:
-            totals[row, j + 2] += scale * s2
-        if left > 3:
-            totals[row, j + 3] += scale * s3
-        if left > 4:
-            totals[row, j + 4] += scale * s4
-        if left > 5:
-            totals[row, j + 5] += scale * s5
-        if left > 6:
-            totals[row, j + 6] += scale * s6
-        if left > 7:
-            totals[row, j + 7] += scale * s7
-        j += 8
 
 
 @compiled(fastmath=FAST)
 def take_sources(start, stop, above, here, sources, totals):
-    """Add M @ (rate * g) to each source's row, g being its message a * y.
+    """Write M @ (rate * g) into each source's row, g being its message a * y.
 
     P times factor and rate is formed once a suffix, for the states of delta, of after and of before; each of its
     sources then costs one product with y. Sources of several causes are left to `take_mixed`.
     """
-    product, above_first, above_held, channels = above.product, above.first, above.held, above.channels
+    above_product, above_first, above_held, channels = above.product, above.first, above.held, above.channels
     kept, after, before = above.entries.kept, above.entries.after, above.entries.before
     node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
     slopes, slope_rows = here.rates.slopes, here.rates.place
@@ -309,15 +257,19 @@ def take_sources(start, stop, above, here, sources, totals):
     indices, source_after, source_before = sources.entries.indices, sources.entries.after, sources.entries.before
     differs, source_channels, y_before, y_after = sources.differs, sources.channels, sources.before, sources.after
     has_rates = len(slopes) > 0
-    num_classes = product.shape[1]
-    # In delta, after and before: P * factor * rate; classes padded to whole blocks of eight.
-    weights = np.zeros((3, (num_classes + 7) // 8 * 8, width))
-    used, rate = np.zeros(3, dtype=np.bool_), np.zeros(width)
-    moved = np.zeros((1, y_after.shape[1]))
+    columns, num_classes, y_columns = above_product.shape[1], above_product.shape[2], y_after.shape[1]
+    # In delta, after and before, one behind the other: P * factor * rate, [width, stride].
+    stride = (num_classes + LANES - 1) // LANES * LANES
+    weights = np.zeros(3 * width * stride)
+    used, moved = np.zeros(3, dtype=np.bool_), np.zeros(y_columns)
+    few = num_classes <= LANES
+    only_column, only_low, only_size = source_channels[0, 0], source_channels[0, 1] * LANES, source_channels[0, 2]
+    only_rule = np.uintp(source_channels[0, 3])
     for i in range(start, stop):
         if num_sources[i] == 0:
             continue
         p, e_above, w = parent[i], entry[i], node[i]
+        num_used = 0
         for which in range(3):
             used[which] = False
             if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
@@ -339,54 +291,88 @@ def take_sources(start, stop, above, here, sources, totals):
                         factor = both - old if state == 0 else old if state > 2 else 0.0
                     if factor == 0.0:
                         continue
-                    column, low, size = np.uintp(channels[k, 0]), np.uintp(channels[k, 1]), channels[k, 2]
-                    alone = not used[which] and size == width
-                    if not used[which] and not alone:
-                        weights[which] = 0.0
-                    used[which] = True
-                    for n in range(size):
-                        rate[n] = factor * slopes[slope, low + np.uintp(n)] if has_rates else factor
+                    column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
+                    alone = few and not used[which] and size == width
+                    if not used[which]:
+                        used[which] = True
+                        num_used += 1
+                        if not alone:
+                            weights[which * width * stride : (which + 1) * width * stride] = 0.0
                     if alone:
-                        for j in range(num_classes):
-                            for n in range(size):
-                                d = np.uintp(n)
-                                weights[which, j, d] = rate[d] * product[above_row, j, column + d]
-                        continue
-                    for j in range(num_classes):
+                        at = (above_row * columns + column) * num_classes
                         for n in range(size):
                             d = np.uintp(n)
-                            weights[which, j, low + d] += rate[d] * product[above_row, j, column + d]
+                            rate = factor * slopes[slope, d] if has_rates else factor
+                            lanes = plus_scaled(zeros(), fetch(above_product, at + n * num_classes, num_classes), rate)
+                            put_all(weights, (which * width + n) * LANES, lanes)
+                        continue
+                    for j in range(0, num_classes, LANES):
+                        at = (above_row * columns + column) * num_classes + j
+                        to = (which * width + low) * stride + j
+                        for d in range(size):
+                            rate = factor * slopes[slope, low + d] if has_rates else factor
+                            lanes = fetch(above_product, at, num_classes - j)
+                            put_all(weights, to, plus_scaled(fetch(weights, to, LANES), lanes, rate))
+                            at += num_classes
+                            to += stride
                 above_row += 1
-        for row in range(source_rows[i], source_rows[i] + num_sources[i]):
-            if ONE_CAUSE[source_held[row]] < 0:
+        # The common case of few classes and one channel, in one or two sets of states: these share the reading of y.
+        plain = few and len(source_channels) == 1 and 0 < num_used < 3
+        one, other = (0 if used[0] else 1 if used[1] else 2), (2 if used[2] else 1)
+        ways = (
+            1.0 if one < 2 else 0.0, -1.0 if one == 0 else 1.0 if one == 2 else 0.0,
+            1.0 if other == 1 else 0.0, 1.0 if other == 2 else 0.0,
+        )  # fmt: skip
+        last = source_rows[i] + num_sources[i] - 1
+        for row in range(source_rows[i], last + 1):
+            if ONE_CAUSE[source_held[np.uintp(row)]] < 0:
                 continue
-            e = source_entry[row]
-            u = indices[e]
+            e = np.uintp(source_entry[np.uintp(row)])
+            u = np.uintp(indices[e])
             differ = differs[u]
-            for k in range(len(source_channels)):
-                column, low = np.uintp(source_channels[k, 0]), np.uintp(source_channels[k, 1])
-                size = source_channels[k, 2]
-                a_before, a_after = source_before[e, source_channels[k, 3]], source_after[e, source_channels[k, 3]]
-                for which in range(3):
-                    if not used[which]:
-                        continue
-                    from_after = a_after if which != 2 else 0.0
-                    from_before = a_before if which == 2 else 0.0 if which == 1 else -a_before
-                    if not differ:
-                        # One message in both snapshots: read it once.
-                        from_after += from_before
-                        from_before = 0.0
-                    if from_before != 0.0 and from_before == -from_after:
-                        # Kept as it is, a coefficient carries the difference: taken first, it is 0 where none is.
-                        for n in range(size):
-                            d = column + np.uintp(n)
-                            moved[0, d] = y_after[u, d] - y_before[u, d]
-                        _add_product(weights[which], low, moved, 0, column, size, from_after, totals, row)
-                        continue
-                    if from_after != 0.0:
-                        _add_product(weights[which], low, y_after, u, column, size, from_after, totals, row)
-                    if from_before != 0.0:
-                        _add_product(weights[which], low, y_before, u, column, size, from_before, totals, row)
+            if plain and not differ:
+                ahead = np.uintp(source_entry[np.uintp(min(row + AHEAD, last))])
+                expect(y_after, np.intp(indices[ahead]) * y_columns, y_columns)
+                new, old = source_after[e, only_rule], source_before[e, only_rule]
+                at, factor = np.intp(u) * y_columns + only_column, ways[0] * new + ways[1] * old
+                if num_used == 1:
+                    place = one * width * LANES + only_low
+                    total = plus_scaled(zeros(), product(weights, place, LANES, y_after, at, only_size), factor)
+                else:
+                    places = (one * width * LANES + only_low, other * width * LANES + only_low)
+                    factors = (factor, ways[2] * new + ways[3] * old)
+                    total = two_products(weights, places, LANES, y_after, at, only_size, factors)
+                put(totals, row * num_classes, total, num_classes)
+                continue
+            for j in range(0, num_classes, LANES):
+                total = zeros()
+                for k in range(len(source_channels)):
+                    column, low, size, rule = (
+                        source_channels[k, 0], source_channels[k, 1], source_channels[k, 2], source_channels[k, 3],
+                    )  # fmt: skip
+                    new, old = source_after[e, rule], source_before[e, rule]
+                    at, first = np.intp(u) * y_columns + column, low * stride + j
+                    for which in range(3):
+                        if not used[which]:
+                            continue
+                        from_after = new if which != 2 else 0.0
+                        from_before = old if which == 2 else 0.0 if which == 1 else -old
+                        if not differ:
+                            # One message in both snapshots: read it once.
+                            from_after += from_before
+                            from_before = 0.0
+                        place = which * width * stride + first
+                        if from_before != 0.0 and from_before == -from_after:
+                            # Kept as it is, a coefficient carries the difference: taken first, it is 0 where none is.
+                            for d in range(size):
+                                moved[d] = y_after[u, column + d] - y_before[u, column + d]
+                            total = plus_scaled(total, product(weights, place, stride, moved, 0, size), from_after)
+                            continue
+                        if from_after != 0.0:
+                            total = plus_scaled(total, product(weights, place, stride, y_after, at, size), from_after)
+                        if from_before != 0.0:
+                            total = plus_scaled(total, product(weights, place, stride, y_before, at, size), from_before)
+                put(totals, row * num_classes + j, total, num_classes - j)
 
 
 @compiled
@@ -411,12 +397,12 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
 
     The kind of a path that both snapshots have is the larger of its shares by reweighting and by features.
     """
-    product, above_first, above_held = above_this.product, above_this.first, above_this.held
+    above_product, above_first, above_held = above_this.product, above_this.first, above_this.held
     channels, entries = above_this.channels, above_this.entries
     held, slopes, slope_rows = here.held, here.rates.slopes, here.rates.place
     source_entries, source_channels = sources.entries, sources.channels
     y_before, y_after = sources.before, sources.after
-    num_classes = product.shape[1]
+    num_classes = above_product.shape[2]
     g = np.zeros((3, here.width))  # rate * message in delta, after, before
     share = np.zeros(num_classes)
     for i in range(start, stop):
@@ -481,7 +467,7 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                             for j in range(num_classes):
                                 total = 0.0
                                 for d in range(size):
-                                    total += product[above_row, j, column + d] * g[(state + 1) // 2, low + d]
+                                    total += above_product[above_row, column + d, j] * g[(state + 1) // 2, low + d]
                                 share[j] += factor * total
                     above_row += 1
                 size_of_share = 0.0
