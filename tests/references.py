@@ -238,9 +238,9 @@ class LiteralAttribution:
         width = self.passes[AFTER].h[t].shape[1]
         found = np.zeros(width, dtype=bool)
         for channel, is_open in zip(layer.channels, open_channels, strict=True):
-            above = columns[channel.outputs]
+            above, weight = columns[channel.outputs], channel.weight
             if is_open:
-                found[channel.inputs] |= above if channel.weight is None else (channel.weight[:, above] != 0).any(axis=1)
+                found[channel.inputs] |= above if weight is None else (weight[:, above] != 0).any(axis=1)
         return found
 
     def exists(self, path, side):

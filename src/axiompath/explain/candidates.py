@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.states import KINDS
 from ..paths.attribution import attribute_paths
 from ..paths.chosen import list_order, walk_chosen
 from ..paths.search import search_of, sum_paths
@@ -33,11 +32,6 @@ class Pool:
     paths: IntArray  # [size, num_hops + 1]
     contributions: FloatArray  # [size, num_classes]
     kinds: NDArray[np.int8]  # [size]: index into KINDS, or UNCHANGED
-
-    @property
-    def kind_names(self) -> tuple[str, ...]:
-        """The kinds in words."""
-        return tuple("unchanged" if kind == UNCHANGED else KINDS[kind] for kind in self.kinds.tolist())
 
     def take(self, rows: NDArray[Any] | slice) -> Pool:
         """Some of them."""

@@ -19,7 +19,7 @@ from .. import parquet
 from ..arrays import IntArray
 from ..change.states import KINDS
 from ..errors import InputError
-from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation, read_target
+from ..explain.explanation import EXPLANATION_VERSION, Explanation, read_target
 from ..explain.records import KIND_WORDS, Records
 from ..graphs.labels import label_class, label_nodes
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
@@ -283,4 +283,4 @@ def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Expla
         target = read_target(row["target"], later.get("unit") or NODE_UNIT)
         return Failure(target, str(target) if name is None else str(name), problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
-    return Explanation.from_dict({"format": EXPLANATION_FORMAT, "version": version, **held, **later})
+    return Explanation.from_dict({"format": Explanation.form.name, "version": version, **held, **later})
