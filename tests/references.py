@@ -238,11 +238,9 @@ class LiteralAttribution:
         width = self.passes[AFTER].h[t].shape[1]
         found = np.zeros(width, dtype=bool)
         for channel, is_open in zip(layer.channels, open_channels, strict=True):
-            for i, column in enumerate(range(width)[channel.inputs]):
-                for j, above in enumerate(range(layer.width)[channel.outputs]):
-                    weight = float(i == j) if channel.weight is None else channel.weight[i, j]
-                    if is_open and columns[above] and weight != 0:
-                        found[column] = True
+            above, weight = columns[channel.outputs], channel.weight
+            if is_open:
+                found[channel.inputs] |= above if weight is None else (weight[:, above] != 0).any(axis=1)
         return found
 
     def exists(self, path, side):

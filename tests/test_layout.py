@@ -17,7 +17,7 @@ FLOORS = [
     "errors arrays signals",
     "memory threads writing metrics trust",
     "outputs",
-    "origin parquet pages compiled",
+    "origin parquet pages compiled saved",
     "graphs",
     "files",
     "network",

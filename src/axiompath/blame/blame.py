@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
-from ..explain.explanation import read_record, write_json
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import TO, label_class
 from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
-from ..trust import blamed, read_words
-from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
+from ..saved import FileForm, rebuild
+from ..trust import read_words
+from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board, Game
 from .goal import tell
 from .groups import label_changes, number_groups
@@ -38,8 +37,6 @@ from .shapley import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLAME_FORMAT = "axiompath.blame"
-BLAME_VERSION = 1
 GROUP_ROW = "group"
 ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time, where the network answers
 MOST_PLAYERS = 20  # of which all subsets are tried at all
@@ -48,8 +45,10 @@ WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
 
 
 @dataclass(frozen=True, eq=False)
-class Blame:
+class Blame(ChangeRecord):
     """Which changes moved one prediction, and by how much; largest first. A row is a change, or a group of them."""
+
+    form: ClassVar = FileForm("blame", 1)
 
     target: Target
     class_before: int  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
@@ -100,17 +99,6 @@ class Blame:
         if self.output.kind == BINARY and not self.class_names:
             return NO_YES[label]
         return self.class_names[label] if label < len(self.class_names) else f"class {label}"
-
-    def name_of(self, node: int) -> str:
-        """The user's name of a node, else its number."""
-        return self.node_names.get(node, str(node))
-
-    @property
-    def name(self) -> str:
-        """The user's name of the target, else its number; of a link both ends."""
-        if isinstance(self.target, tuple):
-            return TO.join(map(self.name_of, self.target))
-        return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
 
     def row_name(self, row: int) -> str:
         """A row in words: what happened, and to what."""
@@ -173,30 +161,10 @@ class Blame:
         lines.append(f"{how}: {self.num_evaluations:,} evaluations.")
         return "\n".join(lines)
 
-    def __str__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, with the format's name and version."""
-        values: dict[str, Any] = {"format": BLAME_FORMAT, "version": BLAME_VERSION}
-        return {**values, **{item.name: to_plain(getattr(self, item.name)) for item in fields(self)}}
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Blame:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        check_record(cls, values, BLAME_FORMAT, BLAME_VERSION, "blame")
-        with blamed("Expected a whole blame (one of its fields has another form)."):
-            return _rebuild(cls, values)
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON; a file that is there is replaced only once the new one is whole."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Blame:
-        """Read what `save` wrote."""
-        return read_record(path, cls.from_dict)
+        return rebuild(cls, values, _rebuild)
 
     def plot(self) -> Figure:
         """The same as a matplotlib figure: a waterfall from `before` to `after`, a bar a change."""

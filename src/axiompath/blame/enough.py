@@ -13,39 +13,38 @@ starts, improved by exchanging one change for another until none helps.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
-from ..explain.explanation import read_record, write_json
 from ..explain.question import Question
 from ..graphs.changes import CHANGES
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
-from ..trust import blamed, read_words
+from ..saved import FileForm, rebuild
+from ..trust import read_words
 from .blame import blame_target
 from .fewest import SETS_AT_A_TIME, Terms, Tries, find_fewest, sets_of_size
-from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
+from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board
 from .goal import UndoGoal
 from .shapley import Effort
 
-ENOUGH_FORMAT = "axiompath.enough"
-ENOUGH_VERSION = 1
 OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
 ROUGH = 0.05  # errors of blame as a start, in shares of the change
 GAIN = 1e-12  # shares of the change: an exchange that gains less is none
 
 
 @dataclass(frozen=True, eq=False)
-class Enough:
+class Enough(ChangeRecord):
     """The fewest changes that, applied to `before` alone, carry most of the prediction's change."""
+
+    form: ClassVar = FileForm("enough", 1)
 
     target: Target
     class_before: int
@@ -69,10 +68,6 @@ class Enough:
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
 
-    def name_of(self, node: int) -> str:
-        """The user's name of a node, else its number."""
-        return self.node_names.get(node, str(node))
-
     @property
     def sentence(self) -> str:
         """How many are enough, in a sentence."""
@@ -90,30 +85,10 @@ class Enough:
         ]
         return f"{self.sentence[:-1]}: {'; '.join(named) or 'nothing'}. {self.how}"
 
-    def __str__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, with the format's name and version."""
-        values: dict[str, Any] = {"format": ENOUGH_FORMAT, "version": ENOUGH_VERSION}
-        return {**values, **{item.name: to_plain(getattr(self, item.name)) for item in fields(self)}}
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Enough:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        check_record(cls, values, ENOUGH_FORMAT, ENOUGH_VERSION, "set that is enough")
-        with blamed("Expected a whole set that is enough (one of its fields has another form)."):
-            return _rebuild(cls, values)
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON; a file that is there is replaced only once the new one is whole."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Enough:
-        """Read what `save` wrote."""
-        return read_record(path, cls.from_dict)
+        return rebuild(cls, values, _rebuild)
 
 
 class Applied(Tries):

@@ -1,9 +1,9 @@
-"""What the records of this package share: plain values for JSON, and the way back, checked field by field."""
+"""What the records of this package share: names of what they are of, and the way back from JSON, field by field."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,38 +11,39 @@ import numpy as np
 from ..arrays import FloatArray
 from ..errors import InputError
 from ..explain.explanation import read_target, read_task
+from ..graphs.labels import TO
+from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
-from ..outputs import BINARY, Output
+from ..outputs import BINARY
+from ..saved import Saved
 from ..trust import read_words
 
 
-def to_plain(value: Any) -> Any:
-    """Plain values that JSON can hold."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, (Origin, Output)):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(part) for key, part in value.items()}
-    return [to_plain(part) for part in value] if isinstance(value, (tuple, list)) else value
+class ChangeRecord(Saved):
+    """A record of changes, by their numbers: what it calls its target and their ends."""
 
+    target: Target
+    unit: str
+    node_names: dict[int, str]
 
-def check_record(cls: Any, values: Any, format_name: str, version: int, word: str) -> None:
-    """Whether a record holds exactly the fields of its class, under its format's name and version."""
-    if not isinstance(values, dict) or values.get("format") != format_name:
-        raise InputError(f"Expected a saved {word} (format {format_name!r}); got something else.")
-    if type(values.get("version")) is not int or values["version"] != version:
-        raise InputError(
-            f"Expected version {version} of the format (got {str(values.get('version'))[:20]}); "
-            "use the release of axiompath that wrote it, or save it again."
-        )
-    known = {item.name for item in fields(cls)}
-    missing, strange = known - set(values), set(values) - known - {"format", "version"}
-    if missing or strange:
-        raise InputError(
-            f"Expected the fields of a {word} (missing: {', '.join(sorted(missing)) or 'none'}; "
-            f"unknown: {', '.join(sorted(map(str, strange))[:3]) or 'none'})."
-        )
+    def name_of(self, node: int) -> str:
+        """The user's name of a node, else its number."""
+        return self.node_names.get(node, str(node))
+
+    @property
+    def name(self) -> str:
+        """The user's name of the target, else its number; of a link both ends."""
+        if isinstance(self.target, tuple):
+            return TO.join(map(self.name_of, self.target))
+        return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
+
+    @abstractmethod
+    def summary(self) -> str:
+        """What was found, in a few sentences."""
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
 
 
 def read_numbers(value: Any, shape: tuple[int, ...], name: str) -> FloatArray:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..change.region import widen
 from ..graphs.adjacency import take_rows
 from ..graphs.pair import Pair, Side
-from ..graphs.rows import mark_senders
 from ..graphs.snapshot import Features
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import Network
@@ -234,13 +234,7 @@ def _reach(pair: Pair, start: IntArray, span: Span | None) -> tuple[BoolArray, B
     whole = inside.copy() if span.depth >= 0 else np.zeros_like(inside)
     ring = np.unique(start)
     for distance in range(1, span.num_hops + 1):
-        found = np.zeros_like(inside)
-        for side in (pair.before, pair.after):
-            rows = side.rows_of(ring)
-            mark_senders(side.edges, rows[rows >= 0], found)
-            side.graph.release()
-        ring = np.flatnonzero(found & ~inside)
-        inside[ring] = True
+        ring = widen(pair, ring, inside)
         if distance <= span.depth:
             whole[ring] = True
     return inside, whole

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..arrays import FloatArray
 from ..errors import InputError
-from ..explain.explanation import read_record, write_json
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
-from ..trust import blamed, read_words
+from ..saved import FileForm, rebuild
+from ..trust import read_words
 from .fewest import Terms, Tries, find_fewest
-from .fields import check_record, read_caption, read_counts, read_ids, read_numbers, to_plain
+from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board, Game
 from .goal import find_goal
 
-UNDO_FORMAT = "axiompath.undo"
-UNDO_VERSION = 1
-
 
 @dataclass(frozen=True, eq=False)
-class Undo:
+class Undo(ChangeRecord):
     """The fewest changes whose undoing gives the old prediction back."""
+
+    form: ClassVar = FileForm("undo", 1)
 
     target: Target
     class_before: int
@@ -56,17 +54,6 @@ class Undo:
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
 
-    def name_of(self, node: int) -> str:
-        """The user's name of a node, else its number."""
-        return self.node_names.get(node, str(node))
-
-    @property
-    def name(self) -> str:
-        """The user's name of the target, else its number; of a link both ends."""
-        if isinstance(self.target, tuple):
-            return TO.join(map(self.name_of, self.target))
-        return self.name_of(self.target) if self.unit == NODE_UNIT else str(self.target)
-
     def summary(self) -> str:
         """What to undo, in a few sentences."""
         who = f"{self.unit} {self.name}"
@@ -79,30 +66,10 @@ class Undo:
         count = f"{len(named)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)} in sight"
         return f"Undo {count}, and {who} has {self.goal}: {'; '.join(named) or 'nothing'}. {self.how}"
 
-    def __str__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, with the format's name and version."""
-        values: dict[str, Any] = {"format": UNDO_FORMAT, "version": UNDO_VERSION}
-        return {**values, **{item.name: to_plain(getattr(self, item.name)) for item in fields(self)}}
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Undo:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        check_record(cls, values, UNDO_FORMAT, UNDO_VERSION, "undo")
-        with blamed("Expected a whole undo (one of its fields has another form)."):
-            return _rebuild(cls, values)
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON; a file that is there is replaced only once the new one is whole."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Undo:
-        """Read what `save` wrote."""
-        return read_record(path, cls.from_dict)
+        return rebuild(cls, values, _rebuild)
 
 
 def undo_target(

@@ -26,8 +26,9 @@ def number_kinds(words, runs, table, first, inverse):
 
 
 @compiled
-def add_products(star, hold, wanted, below, left, right, diagonal, loops_apart, projected, z):
+def add_products(products, hold, wanted, below, projected, z):
     """z[V] += left[V] * sum over U of weight * right[U] * projected[U], plus diagonal[V] * projected[V]."""
+    star, left, right, diagonal, loops_apart = products
     width = projected.shape[1]
     constant, total = np.zeros(width), np.zeros(width)
     for i in range(len(wanted.nodes)):
@@ -91,8 +92,9 @@ def _score(scores, key, query):
 
 
 @compiled
-def add_attention(star, hold, wanted, below, scores, self_loops, projected, z):
+def add_attention(attended, hold, wanted, below, projected, z):
     """z[V] += sum over U of softmax(score[V, U]) * projected[U]."""
+    star, scores, self_loops = attended
     width = projected.shape[1]
     for i in range(len(wanted.nodes)):
         v = wanted.nodes[i]

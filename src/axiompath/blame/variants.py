@@ -33,7 +33,7 @@ from ..network.coefficients import (
 )
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
-from .factors import find_factors, find_scores
+from .factors import Scores, find_factors, find_scores
 from .root import RootPlace
 from .scene import Scene, to_bits
 from .variant_loops import add_attention, add_products
@@ -84,6 +84,24 @@ class Scales(NamedTuple):
     group: IntArray  # [num_nodes]
     inverse: NDArray[np.int32]
     values: FloatArray
+
+
+class Products(NamedTuple):
+    """Coefficients that are products: of a receiver's factor, an edge's weight and a sender's factor."""
+
+    star: Star
+    left: Scales
+    right: Scales
+    diagonal: FloatArray  # of each row of `left`; none for none
+    loops_apart: bool  # whether edges from a node to itself lie on the diagonal
+
+
+class Attended(NamedTuple):
+    """Coefficients that are shares of an attention."""
+
+    star: Star
+    scores: Scores
+    self_loops: bool
 
 
 def unwrap(rule: Rule) -> tuple[Rule, slice]:
@@ -302,39 +320,36 @@ class _Pass:
         hold = self.hold
         taken = np.ascontiguousarray(taken)
         if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
-            scores = find_scores(rule, h)
-            loops = bool(rule.self_loops)
-            add_attention(self.of.stars[rule.flow], hold, wanted, below, scores, loops, taken, part)
+            attended = Attended(self.of.stars[rule.flow], find_scores(rule, h), bool(rule.self_loops))
+            add_attention(attended, hold, wanted, below, taken, part)
             return
         if isinstance(rule, InverseDeviation):
             dense = np.asarray(h if isinstance(h, np.ndarray) else h.toarray())
             taken = taken / np.sqrt((dense * dense).mean(axis=1) + rule.eps)[:, None]
-        star, left, right, diagonal, loops_apart = self._coefficients(rule, len(below.place))
-        add_products(star, hold, wanted, below, left, right, diagonal, loops_apart, taken, part)
+        add_products(self._products(rule, len(below.place)), hold, wanted, below, taken, part)
 
-    def _coefficients(self, rule: Rule, num_nodes: int) -> tuple[Star, Scales, Scales, FloatArray, bool]:
-        """Edges, factors of receivers and senders, the diagonal (none for none), whether loops lie on it."""
+    def _products(self, rule: Rule, num_nodes: int) -> Products:
         ones = self._constant(np.ones(1), num_nodes)
         nobody = np.zeros(0, dtype=np.int64)
         nothing = Star(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody)
         if isinstance(rule, (Identity, InverseDeviation)):
-            return nothing, ones, ones, np.ones(1), False
+            return Products(nothing, ones, ones, np.ones(1), False)
         if isinstance(rule, End):
             star = Star(np.array([0, 1]), self.of.root.nodes[[rule.number]], np.ones(1), np.full(1, -1))
-            return star, self._constant(np.ones(1), 1), ones, np.zeros(0), False
+            return Products(star, self._constant(np.ones(1), 1), ones, np.zeros(0), False)
         if isinstance(rule, Pooled):
-            return self.of.readout, self._pooled(rule), ones, np.zeros(0), False
+            return Products(self.of.readout, self._pooled(rule), ones, np.zeros(0), False)
         weighted = rule.weighted and self.of.scene.weighted
         star = self.of.stars[rule.flow]
         if not weighted:
             star = star._replace(weights=np.ones(len(star.senders)))
         if isinstance(rule, Sum):
-            return star, ones, ones, np.zeros(0), False
+            return Products(star, ones, ones, np.zeros(0), False)
         left, right, diagonal = self._scales(rule, star)
         if isinstance(rule, Degree):
             star = nothing
         apart = isinstance(rule, TargetNorm) or (isinstance(rule, SymmetricNorm) and rule.self_loops is not None)
-        return star, left, right, diagonal, apart
+        return Products(star, left, right, diagonal, apart)
 
     def _constant(self, values: FloatArray, num_nodes: int) -> Scales:
         zeros = np.zeros(num_nodes, dtype=np.int64)

@@ -91,7 +91,7 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
             )
         region = cut_region(network, pair)
         return Opened(network, fields, region, *run_pair(network, region.before, region.after))
-    read = read_network(model, *pair.whole, before, after, usage, pairs)
+    read = read_network(model, pair.whole, (before, after), usage, pairs)
     if read.before is not pair.before.graph:  # the model takes other fields than x and edge_weight
         pair = match_snapshots(read.before, read.after, (before, after))
     return Opened(read.network, read.fields, cut_region(read.network, pair), read.before_pass, read.after_pass)
@@ -180,13 +180,7 @@ def cut_rings(pair: Pair, start: BoolArray, depth: int, num_hops: int) -> tuple[
     inside, ring = start.copy(), np.flatnonzero(start)
     whole = start.copy() if depth >= 0 else np.zeros_like(start)
     for distance in range(max(num_hops, depth + 1)):
-        found = np.zeros_like(inside)
-        for side in (pair.before, pair.after):
-            rows = side.rows_of(ring)
-            mark_senders(side.edges, rows[rows >= 0], found)
-            side.graph.release()
-        ring = np.flatnonzero(found & ~inside)
-        inside[ring] = True
+        ring = widen(pair, ring, inside)
         if distance + 1 <= depth:
             whole[ring] = True
         if not len(ring):
@@ -197,6 +191,18 @@ def cut_rings(pair: Pair, start: BoolArray, depth: int, num_hops: int) -> tuple[
     # Where no features differ, both snapshots hold the same ones.
     shared = None if pair.altered[numbers].any() else before.x
     return before, replace(_cut_side(pair.after, numbers, whole[numbers], shared), node_ids=node_ids)
+
+
+def widen(pair: Pair, ring: IntArray, inside: BoolArray) -> IntArray:
+    """The next ring: all that send to this one in either graph and are not `inside` yet, where they are then."""
+    found = np.zeros_like(inside)
+    for side in (pair.before, pair.after):
+        rows = side.rows_of(ring)
+        mark_senders(side.edges, rows[rows >= 0], found)
+        side.graph.release()
+    wider = np.flatnonzero(found & ~inside)
+    inside[wider] = True
+    return wider
 
 
 def _cut_side(side: Side, numbers: IntArray, whole: BoolArray, x: Features | None = None) -> Snapshot:

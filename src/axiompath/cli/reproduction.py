@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..errors import InputError, MissingFile
-from .options import AsJson
+from .options import AsJson, spread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,45 @@ Root = Annotated[Path | None, typer.Option(help="Folder of the .npz files; else 
 Out = Annotated[Path, typer.Option(help="Folder of tables and figures; a stopped run goes on there.")]
 Memory = Annotated[str, typer.Option(help="Targets that need more are skipped, and counted.")]
 RESULTS = Path("results")
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """What networks of how many layers are trained on."""
+
+    names: DatasetOption = None
+    layers: Depths = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Which methods."""
+
+    methods: Annotated[list[str] | None, typer.Option(help="Methods: several after one flag; default all.")] = None
+    gnnexplainer: Annotated[bool, typer.Option(help="Also GNNExplainer; about a second a target.")] = False
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a comparison may take."""
+
+    max_targets: Sample = None
+    memory: Memory = "2GB"
+    workers: Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")] = 1
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where data come from, and where results go."""
+
+    root: Root = None
+    out: Out = RESULTS
+    json: AsJson = False
+
+    @property
+    def weights(self) -> Path:
+        """Where trained weights are kept."""
+        return self.out / "weights"
 
 
 def repeat_flags(arguments: Sequence[str]) -> list[str]:
@@ -66,85 +106,75 @@ def read_depths(values: Sequence[str] | None, otherwise: Sequence[int]) -> tuple
 
 
 @reproduce.command()
+@spread
 def fidelity(
-    names: DatasetOption = None,
-    layers: Depths = None,
+    *,
+    subjects: Subjects,
     repeats: Repeats = 10,
     evolution: Evolution = "added",
-    methods: Annotated[list[str] | None, typer.Option(help="Methods: several after one flag; default all.")] = None,
-    gnnexplainer: Annotated[bool, typer.Option(help="Also GNNExplainer; about a second a target.")] = False,
-    max_targets: Sample = None,
-    memory: Memory = "2GB",
-    workers: Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")] = 1,
-    root: Root = None,
-    out: Out = RESULTS,
-    json: AsJson = False,
+    compared: Compared,
+    allowed: Allowance,
+    folders: Folders,
 ) -> None:
     """Fidelity of every method at ten levels. Example: axiompath reproduce fidelity --datasets cora --layers 2 3"""
     from .. import datasets
     from ..experiments.fidelity import COMPARED, OPTIONAL_METHODS, mean_by_level
     from ..experiments.study import Comparison, run_comparison
 
-    offered = (*COMPARED, *(OPTIONAL_METHODS if gnnexplainer or "gnnexplainer" in (methods or ()) else ()))
-    wanted = split_commas(methods, [method for method, _ in offered])
+    more = compared.gnnexplainer or "gnnexplainer" in (compared.methods or ())
+    offered = (*COMPARED, *(OPTIONAL_METHODS if more else ()))
+    wanted = split_commas(compared.methods, [method for method, _ in offered])
     for method in wanted:
         if method not in dict(offered):
             raise InputError(f"Expected methods among {', '.join(dict(offered))} (got {method!r}).")
     pairs = tuple(pair for pair in offered if pair[0] in wanted)
-    chosen, depths = split_commas(names, datasets.NAMES), read_depths(layers, (2, 3))
-    comparison = Comparison(chosen, depths, repeats, evolution, pairs, max_targets, memory)
-    with _bar(json) as report:
-        table = run_comparison(comparison, out, root=root, workers=workers, report=report)
-    means = mean_by_level(table)
-    _show(means.reset_index(), _level_tables(means), out, json)
+    chosen, depths = split_commas(subjects.names, datasets.NAMES), read_depths(subjects.layers, (2, 3))
+    comparison = Comparison(chosen, depths, repeats, evolution, pairs, allowed.max_targets, allowed.memory)
+    with _bar(folders.json) as report:
+        table = run_comparison(comparison, folders.out, root=folders.root, workers=allowed.workers, report=report)
+    levels = mean_by_level(table)
+    _show(levels.reset_index(), _level_tables(levels), folders)
 
 
 @reproduce.command()
-def preservation(
-    names: DatasetOption = None,
-    layers: Depths = None,
-    repeats: Repeats = 1,
-    root: Root = None,
-    out: Out = RESULTS,
-    json: AsJson = False,
-) -> None:
+@spread
+def preservation(*, subjects: Subjects, repeats: Repeats = 1, folders: Folders) -> None:
     """Do contributions sum to the change of the logits? Example: axiompath reproduce preservation --layers 2"""
     from ..experiments.conditions import write_results
     from ..experiments.fidelity import EVOLUTIONS
     from ..experiments.figures import draw_preservation
     from ..experiments.preservation import run_preservation, summarise
 
-    wanted, depths = split_commas(names, ("cora", "citeseer")), read_depths(layers, (2, 3, 4))
+    wanted, depths = split_commas(subjects.names, ("cora", "citeseer")), read_depths(subjects.layers, (2, 3, 4))
     rows: list[dict[str, Any]] = []
-    with _bar(json) as report:
-        for row in run_preservation(wanted, depths, repeats, root=root):
+    with _bar(folders.json) as report:
+        for row in run_preservation(wanted, depths, repeats, root=folders.root):
             rows.append(row)
             total = len(wanted) * len(depths) * len(EVOLUTIONS) * repeats
             report(len(rows), total, f"{row['dataset']}, {row['layers']} layers")
     frame = summarise(rows)
     seeds = {"parameters": list(range(repeats)), "evolution": list(range(repeats))}
-    write_results(out, "preservation", frame, {"seeds": seeds, "seconds": float(frame.seconds.sum())})
-    draw_preservation(frame, out)
+    write_results(folders.out, "preservation", frame, {"seeds": seeds, "seconds": float(frame.seconds.sum())})
+    draw_preservation(frame, folders.out)
     table = Table("data set", "layers", "edges", "targets", "paths", "preserved", "largest error", "seconds", box=None)
     for r in frame.to_dict("records"):
         table.add_row(
             str(r['dataset']), str(r['layers']), str(r['evolution']), f"{r['targets']:,}", f"{r['paths']:,}",
             f"{r['preserved_percent']:.2f} %", f"{r['largest_error']:.1e}", f"{r['seconds']:.1f}",
         )  # fmt: skip
-    _show(frame, [table], out, json)
+    _show(frame, [table], folders)
 
 
 @reproduce.command()
+@spread
 def runtime(
-    names: DatasetOption = None,
-    layers: Depths = None,
+    *,
+    subjects: Subjects,
     repeats: Repeats = 1,
     evolution: Evolution = "added",
     sample: Annotated[int, typer.Option(min=0, help="Targets a repeat that SCS solves too.")] = 8,
     memory: Memory = "2GB",
-    root: Root = None,
-    out: Out = RESULTS,
-    json: AsJson = False,
+    folders: Folders,
 ) -> None:
     """Seconds of every step by number of paths, beside SCS. Example: axiompath reproduce runtime --layers 2"""
     import pandas as pd
@@ -157,19 +187,20 @@ def runtime(
     from ..experiments.trained import SEED
 
     if not can_compare():
-        Console(stderr=json).print(
+        Console(stderr=folders.json).print(
             "cvxpy and scs are not installed: SCS is left out; `pip install axiompath[dev]` brings them."
         )
-    jobs = Comparison(split_commas(names, datasets.NAMES), read_depths(layers, (2, 3)), repeats, evolution).jobs
+    chosen, depths = split_commas(subjects.names, datasets.NAMES), read_depths(subjects.layers, (2, 3))
+    jobs = Comparison(chosen, depths, repeats, evolution).jobs
     frames: list[pd.DataFrame] = []
-    with _bar(json) as report:
+    with _bar(folders.json) as report:
         for job in jobs:
             report(len(frames), len(jobs), str(job))
-            frames.append(run_runtime(job, sample=sample, root=root, cache=out / "weights", memory=memory))
+            frames.append(run_runtime(job, sample=sample, root=folders.root, cache=folders.weights, memory=memory))
     frame = pd.concat(frames, ignore_index=True)
     seeds = {"training": SEED, "evolution": list(range(repeats))}
-    write_results(out, "runtime", frame, {"seeds": seeds, "evolution": evolution, "scs_sample": sample})
-    draw_runtime(frame, out)
+    write_results(folders.out, "runtime", frame, {"seeds": seeds, "evolution": evolution, "scs_sample": sample})
+    draw_runtime(frame, folders.out)
     table = Table("data set", "layers", "targets", "most paths", "walking", "convex", "exact", "SCS/convex", box=None)
     table.columns[0].no_wrap = True
     for (name, depth), part in frame.groupby(["dataset", "layers"], sort=False):
@@ -177,20 +208,19 @@ def runtime(
         means = [f"{1000 * part[f'{step}_seconds'].mean():.2f} ms" for step in ("walking", "convex", "exact")]
         shown = "-" if pd.isna(ratio) else f"{ratio:,.0f}"
         table.add_row(str(name), str(depth), f"{len(part):,}", f"{part.num_paths.max():,}", *means, shown)
-    _show(frame, [table], out, json)
+    _show(frame, [table], folders)
 
 
 @reproduce.command()
+@spread
 def timed(
-    names: DatasetOption = None,
-    layers: Depths = None,
+    *,
+    subjects: Subjects,
     windows: Annotated[int, typer.Option(min=2, help="Windows of equally many events.")] = 10,
     span: Annotated[int, typer.Option(min=1, help="Consecutive windows in a snapshot.")] = 5,
     features: Annotated[str, typer.Option(help="own, identity or degree; see load_sequence.")] = "own",
     max_targets: Sample = None,
-    root: Root = None,
-    out: Out = RESULTS,
-    json: AsJson = False,
+    folders: Folders,
 ) -> None:
     """Graphs that changed in reality. Example: axiompath reproduce timed --datasets pubmed_pmid --layers 2"""
     import pandas as pd
@@ -200,35 +230,40 @@ def timed(
     from ..experiments.timed import Slide, pick_example, run_timed
     from ..experiments.trained import SEED
 
-    wanted = split_commas(names, ("pubmed_pmid", "highschool_2013"))
-    slides = [Slide(name, depth, windows, span, features) for name in wanted for depth in read_depths(layers, (2,))]
+    wanted, depths = (
+        split_commas(subjects.names, ("pubmed_pmid", "highschool_2013")),
+        read_depths(subjects.layers, (2,)),
+    )
+    slides = [Slide(name, depth, windows, span, features) for name in wanted for depth in depths]
     frames: list[pd.DataFrame] = []
     records = []
-    with _bar(json) as report:
+    with _bar(folders.json) as report:
         for slide in slides:
             report(len(frames), len(slides), slide.dataset)
-            frames.append(run_timed(slide, root=root, cache=out / "weights", max_targets=max_targets))
+            frames.append(run_timed(slide, root=folders.root, cache=folders.weights, max_targets=max_targets))
             records.append({"dataset": slide.dataset, "layers": slide.layers, **frames[-1].attrs})
-            transition, example = pick_example(slide, root=root, cache=out / "weights")
-            example.save(out / f"example-{slide.dataset}-{slide.layers}layers.json")
-            Console(stderr=json).print(f"{slide.dataset}, {slide.layers} layers, transition {transition}: {example}")
+            transition, example = pick_example(slide, root=folders.root, cache=folders.weights)
+            example.save(folders.out / f"example-{slide.dataset}-{slide.layers}layers.json")
+            Console(stderr=folders.json).print(
+                f"{slide.dataset}, {slide.layers} layers, transition {transition}: {example}"
+            )
     frame = pd.concat([part.copy() for part in frames], ignore_index=True)
     frame.attrs = {}
     facts = {"windows": windows, "span": span, "features": features, "runs": records}
-    write_results(out, "timed", frame, {"seeds": {"training": SEED, "sample": SEED}, **facts})
+    write_results(folders.out, "timed", frame, {"seeds": {"training": SEED, "sample": SEED}, **facts})
     means = mean_by_level(frame)
-    _show(means.reset_index(), _level_tables(means), out, json)
+    _show(means.reset_index(), _level_tables(means), folders)
 
 
 @reproduce.command()
+@spread
 def tasks(
+    *,
     names: DatasetOption = None,
     max_targets: Annotated[int, typer.Option(min=1, help="Explained by every method: drawn from a part's.")] = 100,
     largest_tree: Annotated[int, typer.Option(min=10, help="Posts of a tree after a day.")] = 300,
     epochs: Annotated[int, typer.Option(min=5, help="Of molecules; trees and links take half of them.")] = 100,
-    root: Root = None,
-    out: Out = RESULTS,
-    json: AsJson = False,
+    folders: Folders,
 ) -> None:
     """Molecules, trees of posts, links, by models trained here. Example: axiompath reproduce tasks --datasets mutag"""
     from ..experiments.tasks import TASKS, TaskSettings, run_tasks, summarise_tasks
@@ -236,28 +271,28 @@ def tasks(
     settings = TaskSettings(
         split_commas(names, TASKS), max_targets=max_targets, largest_tree=largest_tree, epochs=epochs
     )
-    with _bar(json) as report:
-        table = run_tasks(settings, out, root=root, report=report)
+    with _bar(folders.json) as report:
+        table = run_tasks(settings, folders.out, root=folders.root, report=report)
     summary = summarise_tasks(table)
-    _show(summary, _task_tables(table, summary), out, json)
+    _show(summary, _task_tables(table, summary), folders)
 
 
 @reproduce.command()
+@spread
 def faithfulness(
+    *,
     names: DatasetOption = None,
     max_targets: Annotated[int, typer.Option(min=1, help="Compared in a setting: drawn from those that moved.")] = 200,
     seconds: Annotated[float, typer.Option(min=0, help="For choosing the changes of a target.")] = 2.0,
-    root: Root = None,
-    out: Out = RESULTS,
-    json: AsJson = False,
+    folders: Folders,
 ) -> None:
     """Changes against edges and layer edges. Example: axiompath reproduce faithfulness --datasets mutag"""
     from ..experiments.authors import AUTHORS_SETTINGS
     from ..experiments.faithfulness import FaithSettings, list_exceptions, run_faithfulness, summarise_faithfulness
 
     settings = FaithSettings(split_commas(names, AUTHORS_SETTINGS), max_targets=max_targets, seconds=seconds)
-    with _bar(json) as report:
-        table = run_faithfulness(settings, out, root=root, report=report)
+    with _bar(folders.json) as report:
+        table = run_faithfulness(settings, folders.out, root=folders.root, report=report)
     summary = summarise_faithfulness(table)
     shown = Table(*summary.columns, box=None)
     for row in summary.itertuples(index=False):
@@ -268,7 +303,7 @@ def faithfulness(
         f"{row.setting} {row.target}, {row.size}: {share:.4f}"
         for row, share in zip(worse.itertuples(), left, strict=True)
     ]
-    _show(summary, [shown, f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], out, json)
+    _show(summary, [shown, f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], folders)
 
 
 @reproduce.command()
@@ -306,14 +341,14 @@ def _bar(json: bool) -> Iterator[Callable[[int, int, str], None]]:
         yield lambda done, total, what: progress.update(task, completed=done, total=total, description=what)
 
 
-def _show(rows: pd.DataFrame, tables: Iterable[Table | str], out: Path, json: bool) -> None:
+def _show(rows: pd.DataFrame, tables: Iterable[Table | str], folders: Folders) -> None:
     """The answer: rows for machines, or tables."""
-    if json:
+    if folders.json:
         return _print_rows(rows)
     console = Console()
     for table in tables:
         console.print(table, highlight=False)
-    console.print(f"Table, record and figures are in {out}")
+    console.print(f"Table, record and figures are in {folders.out}")
 
 
 def _print_rows(frame: pd.DataFrame) -> None:

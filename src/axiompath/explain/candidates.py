@@ -38,7 +38,7 @@ class Pool:
     @property
     def kind_names(self) -> tuple[str, ...]:
         """The kinds in words."""
-        return tuple("unchanged" if kind == UNCHANGED else KINDS[kind] for kind in self.kinds.tolist())
+        return tuple(KINDS[kind] if kind != UNCHANGED else "unchanged" for kind in self.kinds.tolist())
 
     def take(self, rows: NDArray[Any] | slice) -> Pool:
         """Some of them."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,11 +15,10 @@ from ..graphs.labels import TO, class_columns
 from ..graphs.places import NODE_UNIT, Target
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
-from ..trust import blamed, read_words
-from .explanation import Explanation, plain_value, read_array, read_record, read_target, read_task, write_json
+from ..saved import FileForm, Saved, rebuild
+from ..trust import read_words
+from .explanation import Explanation, read_array, read_target, read_task
 
-EDGES_FORMAT = "axiompath.edges"
-EDGES_VERSION = 1
 LAYER_EDGE, EDGE = "layer_edge", "edge"
 BY = (LAYER_EDGE, EDGE)
 EDGE_KINDS = ("gained", "lost", "reweighted", "feature")
@@ -28,8 +26,10 @@ OF_THE_PREDICTION = {item.name for item in fields(Explanation)}
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeExplanation:
+class EdgeExplanation(Saved):
     """Why the prediction of one target changed: the chosen edges, how well they do, and what they were chosen from."""
+
+    form: ClassVar = FileForm("edges", 1)
 
     target: Target
     by: str  # edge or layer_edge
@@ -137,29 +137,10 @@ class EdgeExplanation:
         """The summary."""
         return self.summary()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, with the format's name and version."""
-        values = {item.name: plain_value(getattr(self, item.name)) for item in fields(self)}
-        return {"format": EDGES_FORMAT, "version": EDGES_VERSION, **values}
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> EdgeExplanation:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        if not isinstance(values, dict) or values.get("format") != EDGES_FORMAT:
-            raise InputError(f"Expected an explanation by edges (format {EDGES_FORMAT!r}); got something else.")
-        if values.get("version") != EDGES_VERSION or {item.name for item in fields(cls)} - set(values):
-            raise InputError(f"Expected the fields of version {EDGES_VERSION} of the format (got others).")
-        with blamed("Expected a whole explanation by edges (one of its fields has another form)."):
-            return _rebuild(cls, values)
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON; a file that is there is replaced only once the new one is whole."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> EdgeExplanation:
-        """Read what `save` wrote."""
-        return read_record(path, cls.from_dict)
+        return rebuild(cls, values, _rebuild)
 
 
 def _rebuild(cls: type[EdgeExplanation], values: dict[str, Any]) -> EdgeExplanation:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +17,8 @@ from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, Output
-from ..trust import blamed, read_json, read_words
+from ..saved import FileForm, Saved, rebuild
+from ..trust import read_words
 from ..writing import write_text
 from . import sentences
 from .group import Group
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
     from torch_geometric.explain import Explanation as PyGExplanation
 
-T = TypeVar("T")
-
-EXPLANATION_FORMAT = "axiompath.explanation"
 EXPLANATION_VERSION = 4
 FIELDS_SINCE = {
     "origin": 2,
@@ -43,7 +40,7 @@ FIELDS_SINCE = {
     "retrained": 4,
     "until": 4,
 }  # field -> the version of the format that brought it
-UNSAVED = {"graph", "graph_before"}
+UNSAVED = frozenset({"graph", "graph_before"})
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
 # is warned. Both are shares of a whole change; a quarter is far beyond what activations make of a good choice.
@@ -51,8 +48,10 @@ DISAGREEMENT = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Saved):
     """Why the prediction of one target changed: the chosen paths, how well they do, and what they were chosen from."""
+
+    form: ClassVar = FileForm("explanation", EXPLANATION_VERSION, FIELDS_SINCE, UNSAVED)
 
     target: Target
     method: str
@@ -199,43 +198,10 @@ class Explanation:
         """The summary."""
         return self.summary()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, with the format's name and version."""
-        values: dict[str, Any] = {"format": EXPLANATION_FORMAT, "version": EXPLANATION_VERSION}
-        for item in fields(self):
-            if item.name not in UNSAVED:
-                values[item.name] = plain_value(getattr(self, item.name))
-        return values
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        if not isinstance(values, dict) or values.get("format") != EXPLANATION_FORMAT:
-            raise InputError(f"Expected a saved explanation (format {EXPLANATION_FORMAT!r}); got something else.")
-        version = values.get("version")
-        if type(version) is not int or not 1 <= version <= EXPLANATION_VERSION:
-            raise InputError(
-                f"Expected version 1 to {EXPLANATION_VERSION} of the format (got {str(version)[:20]}); "
-                "use the release of axiompath that wrote it, or save it again."
-            )
-        known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - UNSAVED
-        missing, strange = known - set(values), set(values) - known - {"format", "version"}
-        if missing or strange:
-            raise InputError(
-                f"Expected the fields of an explanation (missing: {', '.join(sorted(missing)) or 'none'}; "
-                f"unknown: {', '.join(sorted(map(str, strange))[:3]) or 'none'})."
-            )
-        with blamed("Expected a whole explanation (one of its fields has another form)."):
-            return _rebuild(cls, values)
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON; a file that is there is replaced only once the new one is whole."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Explanation:
-        """Read what `save` wrote."""
-        return read_record(path, cls.from_dict)
+        return rebuild(cls, values, _rebuild)
 
     def to_html(self) -> str:
         """One self-contained page: flow picture, waterfall, probabilities, table of paths."""
@@ -310,33 +276,6 @@ class Caption:
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number."""
         return self.node_names.get(node, str(node))
-
-
-def write_json(path: str | Path, values: dict[str, Any]) -> None:
-    """Write a record whole or not at all."""
-    write_text(path, json.dumps(values, indent=1, allow_nan=True))
-
-
-def read_record(path: str | Path, build: Callable[[Any], T]) -> T:
-    """Read what `write_json` wrote; what is amiss with it is said of that file."""
-    values = read_json(Path(path))
-    try:
-        return build(values)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def plain_value(value: Any) -> Any:
-    """Plain values that JSON can hold."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, (Group, Origin, Output, Retrained)):
-        return value.to_dict()
-    if isinstance(value, Hop):
-        return asdict(value)
-    if isinstance(value, dict):
-        return {str(key): plain_value(part) for key, part in value.items()}
-    return [plain_value(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:

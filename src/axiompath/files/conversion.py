@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -25,6 +25,15 @@ from .graph_file import NAME_FIELDS, SPARSE, GraphFile, read_graph, read_name_fi
 from .nodelists import Numbering, link_nodes, number_nodes, store_array, store_names, store_sparse, store_table
 from .npz import unpack_arrays
 from .order import sort_edges
+
+
+class GraphParts(NamedTuple):
+    """Where the parts of a graph are."""
+
+    edges: Path
+    nodes: str | Path | None
+    features_of: str | Path | None
+    weights: str | Path | None
 
 
 def convert_graph(
@@ -56,7 +65,8 @@ def convert_graph(
     draft = target.absolute().parent / f".{target.name}.{os.getpid()}.part"
     draft.mkdir()
     try:
-        header = _write(source, nodes, features_of, weights, draft, budget, progress or Console(quiet=True))
+        given = GraphParts(source, nodes, features_of, weights)
+        header = _write(given, draft, budget, progress or Console(quiet=True))
         for left in [*draft.glob("unpacked_*"), *draft.glob("range_*")]:
             left.unlink()
         (draft / HEADER).write_text(json.dumps(header, indent=1), encoding="utf-8")
@@ -67,15 +77,9 @@ def convert_graph(
     return open_graph(target)
 
 
-def _write(
-    source: Path,
-    nodes: str | Path | None,
-    features_of: str | Path | None,
-    weights: str | Path | None,
-    draft: Path,
-    memory: float,
-    console: Console,
-) -> dict[str, Any]:
+def _write(given: GraphParts, draft: Path, memory: float, console: Console) -> dict[str, Any]:
+    """Write all arrays; the header."""
+    source, nodes, features_of, weights = given
     whole: dict[str, Any] | None = None
     if source.suffix == ".npz":
         whole = unpack_arrays(source, {*SPARSE, *NAME_FIELDS, "x", "edge_index", "edge_weight", "n_id"}, draft)

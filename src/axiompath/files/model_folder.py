@@ -26,7 +26,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from ..errors import InputError, MissingFile
-from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, read_json
+from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, check_version, read_json
 from ..writing import whole_file
 from .sum_gnn import SumGNN
 
@@ -165,12 +165,8 @@ def _read_description(path: Path) -> dict[str, Any]:
     described = read_json(path, MAX_JSON)
     if not isinstance(described, dict) or described.get("format") != MODEL_FORMAT:
         raise InputError(f"Expected a model's description (format {MODEL_FORMAT!r}) in {path} (got something else).")
-    if described.get("version") != MODEL_VERSION:
-        shown = str(described.get("version"))[:20]
-        raise InputError(
-            f"Expected version {MODEL_VERSION} of the model format in {path} (got {shown}); "
-            "use the release of axiompath that wrote it, or save the model again."
-        )
+    remedy = "use the release of axiompath that wrote it, or save the model again"
+    check_version(described, MODEL_VERSION, f"the model format in {path}", remedy)
     if not isinstance(described.get("class"), str) or not isinstance(described.get("arguments"), dict):
         raise InputError(f"Expected `class` and `arguments` in {path} (one is missing, or of another kind).")
     return described

@@ -25,7 +25,7 @@ from scipy import sparse
 from ..arrays import IntArray
 from ..errors import InputError
 from ..memory import CHUNK, release
-from ..trust import blamed, map_array, read_json
+from ..trust import blamed, check_version, map_array, read_json
 from .adjacency import NO_VALUES, Incoming, row_ranges
 from .rows import rows_in_order
 from .snapshot import Features
@@ -140,11 +140,7 @@ def _read_header(folder: Path) -> dict[str, Any]:
     header = read_json(path, MAX_HEADER)
     if not isinstance(header, dict) or header.get("format") != STORED_FORMAT:
         raise InputError(f"Expected a stored graph at {folder} (its {HEADER} is of another kind).")
-    if header.get("version") != STORED_VERSION:
-        shown = str(header.get("version"))[:20]
-        raise InputError(
-            f"Expected version {STORED_VERSION} of stored graphs in {folder} (got {shown}); convert it again."
-        )
+    check_version(header, STORED_VERSION, f"stored graphs in {folder}", "convert it again")
     sizes = [header.get(key) for key in ("num_nodes", "num_edges", "num_features")]
     flags = [header.get(key) for key in ("weighted", "sparse", "named")]
     words = header.get("class_names")

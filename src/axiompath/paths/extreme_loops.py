@@ -24,7 +24,7 @@ class HopExtremes(NamedTuple):
 
 
 @compiled
-def reach_over(start, stop, rows, state, hop, low, high):
+def reach_over(rows, state, hop, low, high):
     """Least and largest over the entries of each row, in one of the states delta, after, before; 0 without any."""
     entries, channels, place = hop.entries, hop.channels, hop.place
     kept, after, before = entries.kept, entries.after, entries.before
@@ -32,7 +32,7 @@ def reach_over(start, stop, rows, state, hop, low, high):
     least, most = np.empty(width), np.empty(width)
     in_delta = state == 0
     indptr = hop.descents_indptr if in_delta else entries.indptr
-    for i in range(start, stop):
+    for i in range(len(rows)):
         first = True
         for n in range(indptr[rows[i]], indptr[rows[i] + 1]):
             e = hop.descents[n] if in_delta else n
@@ -88,9 +88,9 @@ def mark_senders(start, stop, rows, entries, senders):
 
 
 @compiled
-def least_and_most(start, stop, indptr, given_low, given_high, low, high):
+def least_and_most(indptr, given_low, given_high, low, high):
     """Least and largest of each run of rows; 0 where a run has none."""
-    for i in range(start, stop):
+    for i in range(len(low)):
         for row in range(indptr[i], indptr[i + 1]):
             for d in range(low.shape[1]):
                 if row == indptr[i]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,17 @@ class Extremes:
     low_behind: FloatArray  # [num_rows, outputs of the next hop's channels, side by side]
     high_behind: FloatArray  # the same
     place: NDArray[np.int32]  # [3, num_nodes]: row of each node that a walk can come to, in each state
+
+
+class HopStage(NamedTuple):
+    """A hop and the local layers above it, and in which states what is asked for."""
+
+    change: Change
+    hop: int
+    top: int  # the highest of these layers
+    channels: tuple[Channel, ...]  # of the hop above them
+    below: Extremes | None  # of the stage below; None for the lowest
+    states: tuple[int, ...]
 
 
 def list_stages(change: Change) -> list[tuple[int, int]]:
@@ -98,7 +110,7 @@ def _find_stage(change: Change, hop: int, top: int, visited: BoolArray, below: E
     jobs = [(seen, (NOW,), (0,)), (nodes, (IN_DELTA, ONCE), (len(seen) + len(nodes), len(seen)))]
     for rows, states, first in jobs:
         blocks = list(_cut(rows, np.diff(change.layers[hop].indptr)[rows]))
-        look = partial(_look, change, (hop, top), below, rows, states, blocks)
+        look = partial(_look, HopStage(change, hop, top, channels, below, states), [(rows[cut], cut) for cut in blocks])
         targets = [tuple(array[at : at + len(rows)] for array in (low, high, low_behind, high_behind)) for at in first]
         run_in_pieces(look, len(blocks), float(len(rows)) * width * EXTREME_WORK, targets)
     place = np.zeros((3, num_nodes), dtype=np.int32)
@@ -109,25 +121,12 @@ def _find_stage(change: Change, hop: int, top: int, visited: BoolArray, below: E
 
 
 def _look(
-    change: Change,
-    stage: tuple[int, int],
-    below: Extremes | None,
-    rows: IntArray,
-    states: tuple[int, ...],
-    blocks: list[slice],
-    start: int,
-    stop: int,
-    targets: list[tuple[FloatArray, ...]],
+    stage: HopStage, blocks: list[tuple[IntArray, slice]], start: int, stop: int, targets: list[tuple[FloatArray, ...]]
 ) -> None:
-    """Some of the blocks of rows, into the arrays of each state."""
-    hop, top = stage
-    channels = change.network.layers[top + 1].channels
-    for block in blocks[start:stop]:
-        if below is None:
-            found = _lowest(change, hop, top, rows[block], states, channels)
-        else:
-            found = _further(change, hop, top, rows[block], states, channels, below)
-        for f, arrays in zip(states, targets, strict=True):
+    """Some of the blocks, rows and where they go, into the arrays of each state."""
+    for rows, block in blocks[start:stop]:
+        found = _lowest(stage, rows) if stage.below is None else _further(stage, rows, stage.below)
+        for f, arrays in zip(stage.states, targets, strict=True):
             for (least, most), into in zip(found[f], (arrays[:2], arrays[2:]), strict=True):
                 margin = WIDER * np.maximum(np.abs(least), np.abs(most))
                 into[0][block], into[1][block] = least - margin, most + margin
@@ -145,10 +144,9 @@ def _cut(rows: IntArray, sizes: IntArray) -> Iterator[slice]:
         start = stop
 
 
-def _lowest(
-    change: Change, hop: int, top: int, rows: IntArray, states: tuple[int, ...], channels: tuple[Channel, ...]
-) -> dict[int, tuple[Interval, Interval]]:
+def _lowest(stage: HopStage, rows: IntArray) -> dict[int, tuple[Interval, Interval]]:
     """Every leaf of these rows, one by one."""
+    change, hop, top, channels, _, states = stage
     layer = change.layers[hop]
     entries, counts = gather_entries(layer.indptr, rows)
     nodes, senders = np.repeat(rows, counts), layer.indices[entries]
@@ -180,16 +178,9 @@ def _lowest(
     return found
 
 
-def _further(
-    change: Change,
-    hop: int,
-    top: int,
-    rows: IntArray,
-    states: tuple[int, ...],
-    channels: tuple[Channel, ...],
-    below: Extremes,
-) -> dict[int, tuple[Interval, Interval]]:
+def _further(stage: HopStage, rows: IntArray, below: Extremes) -> dict[int, tuple[Interval, Interval]]:
     """By intervals, from the extremes below the hop."""
+    change, hop, top, channels, _, states = stage
     biases = _pass_biases(change, hop, top, rows)
     layer, network = change.layers[hop], change.network
     reached: dict[int, Interval] = {}
@@ -203,7 +194,7 @@ def _further(
     for f in states if top == hop or states == (NOW,) else (IN_DELTA, NOW, ONCE):
         shape = len(rows), network.layers[hop].width
         reached[f] = np.zeros(shape), np.zeros(shape)
-        reach_over(0, len(rows), rows, f, given, *reached[f])
+        reach_over(rows, f, given, *reached[f])
     _tilt_intervals(change, hop, rows, reached)
     for t in range(hop + 1, top + 1):
         reached = _pass_intervals(change, t, rows, reached)
@@ -258,7 +249,7 @@ def _reduce(given: Interval, counts: IntArray) -> Interval:
     """Least and largest of each row; 0 where a row has none."""
     width = given[0].shape[1]
     low, high = np.zeros((len(counts), width)), np.zeros((len(counts), width))
-    least_and_most(0, len(counts), np.concatenate([[0], np.cumsum(counts)]), given[0], given[1], low, high)
+    least_and_most(np.concatenate([[0], np.cumsum(counts)]), given[0], given[1], low, high)
     return low, high
 
 

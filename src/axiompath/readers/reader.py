@@ -46,32 +46,30 @@ class ReadModel:
 
 def read_network(
     model: nn.Module,
-    before: Snapshot,
-    after: Snapshot,
-    before_data: Data,
-    after_data: Data,
+    snapshots: tuple[Snapshot, Snapshot],
+    graphs: tuple[Data, Data],
     usage: Usage = AS_IT_IS,
     pairs: IntArray | None = None,
 ) -> ReadModel:
     """Read the model, run the Network on both snapshots, and refuse if it does not compute what the model computes.
 
-    `before` and `after` are aligned; the Data objects are the user's own, on which the model itself is run as `usage`
-    says, else by the names of forward's arguments. Where they are large, it is run on samples of them instead. `pairs`
-    are those that a model of links is asked for.
+    The snapshots are aligned; the graphs are the user's own, on which the model itself is run as `usage` says, else by
+    the names of forward's arguments. Where they are large, it is run on samples of them instead. `pairs` are those that
+    a model of links is asked for.
     """
 
     def align(fields: Fields) -> tuple[Snapshot, Snapshot]:
         if fields == PLAIN_FIELDS:
-            return before, after
-        return read_aligned(before_data, after_data, fields)
+            return snapshots
+        return read_aligned(*graphs, fields)
 
-    num_edges = max(before.edge_index.shape[1], after.edge_index.shape[1])
-    if pairs is None and before.graphs is None and num_edges > WHOLE_EDGES:
-        samples = sample_pair(match_snapshots(before, after, (before_data, after_data)))
+    num_edges = max(side.edge_index.shape[1] for side in snapshots)
+    if pairs is None and snapshots[0].graphs is None and num_edges > WHOLE_EDGES:
+        samples = sample_pair(match_snapshots(*snapshots, graphs))
         network, fields = read_samples(model, *samples, usage)
         sides = find_places(network, align(fields), None)
         return ReadModel(network, fields, *sides, *run_pair(network, *sides))
-    return _read_and_check(model, (before_data, after_data), align, run_pair, usage, pairs)
+    return _read_and_check(model, graphs, align, run_pair, usage, pairs)
 
 
 def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_IT_IS) -> tuple[Network, Fields]:

@@ -27,7 +27,7 @@ from ..errors import InputError, MissingFile, Notice
 from ..explain.explanation import read_task
 from ..explain.moved import find_flipped
 from ..parquet import is_whole, recorded_digest, write_parquet
-from ..trust import Damaged, blamed, read_json
+from ..trust import Damaged, blamed, check_version, read_json
 from ..writing import LOCK, clear_drafts, locked, write_text
 from .parts import PARTNER, notes_of, written_for
 from .plan import Plan
@@ -160,9 +160,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise MissingFile(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
     if not isinstance(held, dict) or held.get("format") != SCAN_FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
-    if type(held.get("version")) is not int or held["version"] not in range(1, SCAN_VERSION + 1):
-        shown = str(held.get("version"))[:20]
-        raise InputError(f"Expected version 1 to {SCAN_VERSION} of a scan in {folder} (got {shown}); run it again.")
+    check_version(held, SCAN_VERSION, f"a scan in {folder}", "run it again")
     if held.get("complete") is True:
         with blamed(f"Expected a scan's {MANIFEST} in {folder} (it is damaged)."):
             _check_manifest(held)

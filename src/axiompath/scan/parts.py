@@ -19,7 +19,7 @@ from .. import parquet
 from ..arrays import IntArray
 from ..change.states import CAUSE_WORDS, KINDS
 from ..errors import InputError
-from ..explain.explanation import EXPLANATION_FORMAT, EXPLANATION_VERSION, Explanation, read_target
+from ..explain.explanation import EXPLANATION_VERSION, Explanation, read_target
 from ..explain.records import KIND_WORDS, Records
 from ..explain.retrained import Retrained
 from ..graphs.labels import label_class, label_nodes
@@ -299,4 +299,4 @@ def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Expla
     held = {key: value for key, value in row.items() if key not in BESIDE}
     if version == EXPLANATION_VERSION:
         held.setdefault("retrained", None)
-    return Explanation.from_dict({"format": EXPLANATION_FORMAT, "version": version, **held, **later})
+    return Explanation.from_dict({"format": Explanation.form.name, "version": version, **held, **later})

@@ -12,11 +12,10 @@ exact over each unbroken part. `residual` is what it misses, a number and not a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,21 +24,22 @@ from scipy import special
 from ..arrays import BoolArray, FloatArray
 from ..change.states import CAUSE_WORDS, KINDS, MODEL
 from ..errors import InputError
-from ..explain.explanation import Explanation, read_record, write_json
+from ..explain.explanation import Explanation
 from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
 from ..metrics import kl_divergence
 from ..origin import Origin
-from ..trust import blamed, read_words
+from ..saved import FileForm, Saved, rebuild
+from ..trust import read_words
 from .words import signed, tell_classes, tell_shares
 
-STORY_FORMAT = "axiompath.story"
-STORY_VERSION = 2  # 1, which 0.1 wrote, is read too: it lacks the last two fields
-NUM_FIELDS = {1: 7, 2: 9}
+STORY_VERSION = 2  # 1, which 0.1 wrote, is read too
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
+class Story(Saved):
     """One node over S snapshots: what was predicted at each, and why it changed at each of the S - 1 steps."""
+
+    form: ClassVar = FileForm("story", STORY_VERSION, {"method": 2, "origin": 2})
 
     target: int
     name: str  # the user's, else the number
@@ -239,47 +239,14 @@ class Story:
         return self.summary()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, with the format's name and version."""
-        return {
-            "format": STORY_FORMAT,
-            "version": STORY_VERSION,
-            "target": self.target,
-            "name": self.name,
-            "snapshot_names": list(self.snapshot_names),
-            "class_names": list(self.class_names),
-            "logits": [row.tolist() if here else None for row, here in zip(self.logits, self.present, strict=True)],
-            "explanations": [None if e is None else e.to_dict() for e in self.explanations],
-            "notes": list(self.notes),
-            "method": self.method,
-            "origin": None if self.origin is None else self.origin.to_dict(),
-        }
+        """Plain values that JSON can hold, with the format's name and version; None for logits that are not there."""
+        logits = [row.tolist() if here else None for row, here in zip(self.logits, self.present, strict=True)]
+        return {**super().to_dict(), "logits": logits}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Story:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        if not isinstance(values, dict) or values.get("format") != STORY_FORMAT:
-            raise InputError(f"Expected a saved story (format {STORY_FORMAT!r}); got something else.")
-        version = values.get("version")
-        if type(version) is not int or version not in NUM_FIELDS:
-            raise InputError(
-                f"Expected version 1 to {STORY_VERSION} of the format (got {str(version)[:20]}); "
-                "use the release of axiompath that wrote it, or save it again."
-            )
-        expected = [field.name for field in fields(cls)][: NUM_FIELDS[version]]
-        if set(values) != {"format", "version", *expected}:
-            found = ", ".join(str(key)[:30] for key in list(values)[:12])
-            raise InputError(f"Expected the fields {', '.join(expected)} of a story (got {found}).")
-        with blamed("Expected a whole story (one of its fields has another form)."):
-            return _rebuild(cls, values)
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON; a file that is there is replaced only once the new one is whole."""
-        write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Story:
-        """Read what `save` wrote."""
-        return read_record(path, cls.from_dict)
+        return rebuild(cls, values, _rebuild)
 
     def _parts(self) -> Iterator[tuple[range, FloatArray]]:
         """Unbroken parts: their steps, and the change of the logits over them."""
