@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -69,8 +70,9 @@ class _Target:
         """The choice from each of them, in one compiled call."""
         q, output, count = self.question, self.change.output, len(pools)
         ends = np.tile(self.before, (count, 1)), np.tile(self.after, (count, 1))
-        rows, rule = [pool.contributions for pool in pools], (q.method, q.objective, q.at_most)
-        return select_many(rows, *ends, q.budget, *rule, output=output.kind, scales=output.scales)
+        rows = [pool.contributions for pool in pools]
+        named: dict[str, Any] = {"output": output.kind, "scales": output.scales}
+        return select_many(rows, *ends, q.budget, q.method, q.objective, q.at_most, **named)
 
     def _ends(self, total: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.question.objective == "sufficiency":
