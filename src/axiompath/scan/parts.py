@@ -174,11 +174,10 @@ def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], int, dict[str, Any]
         version = EXPLANATION_VERSION if "hops" in held else 1
         if held - set(BESIDE) != set(columns_of(task)) - set(BESIDE) - (LATER if version == 1 else set()):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
-        later = (
-            {}
-            if version == 1
-            else {"origin": notes.get("origin"), "unit": task.get("unit", NODE_UNIT), "output": task.get("output")}
-        )
+        later: dict[str, Any] = {}
+        if version > 1:
+            later = {"origin": notes.get("origin"), "unit": task.get("unit", NODE_UNIT), "output": task.get("output")}
+            later["groups"] = []  # a scan chooses whole paths
         for batch in file.iter_batches(batch_size=256):
             batch.validate(full=True)
             longest = max(longest_text(column) for column in batch.columns)
