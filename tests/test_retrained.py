@@ -381,6 +381,9 @@ def test_the_command_line_takes_the_model_before(call, tmp_path):
         code, text, _ = call(command, new, *files, "--model-before", old, "-t", 8)
         assert code == 0
         assert expected in " ".join(text.split())
+    code, text, _ = call("story", new, *files, "--model-before", old, "-t", 8)
+    assert code == 0
+    assert "from the retrained model" in " ".join(text.split())
     code, _, error = call("story", new, *files, files[0], "--model-before", old)
     assert code == 2
     assert "Expected two graphs to go with --model-before" in " ".join(error.split())
