@@ -336,6 +336,7 @@ def test_reports_and_pictures_tell_the_models_part(tmp_path):
     _, _, explainer = opened(("gcn", "gcn3"), before, after)
     page = axiompath.report.build_report(explainer, budgets=(0, 3))
     assert "The model was retrained" in page
+    assert '"retrained":true' in page
     assert '"model":[' in page
     e = explainer.explain(int(explainer.moved().target.iloc[0]), 3)
     figure = e.plot()
@@ -381,6 +382,9 @@ def test_the_command_line_takes_the_model_before(call, tmp_path):
         code, text, _ = call(command, new, *files, "--model-before", old, "-t", 8)
         assert code == 0
         assert expected in " ".join(text.split())
+    code, text, _ = call("story", new, *files, "--model-before", old, "-t", 8)
+    assert code == 0
+    assert "from the retrained model" in " ".join(text.split())
     code, _, error = call("story", new, *files, files[0], "--model-before", old)
     assert code == 2
     assert "Expected two graphs to go with --model-before" in " ".join(error.split())

@@ -118,11 +118,11 @@ def tell(
     from ..files import read_model
     from ..stories.chronicle import tell_stories
 
-    read_model_before(sources, len(files))
+    old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
     graphs = read_graphs(files, sources.nodes)
     stems = [file.stem for file in files]
     return tell_stories(
-        read_model(model, sources.weights), graphs.data, [graphs.number(text) for text in target or ()] or None,
+        new if old is None else [old, new], graphs.data, [graphs.number(text) for text in target or ()] or None,
         wanted.budget, wanted.method, wanted.objective,
         top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
         snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),

@@ -282,7 +282,8 @@ def scan(
     """
     from ..explainer import step_folders
 
-    read_model_before(sources, len(graphs))
+    if len(graphs) > 2:
+        read_model_before(sources, len(graphs))  # which is refused, before any work
     found, console = [], Console(quiet=json)
     for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
         explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)

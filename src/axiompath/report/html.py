@@ -82,6 +82,7 @@ def build_report(
         "movers": describe_movers(movers, explainer.node_names),
         "num_units": explainer.num_shared,
         "left_out": left_out,
+        "retrained": explainer.change.under_before is not None,
     }
     return render(title, pages, overview)
 

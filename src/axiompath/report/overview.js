@@ -11,6 +11,7 @@
       ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
       ...(d.nodes_added + d.nodes_removed ? [fact("nodes added / removed", `${count(d.nodes_added)} / ${count(d.nodes_removed)}`)] : []),
       ...(d.features_changed ? [fact("nodes with other features", count(d.features_changed))] : []),
+      ...(o.retrained ? [fact("model", "retrained")] : []),
       fact("predictions reached", count(c.total), `of ${count(o.num_units)} ${o.unit}s`),
       ...(o.values ? [] : [fact(c.columns[0] === "Class before" ? "to another class" : "to another answer", count(c.flipped))]), fact("explained here", count(index.targets.length)),
     ];

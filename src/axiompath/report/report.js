@@ -189,8 +189,8 @@ const report = (() => {
   // ---- flow picture -------------------------------------------------------------------------------------------
   // Columns are hops, leaves left, the target right. A node's box is as high as the ribbons through it; the order in
   // a column follows the mean place of what it sends to, worked out from the target backwards.
-  const drawFlow = ({ page, view, chosen, total: carried, rest }) => {
-    const whole = carried + rest;  // what the paths of all altered ones carry; another model's share flows along none
+  const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
+    const whole = ofChosen + rest;  // what all altered paths carry; another model's share flows along none
     const width = 1060, top = 34, boxWidth = 11, gap = 9;
     const others = page.num_paths - held(chosen);
     const drawn = chosen.flatMap((path) => (path.members && state.open.has(path.row) ? partsOf(path, view) : [path]));
