@@ -301,17 +301,19 @@ class Explainer:
         engine: str = "local",
         ray_address: str | None = None,
         progress: bool = True,
+        blame: bool | int = False,
     ) -> Scan:
         """Explain every node whose class changed, or whose KL is at least `min_kl`; with `only_flips` the former alone.
 
         Results are written to the folder `out` in parts (without one, to a temporary folder that goes with the Scan); a
         scan that was stopped goes on there, and the same scan always writes the same bytes. Engines: local (processes
         on this machine, one a core or as many as `workers` says) and ray. `memory` bounds what all workers on this
-        machine take together beside the graphs; without it, that of the Explainer does.
+        machine take together beside the graphs; without it, that of the Explainer does. With `blame`, what each change
+        does to all of these predictions is written too (`Scan.blame`); blame=1000 looks at those that moved the most.
         """
         question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
         runner = Engine(engine, self.memory if memory is None else parse_memory(memory), workers, ray_address)
-        return scan_case(self.case, out, Settings(question, thresholds, runner, progress))
+        return scan_case(self.case, out, Settings(question, thresholds, runner, progress, blame))
 
     def frontier(
         self,

@@ -30,7 +30,7 @@ from .options import (
     WithPaths,
     spread,
 )
-from .output import aside, moved_table, path_table, print_json, written_to
+from .output import aside, moved_table, path_table, print_json, records, written_to
 
 
 @spread
@@ -251,6 +251,9 @@ def scan(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
     ray_address: Annotated[str | None, typer.Option(help="A Ray cluster to join, such as auto or host:6379.")] = None,
+    blame: Annotated[bool, typer.Option("--blame", help="Say which changes moved these predictions, and how many.")] = (
+        False
+    ),
     sources: Sources,
     limit: Limit = 10,
     json: AsJson = False,
@@ -268,11 +271,15 @@ def scan(
             done = explainer.scan(
                 folder, wanted.budget, wanted.method, wanted.objective, min_kl=min_kl, only_flips=only_flips,
                 workers=workers, engine="ray" if ray_address else engine, ray_address=ray_address,
-                progress=not aside().quiet,
+                progress=not aside().quiet, blame=blame,
             )  # fmt: skip
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
         console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
+        if blame:
+            tally = done.blame()
+            found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}
+            console.print(tally.summary(limit), markup=False, highlight=False)
         if len(done):
             console.print(moved_table(done.to_frame(), limit))
         console.print(f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n", soft_wrap=True)
