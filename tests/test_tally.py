@@ -131,14 +131,14 @@ def test_groups_sum_the_shares_of_their_changes(scanned):
 
 def test_any_number_of_workers_and_any_interruption_give_the_same_bytes(scanned):
     explainer, folder, scan = scanned
-    assert (scan.folder / "parts" / "blame-000001.parquet").exists()
+    assert (scan.folder / "blame" / "facts-000001.parquet").exists()
     later = folder / "later"
     plain = explainer.scan(later, min_kl=0, workers=2, progress=False)
     with pytest.raises(InputError, match="Expected a scan with blame"):
         plain.blame()
     explainer.scan(later, min_kl=0, blame=True, workers=2, progress=False)
     assert files_of(later) == files_of(scan.folder)
-    (later / "parts" / "blame-000000.parquet").write_bytes(b"damaged")
+    (later / "blame" / "facts-000000.parquet").write_bytes(b"damaged")
     with pytest.raises(InputError, match="as the scan wrote it"):
         axiompath.read_scan(later).blame()
     explainer.scan(later, min_kl=0, blame=True, progress=False)

@@ -17,6 +17,7 @@ from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
 from .blame.fewest import Terms
 from .blame.game import Board, board_of
+from .blame.happened import Happened, find_happened
 from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
 from .blame.unread import open_board
@@ -226,6 +227,13 @@ class Explainer:
         """
         terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
         return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
+
+    def happened(self, target: Target | None = None, *, seconds: float = 1.0) -> Happened:
+        """What did it and the least to undo, for one target, in about as many seconds: what a report shows first.
+
+        `blame` and `undo` take the time that they are given, and say more.
+        """
+        return find_happened(self._board, self._only(target), seconds)
 
     def what_if(
         self, target: Target | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False

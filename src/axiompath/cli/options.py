@@ -27,6 +27,9 @@ OpenNodes = Annotated[
 ]
 Seconds = Annotated[float, typer.Option(min=0, help="Time to spend, where not everything can be tried.")]
 WithPaths = Annotated[bool, typer.Option("--paths/--no-paths", help="Read the model, or run it as it is.")]
+FirstBlame = Annotated[
+    bool, typer.Option("--blame/--no-blame", help="Begin with which changes did it, and the undoing.")
+]
 Limit = Annotated[int, typer.Option(min=1, help="Rows to print.")]
 
 

@@ -18,6 +18,7 @@ from .options import (
     After,
     AsJson,
     Before,
+    FirstBlame,
     Later,
     Limit,
     Manner,
@@ -43,9 +44,10 @@ def explain(
     wanted: Wanted,
     sources: Sources,
     out: Annotated[Path | None, typer.Option(help="Save the explanations there as JSON, one file a node.")] = None,
+    blame: FirstBlame = True,
     json: AsJson = False,
 ) -> None:
-    """Which paths changed the prediction of a node? Without a target, of the one that moved the most.
+    """What happened to a prediction, and over which paths? Without a target, to the one that moved the most.
 
     Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
     """
@@ -68,6 +70,8 @@ def explain(
     if not found:
         console.print("No prediction moved.")
     for explanation in found:
+        if blame:
+            console.print(explainer.happened(explanation.target).summary() + "\n", markup=False, highlight=False)
         console.print(f"{explanation.verdict} {explanation.replayed}".rstrip(), markup=False)
         if len(explanation.paths):
             console.print(path_table(explanation))
@@ -200,6 +204,7 @@ def report(
         int | None,
         typer.Option(min=0, help="Largest budget on the slider [50]; of more graphs, paths a step [10]."),
     ] = None,
+    blame: FirstBlame = True,
     manner: Manner,
     sources: Sources,
     json: AsJson = False,
@@ -229,8 +234,9 @@ def report(
         targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(top).tolist()
         budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
         text = build_report(
-            explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, progress=aside()
-        )
+            explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, blame=blame,
+            progress=aside(),
+        )  # fmt: skip
     with written_to(out):
         write_text(out, text)
     if json:

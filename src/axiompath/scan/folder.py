@@ -6,7 +6,7 @@ too_large.parquet   nodes that the memory budget cannot hold, with their number 
 parts/part-*.parquet
 parts/part-*.sha256 the digest of each part, recorded as it was written
 
-Where changes are blamed also parts/blame-*.parquet with their digests, changes.parquet, blamed.parquet (the targets) and
+Where changes are blamed also blame/facts-*.parquet with digests, changes.parquet, blamed.parquet (the targets) and
 sampled.parquet (exact blame of some of them); see facts.py.
 """
 
@@ -39,6 +39,7 @@ from .plan import Plan
 SCAN_FORMAT = "axiompath.scan"
 SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
+BLAME_PARTS = "blame"
 CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "sampled.parquet"
 
 
@@ -46,9 +47,9 @@ def check_folder(folder: Path, plan: Plan) -> None:
     """Refuse a folder in which a name that this scan would write is taken by something else; nothing is touched."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
-    parts = folder / PARTS
+    parts, blamed_parts = folder / PARTS, folder / BLAME_PARTS
     taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
-    taken += [parts] if parts.exists() and not parts.is_dir() else []
+    taken += [path for path in (parts, blamed_parts) if path.exists() and not path.is_dir()]
     began = (folder / MANIFEST).exists()
     manifest = read_manifest(folder) if began else {}
     if began and manifest.get("scan") != plan.digest:
@@ -62,9 +63,9 @@ def check_folder(folder: Path, plan: Plan) -> None:
         ]
     files = [
         path
-        for name in ("part", "blame")
+        for place, name in ((parts, "part"), (blamed_parts, "facts"))
         for end in ("parquet", "sha256")
-        for path in sorted(parts.glob(f"{name}-{'[0-9]' * 6}.{end}"))
+        for path in sorted(place.glob(f"{name}-{'[0-9]' * 6}.{end}"))
     ]
     taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
     if taken:
@@ -141,7 +142,7 @@ def check_blame(folder: Path, asked: bool | int) -> None:
 
 def missing_facts(folder: Path, num_parts: int, notes: dict[str, Any]) -> list[int]:
     """Parts of facts that are not there, or not as they were written."""
-    return [part for part in range(num_parts) if not is_whole(facts_file(folder / PARTS, part), notes)]
+    return [part for part in range(num_parts) if not is_whole(facts_file(folder / BLAME_PARTS, part), notes)]
 
 
 def finish_blame(
@@ -154,9 +155,9 @@ def finish_blame(
         tables[name] = write_parquet(folder / name, [table], table.schema)
     parts = []
     for part in range(num_parts):
-        file = facts_file(folder / PARTS, part)
+        file = facts_file(folder / BLAME_PARTS, part)
         rows = pq.read_metadata(file).num_rows
-        parts.append({"file": f"{PARTS}/{file.name}", "rows": rows, "sha256": recorded_digest(file)})
+        parts.append({"file": f"{BLAME_PARTS}/{file.name}", "rows": rows, "sha256": recorded_digest(file)})
     numbers = {"num_changes": len(frames[CHANGED]), "num_targets": len(frames[BLAMED])}
     return {"asked": asked, **numbers, "num_sampled": len(frames[SAMPLED]), "parts": parts}, tables
 
@@ -247,7 +248,7 @@ def _check_manifest(held: dict[str, Any]) -> None:
 def _check_blame_notes(held: dict[str, Any]) -> None:
     parts = held["parts"]
     counts = [held["num_changes"], held["num_targets"], held["num_sampled"], *(part["rows"] for part in parts)]
-    files = [f"{PARTS}/{facts_file(Path(), i).name}" for i in range(len(parts))]
+    files = [f"{BLAME_PARTS}/{facts_file(Path(), i).name}" for i in range(len(parts))]
     if not all(type(count) is int and count >= 0 for count in counts) or [part["file"] for part in parts] != files:
         raise Damaged("other counts or names than a scan with blame writes")
 
@@ -291,4 +292,5 @@ def _to_table(frame: pd.DataFrame) -> pa.Table:
 def _clear(folder: Path) -> None:
     """Take away drafts of this scan's own files, and no others."""
     clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE, *BLAME_TABLES)
-    clear_drafts(folder / PARTS, "part-*.parquet", "part-*.sha256", "blame-*.parquet", "blame-*.sha256")
+    clear_drafts(folder / PARTS, "part-*.parquet", "part-*.sha256")
+    clear_drafts(folder / BLAME_PARTS, "facts-*.parquet", "facts-*.sha256")

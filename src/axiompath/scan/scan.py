@@ -34,6 +34,7 @@ from .cluster import run_ray
 from .engines import order_parts, run_local
 from .facts import TORCH_BYTES, plan_facts, read_facts
 from .folder import (
+    BLAME_PARTS,
     BLAMED,
     CHANGED,
     MANIFEST,
@@ -280,7 +281,8 @@ def _blame(
     """Write the facts that are missing and the tables beside them; what the manifest says of them."""
     facts = plan_facts(case, plan.targets, asked, plan.digest)
     notes = {"scan": plan.digest, "facts": facts.digest, "origin": plan.origin.to_dict(), "task": plan.task}
-    parts = (folder / PARTS).resolve()
+    parts = (folder / BLAME_PARTS).resolve()
+    parts.mkdir(exist_ok=True)
     missing = missing_facts(folder, facts.num_parts, notes)
     if facts.stage is None:
         for part in missing:
