@@ -31,6 +31,7 @@ from axiompath.experiments.fidelity import (
     mean_by_level,
 )
 from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw_runtime
+from axiompath.experiments.flips import FlipSettings, run_flips, summarise_flips
 from axiompath.experiments.job_parts import Job, merge_parts, read_table, run_parts, write_table
 from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scs
 from axiompath.experiments.trained import Training, _scale, prepare, settings_for, train
@@ -505,3 +506,22 @@ def test_json_is_all_that_is_printed(data_root, tmp_path, capsys):
     commands.preservation(["cora"], ["2"], 1, data_root, tmp_path, json=True)
     rows = json.loads(capsys.readouterr().out)
     assert [row["preserved_percent"] for row in rows] == [100, 100, 100]
+
+
+def test_flips_are_summed_up_by_how_many_changes_undo_them():
+    rows = [("a", 9, 1, True, True), ("a", 30, 5, True, False), ("a", 40, 0, False, False), ("b", 8, 2, True, True)]
+    table = pd.DataFrame(rows, columns=["dataset", "in_sight", "size", "restored", "proved"]).assign(seconds=0.5)
+    first, second = summarise_flips(table).to_dict("records")
+    assert [first[key] for key in ("flips", "in_sight", "one", "two", "three", "more")] == [3, 30, 1, 0, 0, 1]
+    assert [first[key] for key in ("none_found", "largest", "proved", "proved_of_more")] == [1, 5, 1, 0]
+    assert (second["two"], second["proved"]) == (1, 1)
+
+
+@pytest.mark.slow
+def test_flips_of_a_real_graph_are_undone(data_root, tmp_path):
+    settings = FlipSettings(("pubmed_pmid",), transitions=1, max_flips=5, seconds=5.0)
+    table = run_flips(settings, tmp_path, root=data_root)
+    assert len(table) == 5
+    assert table.restored.all()
+    assert (table["size"] > table.excluded).all()
+    assert (tmp_path / "flips.parquet").is_file()

@@ -10,6 +10,7 @@ import pytest
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.graphs.changes import count_changes
+from axiompath.report.causes import describe_happened
 from axiompath.report.html import render, render_frontier, to_script_json
 from axiompath.report.movers import find_movers
 from axiompath.report.page import describe_moved, describe_target
@@ -87,6 +88,56 @@ def test_sums_on_the_page_are_those_of_the_explanation(page, explainer):
         assert e.replayed in page.inner_text("#sentence")
         assert page.locator("#sentence.warned").count() == int(e.disagrees)
     assert {e.disagrees for e in frontier} == {True, False}
+
+
+def test_what_happened_comes_first(page, explainer):
+    open_target(page, 8)
+    told = explainer.happened(8)
+    assert page.inner_text("#undo") == told.undo.summary()
+    assert "Nothing smaller does" in page.inner_text("#undo")
+    rows = page.locator("#blame tbody tr")
+    assert rows.count() == len(told.blame.shares) + 2
+    assert rows.first.inner_text().startswith("before")
+    assert told.blame.row_name(0) in rows.nth(1).inner_text()
+    assert f"{told.blame.prob_shares[0]:+.3f}" in rows.nth(1).inner_text()
+    tops = [page.locator(place).bounding_box()["y"] for place in ("#happened", "#sentence", "#flow", "#paths")]
+    assert tops == sorted(tops)
+    # Bars lie end to end, from before to after.
+    bars = page.locator("#blame .track i").evaluate_all(
+        "all => all.map(b => { const r = b.getBoundingClientRect(); return [r.left, r.right]; })"
+    )
+    level = bars[0][1]
+    for share, (left, right) in zip(told.blame.prob_shares, bars[1:-1], strict=True):
+        start, stop = (left, right) if share >= 0 else (right, left)
+        assert start == pytest.approx(level, abs=1.5)
+        level = stop
+    assert level == pytest.approx(bars[-1][1], abs=1.5)
+
+
+def test_each_change_is_shown_with_the_paths_that_carry_it(explainer):
+    happened = explainer.happened(8)
+    page = describe_target(explainer.frontier(8, [0, 5, 50], "exact"))
+    told = describe_happened(happened, page["paths"])
+    for row, step in enumerate(told["blame"]):
+        ends = set(happened.blame.ends[row])
+        for place, path in enumerate(page["paths"]):
+            runs = any({a, b} == ends for a, b in pairwise(path["nodes"]))
+            assert (place in step["carried"]) == runs
+    assert sum(step["share"] for step in told["blame"]) == pytest.approx(told["after"] - told["before"], abs=1e-6)
+
+
+def test_what_happened_can_be_left_out_and_fits_a_telephone(explainer, open_page, report, tmp_path):
+    path = tmp_path / "plain.html"
+    axiompath.save_report(path, explainer, [8], blame=False)
+    plain = open_page(path, viewport={"width": 1280, "height": 800})
+    open_target(plain, 8)
+    assert plain.is_hidden("#happened")
+    plain.close()
+    assert "Nothing smaller does" in explainer.explain(8, 3).to_html(explainer.happened(8))
+    small = open_page(report, viewport={"width": 360, "height": 740})
+    open_target(small, 8)
+    assert small.evaluate("document.documentElement.scrollWidth") <= 360
+    small.close()
 
 
 def test_the_slider_changes_picture_and_numbers(page):

@@ -18,6 +18,7 @@ from .blame.blame import Blame, blame_target
 from .blame.enough import Enough, enough_of_target
 from .blame.fewest import Terms
 from .blame.game import Board, board_of
+from .blame.happened import Happened, find_happened
 from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
 from .blame.unread import open_board
@@ -260,6 +261,13 @@ class Explainer:
             self._board, self._only(target), until=until, budget=budget, open_nodes=open_nodes, seconds=seconds
         )
 
+    def happened(self, target: Target | None = None, *, seconds: float = 1.0) -> Happened:
+        """What did it and the least to undo, for one target, in about as many seconds: what a report shows first.
+
+        `blame` and `undo` take the time that they are given, and say more.
+        """
+        return find_happened(self._board, self._only(target), seconds)
+
     def what_if(
         self, target: Target | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
     ) -> FloatArray:
@@ -390,17 +398,19 @@ class Explainer:
         engine: str = "local",
         ray_address: str | None = None,
         progress: bool = True,
+        blame: bool | int = False,
     ) -> Scan:
         """Explain every node whose class changed, or whose KL is at least `min_kl`; with `only_flips` the former alone.
 
         Results are written to the folder `out` in parts (without one, to a temporary folder that goes with the Scan); a
         scan that was stopped goes on there, and the same scan always writes the same bytes. Engines: local (processes
         on this machine, one a core or as many as `workers` says) and ray. `memory` bounds what all workers on this
-        machine take together beside the graphs; without it, that of the Explainer does.
+        machine take together beside the graphs; without it, that of the Explainer does. With `blame`, what each change
+        does to all of these predictions is written too (`Scan.blame`); blame=1000 looks at those that moved the most.
         """
         question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
         runner = Engine(engine, self.memory if memory is None else parse_memory(memory), workers, ray_address)
-        return scan_case(self.case, out, Settings(question, thresholds, runner, progress))
+        return scan_case(self.case, out, Settings(question, thresholds, runner, progress, blame))
 
     def frontier(
         self,

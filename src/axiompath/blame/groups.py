@@ -24,14 +24,20 @@ def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
 
     By node: of a change of a node that node, of an edge the end that is farther from the target.
     """
-    changes = game.changes.iloc[: game.num_data_changes]
+    rows = game.rows[: game.num_data_changes]
+    if isinstance(by, str) and by == BY_MODEL:
+        if not game.retrained:
+            raise InputError('Expected another model in `model_before` to go with by="model" (got one model).')
+        return [OF_DATA] * len(rows)
+    if isinstance(by, str) and by == BY_NODE:
+        return [names.get(node, str(node)) for node in _far_ends(game)]
+    return label_rows(game.players.changes, by, rows)
+
+
+def label_rows(table: pd.DataFrame, by: Any, rows: IntArray) -> list[str]:
+    """The group of each of these rows of `changes()`, whatever they are changes in sight of."""
+    changes = table.iloc[rows]
     if isinstance(by, str):
-        if by == BY_MODEL:
-            if not game.retrained:
-                raise InputError('Expected another model in `model_before` to go with by="model" (got one model).')
-            return [OF_DATA] * len(changes)
-        if by == BY_NODE:
-            return [names.get(node, str(node)) for node in _far_ends(game)]
         if by not in changes:
             known = ", ".join((BY_NODE, *map(str, changes.columns)))
             raise InputError(f"Expected `by` to be a column of `changes()` among {known} (got {by!r}).")
@@ -41,12 +47,12 @@ def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
     if callable(by):
         return [str(by(row)) for row in changes.itertuples(index=False)]
     labels = np.asarray(by, dtype=object)
-    if labels.shape != (len(game.players),):
+    if labels.shape != (len(table),):
         raise WrongKind(
             "Expected `by` to be a column of `changes()`, a dict of ids, a function of a row or one label a row, "
-            f"{len(game.players)} of them (got {type(by).__name__} of shape {labels.shape})."
+            f"{len(table)} of them (got {type(by).__name__} of shape {labels.shape})."
         )
-    return [str(labels[row]) for row in game.rows[: game.num_data_changes].tolist()]
+    return [str(labels[row]) for row in rows.tolist()]
 
 
 def number_groups(labels: list[str]) -> tuple[IntArray, list[str]]:

@@ -52,6 +52,7 @@ class Effort:
     seconds: float = 10.0
     tolerance: float = 0.01  # of the largest change of a column
     most_exact: int = MOST_EXACT
+    most_pairs: int = MOST_PAIRS
 
 
 def all_subsets(num_players: int) -> BoolArray:
@@ -153,13 +154,13 @@ def sampled_shares(values: Values, num_players: int, effort: Effort, groups: Int
         spent = time.monotonic() - start
         wanted = effort.tolerance * max(float(np.abs(ends[1] - ends[0]).max(initial=0.0)), np.finfo(np.float64).tiny)
         worst = float(errors.max(initial=0.0))
-        if worst <= wanted or spent >= effort.seconds or num_pairs >= MOST_PAIRS:
+        if worst <= wanted or spent >= effort.seconds or num_pairs >= effort.most_pairs:
             return PlayerShares(shares, errors, False, num_evaluations, ends[0], ends[1])
         # As many as the tolerance asks for, as far as the time allows, and not more than have been seen already.
         asked = num_pairs * ((worst / wanted) ** 2 - 1.0) * 1.1 + 1
         allowed = num_pairs * (effort.seconds - spent) / max(spent, 1e-9)
         room = max(MOST_TRUTHS // max(2 * num_players**2, 1), 1)
-        batch = int(max(1, min(asked, allowed, 2 * num_pairs, MOST_PAIRS - num_pairs, room)))
+        batch = int(max(1, min(asked, allowed, 2 * num_pairs, effort.most_pairs - num_pairs, room)))
 
 
 def _orders(rng: np.random.Generator, number: int, num_players: int, groups: IntArray | None) -> IntArray:

@@ -30,6 +30,9 @@ WithPaths = Annotated[bool, typer.Option("--paths/--no-paths", help="Read the mo
 Depth = Annotated[
     str | None, typer.Option(help="auto: groups of paths that end alike, opened where it matters; or a number of hops.")
 ]
+FirstBlame = Annotated[
+    bool, typer.Option("--blame/--no-blame", help="Begin with which changes did it, and the undoing.")
+]
 Limit = Annotated[int, typer.Option(min=1, help="Rows to print.")]
 
 

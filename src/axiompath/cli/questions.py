@@ -19,6 +19,7 @@ from .options import (
     AsJson,
     Before,
     Depth,
+    FirstBlame,
     Later,
     Limit,
     Manner,
@@ -32,7 +33,7 @@ from .options import (
     read_depth,
     spread,
 )
-from .output import aside, moved_table, path_table, print_json, written_to
+from .output import aside, moved_table, path_table, print_json, records, written_to
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
@@ -53,9 +54,10 @@ def explain(
     sources: Sources,
     depth: Depth = None,
     out: Annotated[Path | None, typer.Option(help="Save the explanations there as JSON, one file a node.")] = None,
+    blame: FirstBlame = True,
     json: AsJson = False,
 ) -> None:
-    """Which paths changed the prediction of a node? Without a target, of the one that moved the most.
+    """What happened to a prediction, and over which paths? Without a target, to the one that moved the most.
 
     Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
     """
@@ -79,6 +81,8 @@ def explain(
     if not found:
         console.print("No prediction moved.")
     for explanation in found:
+        if blame:
+            console.print(explainer.happened(explanation.target).summary() + "\n", markup=False, highlight=False)
         console.print(f"{explanation.verdict} {explanation.replayed}".rstrip(), markup=False)
         if len(explanation.paths):
             console.print(path_table(explanation))
@@ -221,6 +225,7 @@ def report(
         int | None,
         typer.Option(min=0, help="Largest budget on the slider [50]; of more graphs, paths a step [10]."),
     ] = None,
+    blame: FirstBlame = True,
     manner: Manner,
     sources: Sources,
     json: AsJson = False,
@@ -250,8 +255,9 @@ def report(
         targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(top).tolist()
         budgets = sorted({min(b, largest) for b in BUDGETS} | {largest})
         text = build_report(
-            explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, progress=aside()
-        )
+            explainer, targets, budgets, method=manner.method, objective=manner.objective, title=title, blame=blame,
+            progress=aside(),
+        )  # fmt: skip
     with written_to(out):
         write_text(out, text)
     if json:
@@ -272,6 +278,9 @@ def scan(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
     ray_address: Annotated[str | None, typer.Option(help="A Ray cluster to join, such as auto or host:6379.")] = None,
+    blame: Annotated[bool, typer.Option("--blame", help="Say which changes moved these predictions, and how many.")] = (
+        False
+    ),
     sources: Sources,
     limit: Limit = 10,
     json: AsJson = False,
@@ -291,11 +300,15 @@ def scan(
             done = explainer.scan(
                 folder, wanted.budget, wanted.method, wanted.objective, min_kl=min_kl, only_flips=only_flips,
                 workers=workers, engine="ray" if ray_address else engine, ray_address=ray_address,
-                progress=not aside().quiet,
+                progress=not aside().quiet, blame=blame,
             )  # fmt: skip
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
         console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
+        if blame:
+            tally = done.blame()
+            found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}
+            console.print(tally.summary(limit), markup=False, highlight=False)
         if len(done):
             console.print(moved_table(done.to_frame(), limit))
         console.print(f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n", soft_wrap=True)

@@ -307,6 +307,26 @@ def faithfulness(
 
 
 @reproduce.command()
+@spread
+def undo(
+    *,
+    names: DatasetOption = None,
+    max_flips: Annotated[int, typer.Option(min=1, help="Flips of a data set, drawn from all.")] = 120,
+    seconds: Annotated[float, typer.Option(min=0.0, help="That a search may take.")] = 10.0,
+    folders: Folders,
+) -> None:
+    """How few changes undo a flip of a real graph. Example: axiompath reproduce undo --datasets pubmed_pmid"""
+    from ..experiments.flips import FLIP_DATASETS, FlipSettings, run_flips, summarise_flips
+
+    settings = FlipSettings(split_commas(names, FLIP_DATASETS), max_flips=max_flips, seconds=seconds)
+    summary = summarise_flips(run_flips(settings, folders.out, root=folders.root))
+    table = Table(*(str(name).replace("_", " ") for name in summary.columns), box=None)
+    for row in summary.to_dict("records"):
+        table.add_row(*(f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values()))
+    _show(summary, [table], folders)
+
+
+@reproduce.command()
 def claims(
     out: Out = RESULTS,
     limit: Annotated[int, typer.Option(min=0, help="Exceptions shown of each claim.")] = 5,

@@ -95,7 +95,7 @@ def train(data: Data, training: Training, cache: str | Path | None = None) -> Tr
     """Train on prepared data, or take the weights from `cache` if they are there."""
     num_classes = int(data.y.max()) + 1
     widths = [data.x.shape[1], *[training.hidden] * (training.layers - 1), num_classes]
-    parts = _split(data, training)
+    parts = split_nodes(data, training)
     file = Path(cache) / f"{training.key}.safetensors" if cache is not None else None
     model = SumGNN(widths).double()
     if file is not None and file.is_file():
@@ -114,7 +114,8 @@ def train(data: Data, training: Training, cache: str | Path | None = None) -> Tr
     return Trained(model, float(correct[parts["test"]].double().mean()), float(correct[parts["val"]].double().mean()))
 
 
-def _split(data: Data, training: Training) -> dict[str, IntArray]:
+def split_nodes(data: Data, training: Training) -> dict[str, IntArray]:
+    """Nodes to train on, to choose the epoch by, and to test on."""
     known = np.flatnonzero((data.y >= 0).numpy())
     order = known[np.random.default_rng(training.seed).permutation(len(known))]
     ends = np.cumsum([training.train_share, training.val_share]) * len(order)

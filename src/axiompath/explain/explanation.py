@@ -203,15 +203,18 @@ class Explanation(Saved):
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
         return rebuild(cls, values, _rebuild)
 
-    def to_html(self) -> str:
-        """One self-contained page: flow picture, waterfall, probabilities, table of paths."""
+    def to_html(self, happened: Any = None) -> str:
+        """One self-contained page: flow picture, waterfall, probabilities, table of paths.
+
+        It begins with which changes did it and the least to undo, where these are given: `Explainer.happened(target)`.
+        """
         from ..report.html import render_frontier
 
-        return render_frontier([self])
+        return render_frontier([self], happened)
 
-    def save_html(self, path: str | Path) -> None:
+    def save_html(self, path: str | Path, happened: Any = None) -> None:
         """Write that page; a file that is there is replaced only once the new one is whole."""
-        write_text(path, self.to_html())
+        write_text(path, self.to_html(happened))
 
     def plot(self, label: int | None = None) -> Figure:
         """The same as a matplotlib figure; `label` picks the class whose logit is shown, else new against old."""

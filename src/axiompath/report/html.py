@@ -20,6 +20,7 @@ from markupsafe import Markup
 from rich.console import Console
 from rich.progress import track
 
+from ..blame.happened import Happened
 from ..explain.explanation import Explanation
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
@@ -27,11 +28,13 @@ from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
 from ..writing import write_text
+from .causes import describe_happened
 from .movers import find_movers
 from .page import describe_moved, describe_movers, describe_target
 
 BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 NUM_TARGETS = 20
+ALL_SECONDS = 20.0  # for what happened, of all targets together
 FOLDER = Path(__file__).parent
 Item = TypeVar("Item")
 
@@ -46,14 +49,17 @@ def build_report(
     depth: int | str | None = None,
     title: str = "Why the predictions changed",
     progress: Console | None = None,
+    blame: bool = True,
 ) -> str:
     """HTML text: an overview of all nodes whose prediction moved, and a page for each target.
 
     Without targets, the twenty whose distribution moved the most. A target too large for the memory budget is named
-    on the page and left out. Give a rich Console as `progress` to see a bar there.
+    on the page and left out. Give a rich Console as `progress` to see a bar there. Each page begins with what happened:
+    blame and the least to undo, a second a target at most, less of more than twenty; blame=False leaves that out.
     """
     moved = explainer.moved()
     wanted = list(dict.fromkeys(moved.target.head(NUM_TARGETS).tolist() if targets is None else targets))
+    seconds = min(1.0, ALL_SECONDS / max(len(wanted), 1))
     pages, left_out = [], []
     shown: list[Target] = []
     for target in _watched(wanted, "Explaining", len(wanted), progress):
@@ -63,7 +69,10 @@ def build_report(
         except MemoryError as error:
             left_out.append(str(error))
             continue
-        pages.append(describe_target(frontier))
+        page = describe_target(frontier)
+        if blame:
+            page["happened"] = describe_happened(explainer.happened(target, seconds=seconds), page["paths"])
+        pages.append(page)
         shown.append(target)
     changes = explainer.changes(open_nodes=True)
     case, rows = explainer.case.find(shown)
@@ -98,9 +107,11 @@ def save_report(
     return write_text(path, build_report(explainer, targets, budgets, **options))
 
 
-def render_frontier(frontier: Sequence[Explanation]) -> str:
-    """HTML text of one target: one Explanation, or one for each budget."""
+def render_frontier(frontier: Sequence[Explanation], happened: Happened | None = None) -> str:
+    """HTML text of one target: one Explanation, or one for each budget; first what happened, where that is given."""
     page = describe_target(frontier)
+    if happened is not None:
+        page["happened"] = describe_happened(happened, page["paths"])
     return render(f"Why the prediction of {page['name']} changed", [page], None)
 
 

@@ -11,23 +11,22 @@ import ctypes
 import pickle
 import socket
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..explain.records import Records
 from ..threads import limit_cores, num_cores
 from .engines import Queue
-from .parts import Failure, write_part
-from .work import Workload, run_task
+from .work import Load
 
 MAX_RETRIES = 3  # of a task whose worker died
 IN_FLIGHT = 4  # tasks handed to the cluster at a time, for each of its cores
 
 
 def run_ray(
-    load: Workload, parts: list[int], memory: float, workers: int | None, address: str | None
+    load: Load, parts: list[int], memory: float, workers: int | None, address: str | None
 ) -> Generator[int, None, None]:
     """Yield each part when its file is there; the most expensive are handed out first.
 
@@ -65,7 +64,7 @@ def _knock(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
 
 
-def _run(ray: Any, load: Workload, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:
+def _run(ray: Any, load: Load, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     cores = int(sum(machine.get("CPU", 0) for machine in machines)) or 1
     largest = max(machine.get("memory", 0) for machine in machines)
@@ -88,34 +87,28 @@ def _run(ray: Any, load: Workload, parts: list[int], memory: float, workers: int
             try:
                 ray.get(ref)
             except ray.exceptions.WorkerCrashedError:
-                _run_one_by_one(ray, task, packed, load, part)
+                load.rescue(part, partial(_alone, ray, task, packed))
             except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
             yield part
 
 
-def _run_one_by_one(ray: Any, task: Any, packed: Any, load: Workload, part: int) -> None:
-    """Workers kept dying at this part: a target at which they die alone is recorded, the others are explained."""
-
-    def explain(place: int) -> Records | Failure:
-        try:
-            found: Records | Failure = ray.get(task.options(max_retries=0).remote(packed, "target", place))
-            return found
-        except ray.exceptions.WorkerCrashedError:
-            return load.lost(place)
-
-    places = load.places_of(part).tolist()
-    write_part(load.file_of(part), (explain(place) for place in places), load.notes_of(part))
+def _alone(ray: Any, task: Any, packed: Any, place: int) -> Any:
+    """One target, by a worker that has nothing else to do; None where it dies."""
+    try:
+        return ray.get(task.options(max_retries=0).remote(packed, "target", place))
+    except ray.exceptions.WorkerCrashedError:
+        return None
 
 
-def pack(load: Workload, pickler: Any) -> tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]:
+def pack(load: Load, pickler: Any) -> tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]:
     """The workload as a small text of its structure, and its arrays as they lie in memory."""
     buffers: list[pickle.PickleBuffer] = []
     structure = pickler.dumps(load, protocol=5, buffer_callback=buffers.append)
     return structure, [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
 
 
-def unpack(packed: tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]) -> Workload:
+def unpack(packed: tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]) -> Load:
     """The workload again, its arrays where they lie: nothing is copied.
 
     The store's memory is read-only, for which every compiled loop would have to be compiled again; we write to none of
@@ -124,11 +117,11 @@ def unpack(packed: tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]]) -> W
     structure, buffers = packed
     views = [(ctypes.c_ubyte * len(b)).from_address(b.ctypes.data) if len(b) else bytearray() for b in buffers]
     load = pickle.loads(structure, buffers=views)
-    assert isinstance(load, Workload)
+    assert isinstance(load, Load)
     return load
 
 
-_held: tuple[bytes, Workload] | None = None
+_held: tuple[bytes, Load] | None = None
 
 
 def _run_packed(packed: tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]], kind: str, number: int) -> Any:
@@ -138,4 +131,4 @@ def _run_packed(packed: tuple[bytes, list[np.ndarray[Any, np.dtype[np.uint8]]]],
         limit_cores(1)
         _held = packed[0], unpack(packed)
         _held[1].__dict__["_store"] = packed  # the arrays live as long as the workload
-    return run_task(_held[1], kind, number)
+    return _held[1].do(kind, number)

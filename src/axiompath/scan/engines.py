@@ -19,8 +19,7 @@ from typing import Any
 
 from ..errors import Notice
 from ..threads import num_cores
-from .parts import write_part
-from .work import PROCESS_BYTES, Workload, run_part
+from .work import PROCESS_BYTES, Load
 from .workers import BEAT, HandoverError, end_branch, end_stems, start_branch
 
 MAX_DEATHS = 3  # of workers at one part, before its targets are tried one by one
@@ -44,7 +43,7 @@ class Queue:
     parts: list[int]
     deaths: dict[int, int] = field(default_factory=dict)
 
-    def take(self, load: Workload, room: float) -> int | None:
+    def take(self, load: Load, room: float) -> int | None:
         """The most expensive part that fits into the room."""
         for i in range(len(self.parts) - 1, -1, -1):
             if load.need_of(self.parts[i]) <= room:
@@ -57,7 +56,7 @@ def order_parts(parts: Iterable[int], costs: Callable[[int], float]) -> list[int
     return sorted(parts, key=lambda part: (costs(part), -part))
 
 
-def run_local(load: Workload, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:
+def run_local(load: Load, parts: list[int], memory: float, workers: int | None) -> Generator[int, None, None]:
     """Yield each part when its file is there; `parts` as `order_parts` gives them."""
     if not parts:
         return
@@ -84,16 +83,16 @@ def run_local(load: Workload, parts: list[int], memory: float, workers: int | No
     pool.close()
 
 
-def _run_here(load: Workload, parts: list[int]) -> Iterator[int]:
+def _run_here(load: Load, parts: list[int]) -> Iterator[int]:
     for part in reversed(parts):
-        run_part(load, part)
+        load.do("part", part)
         yield part
 
 
 class _Pool:
     """Workers; one that dies, or shows no life, is replaced, and its part done again."""
 
-    def __init__(self, load: Workload, size: int) -> None:
+    def __init__(self, load: Load, size: int) -> None:
         self.load, self.size = load, size
         self.workers: list[Worker] = []
         self.branch = start_branch(load)
@@ -116,7 +115,7 @@ class _Pool:
                     yield part
             if lonely and not any(worker.task for worker in self.workers):
                 part = lonely.pop()
-                self._run_one_by_one(part)
+                self.load.rescue(part, self._alone)
                 left -= 1
                 yield part
 
@@ -199,15 +198,12 @@ class _Pool:
         with suppress(OSError):
             self.branch[0].end(worker.number)
 
-    def _run_one_by_one(self, part: int) -> None:
-        """Each target in a worker of its own choosing: one at which it dies is recorded, the others are explained."""
-        found = []
-        for place in self.load.places_of(part).tolist():
-            self._give(("target", place))
-            answers: list[tuple[Worker, Any]] = []
-            while not answers:
-                answers = list(self._wait())
-            ((worker, answer),) = answers
-            worker.task = None
-            found.append(self.load.lost(place) if answer is None else answer)
-        write_part(self.load.file_of(part), found, self.load.notes_of(part))
+    def _alone(self, place: int) -> Any:
+        """One target, by a worker of its own choosing; None where it dies."""
+        self._give(("target", place))
+        answers: list[tuple[Worker, Any]] = []
+        while not answers:
+            answers = list(self._wait())
+        ((worker, answer),) = answers
+        worker.task = None
+        return answer

@@ -5,6 +5,9 @@ moved.parquet       every node that an altered path reaches
 too_large.parquet   nodes that the memory budget cannot hold, with their number of paths
 parts/part-*.parquet
 parts/part-*.sha256 the digest of each part, recorded as it was written
+
+Where changes are blamed also blame/facts-*.parquet with digests, changes.parquet, blamed.parquet (the targets) and
+sampled.parquet (exact blame of some of them); see facts.py.
 """
 
 from __future__ import annotations
@@ -28,22 +31,25 @@ from ..explain.explanation import read_task
 from ..explain.moved import find_flipped
 from ..parquet import is_whole, recorded_digest, write_parquet
 from ..trust import Damaged, blamed, check_version, read_json
-from ..writing import LOCK, clear_drafts, locked, write_text
+from ..writing import LOCK, clear_drafts, file_digest, locked, write_text
+from .facts import facts_file
 from .parts import PARTNER, notes_of, written_for
 from .plan import Plan
 
 SCAN_FORMAT = "axiompath.scan"
 SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
+BLAME_PARTS = "blame"
+CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "sampled.parquet"
 
 
 def check_folder(folder: Path, plan: Plan) -> None:
     """Refuse a folder in which a name that this scan would write is taken by something else; nothing is touched."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
-    parts = folder / PARTS
+    parts, blamed_parts = folder / PARTS, folder / BLAME_PARTS
     taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
-    taken += [parts] if parts.exists() and not parts.is_dir() else []
+    taken += [path for path in (parts, blamed_parts) if path.exists() and not path.is_dir()]
     began = (folder / MANIFEST).exists()
     manifest = read_manifest(folder) if began else {}
     if began and manifest.get("scan") != plan.digest:
@@ -55,7 +61,12 @@ def check_folder(folder: Path, plan: Plan) -> None:
         taken += [
             path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
         ]
-    files = [path for end in ("parquet", "sha256") for path in sorted(parts.glob(f"part-{'[0-9]' * 6}.{end}"))]
+    files = [
+        path
+        for place, name in ((parts, "part"), (blamed_parts, "facts"))
+        for end in ("parquet", "sha256")
+        for path in sorted(place.glob(f"{name}-{'[0-9]' * 6}.{end}"))
+    ]
     taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
     if taken:
         raise InputError(
@@ -76,10 +87,13 @@ def opened(folder: Path) -> Iterator[None]:
             _clear(folder)
 
 
-def is_finished(folder: Path, plan: Plan) -> bool:
-    """Whether this scan is there as a whole, so that nothing is left to write."""
+def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
+    """Whether this scan is there as a whole, with what it was asked to blame, so that nothing is left to write."""
     try:
-        if not read_manifest(folder).get("complete"):
+        held = read_manifest(folder)
+        if not held.get("complete") or (blame is not False and held.get("blame", {}).get("asked") != blame):
+            return False
+        if blame is not False and not _has_blame(folder, held):
             return False
     except (OSError, ValueError):
         return False
@@ -115,9 +129,50 @@ def missing_parts(folder: Path, plan: Plan) -> list[int]:
     return found
 
 
-def finish(folder: Path, plan: Plan, num_failed: int) -> None:
-    """Write the tables of the plan and, last, the manifest."""
+def check_blame(folder: Path, asked: bool | int) -> None:
+    """Refuse to blame otherwise than the scan that is there did."""
+    if not (folder / MANIFEST).exists():
+        return
+    held = read_manifest(folder).get("blame", {}).get("asked", asked)
+    if held != asked:
+        raise InputError(
+            f"Expected blame={held}, as in the scan that is in {folder} (got {asked}); choose another folder."
+        )
+
+
+def missing_facts(folder: Path, num_parts: int, notes: dict[str, Any]) -> list[int]:
+    """Parts of facts that are not there, or not as they were written."""
+    return [part for part in range(num_parts) if not is_whole(facts_file(folder / BLAME_PARTS, part), notes)]
+
+
+def finish_blame(
+    folder: Path, asked: bool | int, num_parts: int, frames: dict[str, pd.DataFrame]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Write the tables that go with the facts; what the manifest says of the facts, and the tables' digests."""
     tables = {}
+    for name, frame in frames.items():
+        table = _to_table(frame)
+        tables[name] = write_parquet(folder / name, [table], table.schema)
+    parts = []
+    for part in range(num_parts):
+        file = facts_file(folder / BLAME_PARTS, part)
+        rows = pq.read_metadata(file).num_rows
+        parts.append({"file": f"{BLAME_PARTS}/{file.name}", "rows": rows, "sha256": recorded_digest(file)})
+    numbers = {"num_changes": len(frames[CHANGED]), "num_targets": len(frames[BLAMED])}
+    return {"asked": asked, **numbers, "num_sampled": len(frames[SAMPLED]), "parts": parts}, tables
+
+
+def _has_blame(folder: Path, held: dict[str, Any]) -> bool:
+    digests = {part["file"]: part["sha256"] for part in held["blame"]["parts"]}
+    digests |= {name: held["tables"][name] for name in BLAME_TABLES}
+    return all((folder / name).is_file() and file_digest(folder / name) == one for name, one in digests.items())
+
+
+def finish(
+    folder: Path, plan: Plan, num_failed: int, blame: tuple[dict[str, Any], dict[str, str]] | None = None
+) -> None:
+    """Write the tables of the plan and, last, the manifest."""
+    tables = {} if blame is None else dict(blame[1])
     for path, frame in _tables(folder, plan):
         table = _to_table(frame)
         tables[path.name] = write_parquet(path, [table], table.schema)
@@ -127,7 +182,8 @@ def finish(folder: Path, plan: Plan, num_failed: int) -> None:
         held = {"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start}
         parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
-    write_manifest(folder, {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True})
+    held = {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True}
+    write_manifest(folder, held if blame is None else {**held, "blame": blame[0]})
 
 
 def part_file(folder: Path, part: int) -> Path:
@@ -173,15 +229,26 @@ def _check_manifest(held: dict[str, Any]) -> None:
     parts, tables = held["parts"], held["tables"] if held["version"] > 1 else {}
     counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
     digests = [*tables.values(), *(part["sha256"] for part in parts)]
+    if "blame" in held:
+        _check_blame_notes(held["blame"])
+        digests += [part["sha256"] for part in held["blame"]["parts"]]
     if (
         not all(type(count) is int and count >= 0 for count in (*counts, *(part["targets"] for part in parts)))
         or [part["file"] for part in parts] != [f"{PARTS}/{part_file(Path(), i).name}" for i in range(len(parts))]
         or sum(part["targets"] for part in parts) != held["num_targets"]
         or held["num_explained"] + held["num_failed"] != held["num_targets"]
-        or (held["version"] > 1 and set(tables) != {MOVED, TOO_LARGE})
+        or (held["version"] > 1 and set(tables) != {MOVED, TOO_LARGE, *(BLAME_TABLES if "blame" in held else ())})
         or not all(isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
     ):
         raise Damaged("other counts, names or digests than a scan writes")
+
+
+def _check_blame_notes(held: dict[str, Any]) -> None:
+    parts = held["parts"]
+    counts = [held["num_changes"], held["num_targets"], held["num_sampled"], *(part["rows"] for part in parts)]
+    files = [f"{BLAME_PARTS}/{facts_file(Path(), i).name}" for i in range(len(parts))]
+    if not all(type(count) is int and count >= 0 for count in counts) or [part["file"] for part in parts] != files:
+        raise Damaged("other counts or names than a scan with blame writes")
 
 
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:
@@ -222,5 +289,6 @@ def _to_table(frame: pd.DataFrame) -> pa.Table:
 
 def _clear(folder: Path) -> None:
     """Take away drafts of this scan's own files, and no others."""
-    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE)
+    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE, *BLAME_TABLES)
     clear_drafts(folder / PARTS, "part-*.parquet", "part-*.sha256")
+    clear_drafts(folder / BLAME_PARTS, "facts-*.parquet", "facts-*.sha256")

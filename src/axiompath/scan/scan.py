@@ -32,10 +32,31 @@ from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .folder import MOVED, PARTS, TOO_LARGE, begin, check_folder, finish, is_finished, opened, part_file, read_manifest
+from .facts import TORCH_BYTES, plan_facts, read_facts
+from .folder import (
+    BLAME_PARTS,
+    BLAMED,
+    CHANGED,
+    MANIFEST,
+    MOVED,
+    PARTS,
+    SAMPLED,
+    TOO_LARGE,
+    begin,
+    check_blame,
+    check_folder,
+    finish,
+    finish_blame,
+    is_finished,
+    missing_facts,
+    opened,
+    part_file,
+    read_manifest,
+)
 from .parts import PARTNER, Failure, read_columns, read_part
-from .plan import Counts, Thresholds, make_plan
-from .work import PROCESS_BYTES, Workload, share_change
+from .plan import Counts, Plan, Thresholds, make_plan
+from .tally import Tally, tally_facts
+from .work import PROCESS_BYTES, Load, Workload, share_change
 
 ENGINES = ("local", "ray")
 MIN_MEMORY = 128e6  # bytes: a worker, and something to work with
@@ -116,6 +137,25 @@ class Scan:
         unnamed = [name for name in ("class_before_name", "class_after_name") if frame[name].isna().all()]
         return frame.drop(columns=unnamed)
 
+    def blame(self, *, by: Any = None) -> Tally:
+        """Which changes moved how many predictions, and how much probability in all: an estimate, with its error.
+
+        `by` sums by groups: a column of `changes()`, a dict of ids, a function of a row, or one label a row.
+        """
+        held = self.manifest.get("blame")
+        if held is None:
+            raise InputError(
+                f"Expected a scan with blame in {self.folder} (got one without); run the same scan with blame=True: it "
+                "goes on from what is there."
+            )
+        tables = []
+        for name, number in ((CHANGED, "num_changes"), (BLAMED, "num_targets"), (SAMPLED, "num_sampled")):
+            _check_digest(self.folder / name, self.manifest["tables"][name])
+            tables.append(read_columns(self.folder / name, held[number]).to_pandas())
+        for part in held["parts"]:
+            _check_digest(self.folder / part["file"], part["sha256"])
+        return tally_facts(read_facts(self.folder, held), tables, by, self.output)
+
     def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
         """A table of targets; 0.1 called them nodes, and wrote neither names nor a digest."""
         path = self.folder / name
@@ -175,7 +215,7 @@ class Engine:
                 "anything."
             )
 
-    def run(self, load: Workload, parts: list[int]) -> Generator[int, None, None]:
+    def run(self, load: Load, parts: list[int]) -> Generator[int, None, None]:
         """Yield each part when its file is there."""
         if self.name == "ray":
             return run_ray(load, parts, self.memory, self.workers, self.ray_address)
@@ -189,6 +229,7 @@ class Settings(NamedTuple):
     thresholds: Thresholds
     engine: Engine
     progress: bool
+    blame: bool | int = False
 
 
 def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
@@ -205,13 +246,22 @@ def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
 
 def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
     """Plan, run what is missing, write the manifest; `report` is told how many targets are done, of how many."""
-    question, thresholds, engine, _ = settings
+    question, thresholds, engine, _, blame = settings
     case.check(question)
+    if blame and case.change.under_before is not None:
+        raise InputError(
+            "Expected one model for a scan with blame (got another in `model_before`); scan without blame, and ask "
+            "`explainer.blame(target)` where the model is a change like the others."
+        )
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)
     plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
     check_folder(folder, plan)
-    if is_finished(folder, plan):
+    if blame is not False:
+        check_blame(folder, blame)
+    elif (folder / MANIFEST).exists():  # one that was begun with blame goes on with it
+        blame = read_manifest(folder).get("blame", {}).get("asked", False)
+    if is_finished(folder, plan, blame):
         return read_scan(folder)
     with opened(folder):
         missing = begin(folder, plan)
@@ -227,8 +277,35 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
                 done += plan.part(part).stop - plan.part(part).start
                 report(done, total)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
-        finish(folder, plan, failed)
+        finish(folder, plan, failed, None if blame is False else _blame(case, folder, plan, engine, blame))
     return read_scan(folder)
+
+
+def _blame(
+    case: Case, folder: Path, plan: Plan, engine: Engine, asked: bool | int
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Write the facts that are missing and the tables beside them; what the manifest says of them."""
+    facts = plan_facts(case, plan.targets, asked, plan.digest)
+    notes = {"scan": plan.digest, "facts": facts.digest, "origin": plan.origin.to_dict(), "task": plan.task}
+    parts = (folder / BLAME_PARTS).resolve()
+    parts.mkdir(exist_ok=True)
+    missing = missing_facts(folder, facts.num_parts, notes)
+    if facts.stage is None:
+        for part in missing:
+            facts.write_here(parts, part, notes)
+    elif len(missing) == 1:  # not worth a worker
+        facts.load(parts, engine.memory, TORCH_BYTES, notes).do("part", missing[0])
+    elif missing:
+        load = facts.load(parts, engine.memory, TORCH_BYTES, notes)
+        with closing(engine.run(load, order_parts(missing, load.need_of))) as finished:
+            for _ in finished:
+                pass
+    frames = {
+        CHANGED: facts.board.players(open_nodes=False).changes,
+        BLAMED: facts.targets.to_frame(),
+        SAMPLED: facts.sample(),
+    }
+    return finish_blame(folder, asked, facts.num_parts, frames)
 
 
 def _run_aside(run: Callable[[Path], Scan]) -> Scan:

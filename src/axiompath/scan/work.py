@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -24,6 +25,20 @@ from ..paths.search import Known, adopt
 from .parts import Failure, notes_of, write_part
 
 PROCESS_BYTES = 76e6  # of a worker that has loaded the compiled loops, holes in its heap included
+
+
+@runtime_checkable
+class Load(Protocol):
+    """What workers are given: parts, each with its file; what a part takes, and how it is done."""
+
+    def need_of(self, part: int) -> float:
+        """Bytes that a worker takes at most for a part, the worker itself included."""
+
+    def do(self, kind: str, number: int) -> Any:
+        """A `part`, whose number is returned when it is written; or less, by whatever kind."""
+
+    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
+        """What is done about a part at which workers keep dying; `alone` asks one for a `target`, None if it dies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +67,22 @@ class Workload:
         sizes = self.walks.sizes[self.places_of(part)]
         return PROCESS_BYTES + float(max(sizes.max(), min(sizes.sum(), self.walks.batch_bytes)))
 
+    def do(self, kind: str, number: int) -> Records | Failure | int:
+        """A `part`, whose number is returned when it is written, or one `target`."""
+        if kind == "target":
+            return explain_alone(self, number)
+        run_part(self, number)
+        return number
+
+    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
+        """Each target alone: one at which workers die is recorded, the others are explained."""
+
+        def explain(place: int) -> Records | Failure:
+            found: Records | Failure | None = alone(place)
+            return self.lost(place) if found is None else found
+
+        write_part(self.file_of(part), map(explain, self.places_of(part).tolist()), self.notes_of(part))
+
     def places_of(self, part: int) -> IntArray:
         """Places of a part's targets in the arrays."""
         return np.arange(self.indptr[part], self.indptr[part + 1])
@@ -78,14 +109,6 @@ def run_part(load: Workload, part: int) -> None:
     with threadpool_limits(1):
         found = (item for batch in load.walks.batches(places) for item in _explain_batch(load, batch))
         write_part(load.file_of(part), found, load.notes_of(part))
-
-
-def run_task(load: Workload, kind: str, number: int) -> Records | Failure | int:
-    """What workers are asked for: a `part`, whose number is returned when it is written, or one `target`."""
-    if kind == "target":
-        return explain_alone(load, number)
-    run_part(load, number)
-    return number
 
 
 def explain_alone(load: Workload, place: int) -> Records | Failure:

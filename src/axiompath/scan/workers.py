@@ -35,7 +35,7 @@ from numba.core.registry import cpu_target
 
 from ..errors import InputError
 from ..threads import limit_cores
-from .work import Workload, run_task
+from .work import Load
 
 START = "import sys; sys.path[:] = {path!r}; from axiompath.scan.workers import serve; serve({descriptor})"
 # Workers compute with one thread each, and the process they are forked from has no other either.
@@ -90,7 +90,7 @@ _stems: list[tuple[Forker, subprocess.Popen[bytes]]] = []
 _lock = threading.Lock()
 
 
-def start_branch(load: Workload) -> tuple[Forker, int]:
+def start_branch(load: Load) -> tuple[Forker, int]:
     """A process that has the workload and forks workers; and its number, by which `end_branch` ends it."""
     ours, theirs = socket.socketpair()
     with theirs, tempfile.TemporaryFile(prefix="axiompath-") as file:
@@ -172,7 +172,7 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
-def _write_load(file: IO[bytes], load: Workload) -> None:
+def _write_load(file: IO[bytes], load: Load) -> None:
     """The structure of the workload, then its arrays as they lie in memory."""
     buffers: list[pickle.PickleBuffer] = []
     try:
@@ -189,7 +189,7 @@ def _write_load(file: IO[bytes], load: Workload) -> None:
     file.flush()
 
 
-def _read_load(descriptor: int) -> Workload:
+def _read_load(descriptor: int) -> Load:
     """The workload again, its arrays where they lie in the file.
 
     Compiled loops are compiled for arrays that can be written to; whoever wrote to these would write to a copy.
@@ -203,7 +203,7 @@ def _read_load(descriptor: int) -> Workload:
         views.append(mapped[start : start + size])
         start += size
     load = pickle.loads(structure, buffers=views)
-    assert isinstance(load, Workload)
+    assert isinstance(load, Load)
     return load
 
 
@@ -215,7 +215,7 @@ def serve(descriptor: int) -> NoReturn:
     _fork_on_order(socket.socket(fileno=descriptor), None)
 
 
-def _fork_on_order(channel: socket.socket, load: Workload | None) -> NoReturn:
+def _fork_on_order(channel: socket.socket, load: Load | None) -> NoReturn:
     children: set[int] = set()
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, ORDER.size, 2)
@@ -253,7 +253,7 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def _live(load: Workload | None, *descriptors: int) -> NoReturn:
+def _live(load: Load | None, *descriptors: int) -> NoReturn:
     """What a forked child does: a branch where there is no workload yet, else a worker."""
     try:
         if load is not None:
@@ -275,7 +275,7 @@ def _live(load: Workload | None, *descriptors: int) -> NoReturn:
 Message = tuple[Literal["life", "done", "error"], Any]
 
 
-def _work(load: Workload, pipe: connection.Connection) -> None:
+def _work(load: Load, pipe: connection.Connection) -> None:
     """A worker's life: tasks in, answers out, until the pipe is closed or whoever holds its other end is gone."""
     limit_cores(1)
     lock = threading.Lock()
@@ -289,7 +289,7 @@ def _work(load: Workload, pipe: connection.Connection) -> None:
         while True:
             kind, number = pipe.recv()
             try:
-                answer: Message = ("done", run_task(load, kind, number))
+                answer: Message = ("done", load.do(kind, number))
             except Exception as error:
                 answer = ("error", _portable(error))
             send(answer)

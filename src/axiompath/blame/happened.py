@@ -1,0 +1,54 @@
+"""Board + target -> Happened: what did it, and the least to undo, within about a second; for pages and terminals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..graphs.places import Target
+from .blame import Blame, blame_target
+from .fewest import Terms
+from .game import Board
+from .shapley import Effort
+from .undo import Undo, undo_target
+
+MOST_TOLD = 300  # changes in sight; of more, not even a rough estimate is made in a second
+EXACT_SUBSETS = 1 << 12  # all of which are tried
+ORDERED_EVALUATIONS = 8192  # along random orders, where there are more
+
+
+@dataclass(frozen=True, eq=False)
+class Happened:
+    """Which changes moved one prediction, and the fewest to undo where its class changed."""
+
+    blame: Blame | None  # None where more changes are in sight than a second does
+    undo: Undo | None  # None where the class did not change
+    num_in_sight: int
+
+    def summary(self, limit: int = 5) -> str:
+        """Blame first, then what to undo, in a few sentences."""
+        told = [self.too_many] if self.blame is None else [self.blame.summary(limit)]
+        return "\n".join([*told, *([self.undo.summary()] if self.undo is not None else [])])
+
+    @property
+    def too_many(self) -> str:
+        """What is said in place of blame."""
+        return f"{self.num_in_sight:,} changes are in sight, too many to blame in a second: ask for blame alone."
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+
+def find_happened(board: Board, target: Target, seconds: float = 1.0) -> Happened:
+    """As many evaluations as about a second holds; the same ones every time, as far as that is enough."""
+    game = board.game(target)
+    blame = None
+    if game.num_changes <= MOST_TOLD:
+        pairs = max(ORDERED_EVALUATIONS // max(2 * game.num_changes, 1), 16)
+        effort = Effort(seconds=seconds, most_exact=EXACT_SUBSETS, most_pairs=pairs)
+        blame = blame_target(board, target, effort=effort)
+    ends = board.ends(target)
+    undo = None
+    if ends is not None and board.output.flipped(*ends):
+        undo = undo_target(board, target, terms=Terms(seconds=seconds))
+    return Happened(blame, undo, game.num_changes)

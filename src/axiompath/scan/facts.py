@@ -1,0 +1,258 @@
+"""Case + targets -> what each change does to every target that it reaches, as Parquet; for `tally` to make shares of.
+
+A row of a part is a change and a target: how much of what is told of the target goes where the change is left out of
+`after`, how much comes where it alone is put into `before`, and whether leaving it out gives the old class back. Beside
+the parts lie the table of changes, that of the targets, and exact blame of a sample of them, which the estimate is held
+against. Which rows a part holds depends on the graphs and the question alone, never on workers or memory.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from .. import parquet
+from ..arrays import FloatArray, IntArray
+from ..blame.blame import blame_target
+from ..blame.game import Board, board_of
+from ..blame.goal import tell
+from ..blame.shapley import Effort
+from ..blame.toggles import STACK, Stage, can_toggle, set_stage, toggle
+from ..errors import InputError, Notice, TooLarge
+from ..explain.case import Case
+from ..graphs.labels import target_column
+from ..graphs.snapshot import find_numbers
+from ..memory import cut_runs
+from ..origin import digest_of
+from ..outputs import Output
+from ..threads import num_cores
+from .parts import read_columns
+from .tally import Facts
+
+FACTS = pa.schema(
+    [
+        ("target", pa.int64()),  # place among the targets
+        ("change", pa.int64()),
+        ("left_out", pa.float64()),
+        ("put_in", pa.float64()),
+        ("restores", pa.bool_()),
+    ]
+)
+PART_EDGES = 2e7  # what a part costs at most, unless it is one change alone
+PART_OF_TARGETS = 100  # targets of a part, where changes cannot be toggled one by one
+EDGES_A_SECOND = 1e6  # that a core runs over, roughly: for saying what it will cost
+WORTH_A_NOTICE = 60.0  # seconds
+MOST_ROWS = 200_000_000  # pairs of a change and a target
+TORCH_BYTES = 300e6  # of a worker that has loaded what toggling needs
+NUM_SAMPLED = 20  # targets on which the estimate is held against exact blame
+SAMPLED_EVALUATIONS = 20_000  # of each of them, where not all subsets are tried
+
+
+@dataclass(frozen=True, eq=False)
+class BlamedTargets:
+    """The targets, in order, and what is told of them."""
+
+    ids: Any  # [num_targets], or pairs
+    classes: tuple[IntArray, IntArray]  # before and after: [num_targets] each
+    logits: tuple[FloatArray, FloatArray]  # [num_targets, num_logits] each
+    output: Output
+
+    def __len__(self) -> int:
+        """Number of targets."""
+        return len(self.ids)
+
+    def told(self, logits: FloatArray, places: IntArray) -> FloatArray:
+        """The probability of each one's new class, or its value."""
+        found = np.zeros(len(places))
+        labels = self.classes[1][places]
+        for label in np.unique(labels).tolist():
+            here = labels == label
+            found[here] = tell(self.output, label, logits[here])
+        return found
+
+    def facts(self, changes: IntArray, places: IntArray, left_out: FloatArray, put_in: FloatArray) -> pa.Table:
+        """Rows of a part, from logits of these targets."""
+        before, after = (self.told(logits[places], places) for logits in self.logits)
+        flipped = self.output.flipped(self.logits[0][places], self.logits[1][places])
+        columns = [
+            places,
+            changes,
+            after - self.told(left_out, places),
+            self.told(put_in, places) - before,
+            flipped & ~self.output.flipped(self.logits[0][places], left_out),
+        ]
+        return pa.Table.from_arrays([pa.array(column) for column in columns], schema=FACTS)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a target: target, and what is told of it before and after."""
+        every = np.arange(len(self))
+        before, after = (self.told(logits, every) for logits in self.logits)
+        return pd.DataFrame({"target": target_column(self.ids), "told_before": before, "told_after": after})
+
+
+@dataclass(frozen=True, eq=False)
+class FactLoad:
+    """What a worker needs to write any part; the arrays are shared between workers, never copied."""
+
+    stage: Stage
+    targets: BlamedTargets
+    indptr: IntArray  # [num_parts + 1]: changes of each part
+    needs: FloatArray  # [num_parts]: bytes that a worker takes at most
+    folder: Path
+    notes: dict[str, Any]
+
+    def need_of(self, part: int) -> float:
+        """Bytes that a worker takes at most for a part, the worker itself included."""
+        return float(self.needs[part])
+
+    def do(self, kind: str, number: int) -> int:
+        """Toggle the changes of a part and write what that does."""
+        del kind  # of parts there is no less
+        stage, part = self.stage, number
+        with threadpool_limits(1):  # the rounding of a product may depend on how many threads share it
+            found = toggle(stage, np.arange(self.indptr[part], self.indptr[part + 1]))
+        order = np.lexsort((found.targets, found.players))
+        rows = stage.rows[found.players[order]], found.targets[order]
+        write_facts(
+            self.folder, part, self.targets.facts(*rows, found.left_out[order], found.put_in[order]), self.notes
+        )
+        return number
+
+    def rescue(self, part: int, alone: Callable[[int], Any]) -> None:
+        """Nothing smaller than a part is done; whoever killed the workers has to be stopped first."""
+        del alone
+        raise TooLarge(
+            f"Expected workers to survive part {part} of the blame (several died at it, for want of memory as a rule); "
+            "blame=1000 looks at the thousand predictions that moved the most, and takes less."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FactPlan:
+    """The targets that are blamed, and how: change by change on a stage, or target by target."""
+
+    board: Board
+    targets: BlamedTargets
+    stage: Stage | None
+    indptr: IntArray  # [num_parts + 1]: changes of each part; targets, without a stage
+    digest: str
+
+    @property
+    def num_parts(self) -> int:
+        """Files of facts."""
+        return len(self.indptr) - 1
+
+    def load(self, folder: Path, room: float, process_bytes: float, notes: dict[str, Any]) -> FactLoad:
+        """What workers share; a change that alone takes more than all of the room has it to itself."""
+        assert self.stage is not None
+        edges = np.add.reduceat(np.append(self.stage.costs[0], 0), self.indptr[:-1]) if self.num_parts else np.zeros(0)
+        widest = max(layer.width for layer in self.stage.network.layers)
+        needs = process_bytes + np.minimum(edges, np.maximum(2 * STACK, self._largest)) * (200.0 + 16.0 * widest)
+        return FactLoad(self.stage, self.targets, self.indptr, np.minimum(needs, room), folder, notes)
+
+    @property
+    def _largest(self) -> FloatArray:
+        assert self.stage is not None
+        return np.maximum.reduceat(np.append(self.stage.costs[0], 0), self.indptr[:-1]).astype(np.float64)
+
+    def write_here(self, folder: Path, part: int, notes: dict[str, Any]) -> None:
+        """Target by target, each change in its sight left out and put in alone."""
+        tables = []
+        for place in range(int(self.indptr[part]), int(self.indptr[part + 1])):
+            game = self.board.game(_plain(self.targets.ids[place]))
+            one = np.eye(game.num_changes, dtype=np.bool_)
+            logits = game.run(np.concatenate([~one, one]))
+            places = np.full(game.num_changes, place)
+            tables.append(self.targets.facts(game.rows, places, logits[: len(one)], logits[len(one) :]))
+        write_facts(folder, part, pa.concat_tables([FACTS.empty_table(), *tables]), notes)
+
+    def sample(self) -> pd.DataFrame:
+        """Exact blame of some targets, or as exact as many random orders make it: target, change, share, error."""
+        chosen = np.sort(np.random.default_rng(0).permutation(len(self.targets))[:NUM_SAMPLED])
+        frames = [pd.DataFrame({"target": np.zeros(0, dtype=np.int64), "change": np.zeros(0, dtype=np.int64)})]
+        for place in chosen.tolist():
+            target = _plain(self.targets.ids[place])
+            most = SAMPLED_EVALUATIONS // max(2 * self.board.game(target).num_changes, 1)
+            effort = Effort(seconds=float("inf"), tolerance=0.005, most_pairs=max(most, 16))
+            with warnings.catch_warnings(), threadpool_limits(1):
+                warnings.simplefilter("ignore", Notice)
+                found = blame_target(self.board, target, effort=effort).to_frame()
+            frames.append(found[["change", "share", "error"]].assign(target=place))
+        return pd.concat(frames, ignore_index=True)[["target", "change", "share", "error"]].astype(
+            {"share": np.float64, "error": np.float64}
+        )
+
+
+def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> FactPlan:
+    """What blaming these targets takes, said before it is spent; with a number, of so many of the first."""
+    if not isinstance(blame, bool) and (not isinstance(blame, int) or blame < 1):
+        raise InputError(f"Expected blame=True, or of how many predictions, 1 or more (got {blame!r}).")
+    rows = rows if isinstance(blame, bool) else rows[:blame]
+    board, change = board_of(case), case.change
+    logits = change.before_pass.logits[rows], change.after_pass.logits[rows]
+    targets = BlamedTargets(change.root_ids[rows], change.output.told_of(*logits), logits, change.output)
+    told = digest_of("facts", digest, str(len(rows)), str([PART_EDGES, PART_OF_TARGETS, STACK, NUM_SAMPLED]))
+    assert board.network is not None
+    if not can_toggle(board.network):
+        return FactPlan(board, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
+    numbers = targets.ids if board.pair.whole is None else find_numbers(board.pair.whole[0].node_ids, targets.ids)[0]
+    with threadpool_limits(1):
+        stage = set_stage(board.network, board.players(open_nodes=False), board.pair, numbers)
+    edges, pairs = stage.costs
+    if pairs.sum() > MOST_ROWS:
+        raise TooLarge(
+            f"Expected at most {MOST_ROWS:,} pairs of a change and a prediction that it reaches (got "
+            f"{int(pairs.sum()):,}); blame=1000 looks at the thousand predictions that moved the most."
+        )
+    seconds = 2 * float(edges.sum()) / EDGES_A_SECOND / num_cores()
+    if seconds > WORTH_A_NOTICE:
+        warnings.warn(
+            f"Blame of {len(rows):,} predictions toggles {len(edges):,} changes that reach {int(pairs.sum()):,} "
+            f"predictions in all, about {seconds / 60:.0f} minutes on these cores; blame=1000 looks at the thousand "
+            "that moved the most.",
+            Notice,
+            stacklevel=2,
+        )
+    return FactPlan(board, targets, stage, cut_runs(edges.astype(np.float64), PART_EDGES), told)
+
+
+def facts_file(folder: Path, part: int) -> Path:
+    """Where a part is written."""
+    return folder / f"facts-{part:06d}.parquet"
+
+
+def write_facts(folder: Path, part: int, table: pa.Table, notes: dict[str, Any]) -> None:
+    """One file, whole or not at all."""
+    schema = parquet.with_notes(FACTS, notes)
+
+    def pieces() -> Iterator[pa.Table]:
+        for start in range(0, max(len(table), 1), 1 << 20):
+            yield table.slice(start, 1 << 20).combine_chunks().cast(schema)
+
+    parquet.write_part(facts_file(folder, part), pieces(), schema)
+
+
+def _plain(target: Any) -> Any:
+    return int(target) if np.ndim(target) == 0 else tuple(int(end) for end in target)
+
+
+def read_facts(folder: Path, held: Mapping[str, Any]) -> Facts:
+    """All facts of a scan's folder, as its manifest lists them."""
+    tables = [read_columns(folder / part["file"], part["rows"]) for part in held["parts"]]
+    for table, part in zip(tables, held["parts"], strict=True):
+        if not table.schema.remove_metadata().equals(FACTS):
+            raise InputError(f"Expected the columns of blame in {folder / part['file']} (got others); run it again.")
+    table = pa.concat_tables([FACTS.empty_table(), *(table.replace_schema_metadata(None) for table in tables)])
+    targets, changes, left_out, put_in, restores = (table.column(name).to_numpy() for name in FACTS.names)
+    for values, number in ((targets, held["num_targets"]), (changes, held["num_changes"])):
+        if len(values) and not 0 <= values.min() <= values.max() < number:
+            raise InputError(f"Expected targets and changes of the scan in {folder} (got others); run it again.")
+    return Facts(targets, changes, left_out, put_in, restores)
