@@ -223,7 +223,8 @@ def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -
     t = change.lowest_hop
     channels = change.network.layers[t].lay_out(inputs=False)
     rows = found.leaf_rows, found.num_leaves, found.entry, found.held
-    sources = Received(*rows, change.layers[t], change.differs[t], channels, *change.messages)
+    messages = map(np.ascontiguousarray, change.messages)
+    sources = Received(*rows, change.layers[t], change.differs[t], channels, *messages)
     _take(change, t, found.levels[t], above, sources, shares)
 
 
@@ -235,7 +236,7 @@ def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: S
     layer, rows = change.network.layers[t], found.bias_rows[t]
     assert layer.bias is not None
     own = rows >= 0
-    size, message = len(rows), layer.bias[None]
+    size, message = len(rows), np.ascontiguousarray(layer.bias[None])
     held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(size, np.uint8)
     where = np.arange(size), own.astype(np.int64), np.zeros(size, dtype=np.int64), held
     channels = np.array([[0, 0, layer.width, 0]])

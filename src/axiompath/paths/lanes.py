@@ -35,6 +35,7 @@ class _InRegisters(models.PrimitiveModel):  # type: ignore[misc]
 
 def _address(context: Any, builder: Any, array: tuple[Any, Any], at: Any, width: int) -> Any:
     """Pointer to `width` numbers of an array (its type, its value) from a flat position on."""
+    assert (array[0].layout, array[0].dtype) == ("C", types.float64), f"expected contiguous float64 (got {array[0]})"
     held = context.make_array(array[0])(context, builder, array[1])
     if context.enable_boundscheck:
         cgutils.do_boundscheck(context, builder, builder.add(at, ir.Constant(at.type, width - 1)), held.nitems)

@@ -262,6 +262,8 @@ def take_sources(start, stop, above, here, sources, totals):
     stride = (num_classes + LANES - 1) // LANES * LANES
     weights = np.zeros(3 * width * stride)
     used, moved = np.zeros(3, dtype=np.bool_), np.zeros(y_columns)
+    if len(source_channels) == 0:
+        return
     few = num_classes <= LANES
     only_column, only_low, only_size = source_channels[0, 0], source_channels[0, 1] * LANES, source_channels[0, 2]
     only_rule = np.uintp(source_channels[0, 3])
