@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.nn import GAE, GCN, GCNConv
 
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
@@ -395,3 +397,37 @@ def test_a_notebook_shows_the_figure_and_escapes_names(explainer):
     assert "data:image/png;base64," in html
     assert "</script>" not in html
     assert "<b>" not in html
+
+
+def test_values_are_told_as_values_and_links_by_their_ends(open_page, explainer, tmp_path):
+    before, after = (side.data for side in (explainer.case.region.pair.before, explainer.case.region.pair.after))
+
+    class Value(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.conv = GCNConv(before.num_features, 1)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index).squeeze(-1)
+
+    priced = axiompath.Explainer(Value().eval(), before, after, output="value", class_names=["price"])
+    linked = axiompath.Explainer(GAE(GCN(before.num_features, 8, 2, 4)).eval(), before, after, links=[(0, 8), (2, 13)])
+    for name, asked, target, words in (
+        ("value", priced, int(priced.moved().target[0]), "Share of price"),
+        ("link", linked, "0-8", "Share of the logit of class yes"),
+    ):
+        path = tmp_path / f"{name}.html"
+        axiompath.save_report(path, asked)
+        opened = open_page(path)
+        texts = [opened.inner_text("body")]
+        open_target(opened, target)
+        texts.append(opened.inner_text("body"))
+        assert opened.complaints == []
+        assert words in texts[1]
+        if name == "value":
+            assert not re.search(r"logit|nats|\bKL\b", " ".join(texts))
+            assert "half the squared distance" in texts[0]
+        else:
+            assert "its ends" in texts[1]
+        opened.close()

@@ -32,7 +32,7 @@ from .selection import DEFAULT_METHOD
 
 
 class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
-    """Explains why predictions on a graph differ from those on `before`; if that is None, on its nodes alone."""
+    """Explains why predictions on the graph that is given differ from those on `before`, or (None) without edges."""
 
     def __init__(
         self,

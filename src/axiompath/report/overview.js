@@ -60,6 +60,7 @@
     open: (i) => {
       setHash("#node=" + index.targets[i].target);
       fillViews(load(i).views);
+      document.querySelector('label[for="view"]').textContent = load(i).values ? "Show" : "Show the logit of";
       showPage(i);
     },
     sideNote: ({ note }) => note,

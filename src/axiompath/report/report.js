@@ -69,7 +69,11 @@ const report = (() => {
     const first = nodes.findIndex((node) => node >= 0);
     return first > 0 && nodes[first - 1] !== ABSENT ? first - 1 : first;
   };
+  // Values are told as they are, and left by a distance; all else by logits, and left by a KL in nats.
+  const termsOf = ({ values }) => (values
+    ? { of: "", left: "distance left", nats: "" } : { of: "the logit of ", left: "KL left", nats: " nats" });
   const prepare = (page) => {
+    page.terms = termsOf(page);
     page.views = viewsOf(page.classes, [[page.class_before, page.class_after]], page.values);
     const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
     page.nameOf = name;
@@ -248,7 +252,7 @@ const report = (() => {
       }
     });
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label":
-      `Flow picture: ${chosen.length} chosen paths and ${others} others change the logit of ${view.label} by ${signed(whole)}. `
+      `Flow picture: ${chosen.length} chosen paths and ${others} others change ${page.terms.of}${view.label} by ${signed(whole)}. `
       + "Left and right arrow keys go from ribbon to ribbon." });
     const defs = draw("defs");
     for (const [kind, colour] of Object.entries(COLOURS)) {
@@ -273,7 +277,7 @@ const report = (() => {
           + `v${thick.toFixed(2)}C${middle} ${(y1 + thick).toFixed(2)} ${middle} ${(y0 + thick).toFixed(2)} ${x0} ${(y0 + thick).toFixed(2)}Z`;
       }
       const fill = item.share < 0 ? `url(#hatch-${item.kind})` : COLOURS[item.kind];
-      const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to the logit of ${view.label}`;
+      const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to ${page.terms.of}${view.label}`;
       const opens = item.path?.members ? item.path.row : item.path?.within;
       const hint = opens === undefined ? "" : item.path.members ? "\nclick to open it into its largest paths" : "\nclick to close the group";
       const group = draw("g", { class: item.bundle ? "ribbon bundle" : "ribbon", tabindex: ribbons.length ? -1 : 0, role: opens === undefined ? "img" : "button", "aria-label": story + hint, "data-key": item.key, "data-share": item.share },
@@ -326,7 +330,7 @@ const report = (() => {
         const bundle = box.id.startsWith("bundle") ? box.items[0].path.size : 0;
         const name = bundle ? `${count(bundle)} ${box.items[0].path.members ? "paths" : "more"}` : isRest ? `${count(others)} others` : box.id === "bias" ? "bias" : page.nameOf(Number(box.id));
         const rect = draw("rect", { x: x(t), y: box.y, width: boxWidth, height: Math.max(box.height, 1.5), rx: 2, fill: isRest ? "#b9c1ca" : "#2c3e50" });
-        const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to the logit of ${view.label} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
+        const story = `${name}\n${signed(sum(box.items.map((item) => item.share)), 4)} to ${page.terms.of}${view.label} over ${box.items.some((item) => item.kind === "rest") ? "all" : box.items.length} path${box.items.length === 1 ? "" : "s"} here`;
         rect.addEventListener("mousemove", (event) => showTip(story, event.clientX, event.clientY));
         rect.addEventListener("mouseleave", hideTip);
         if (bundle) {
@@ -410,10 +414,10 @@ const report = (() => {
     const x = page.choices.map((c) => c.budget), residual = page.choices.map((c) => c.kl_residual), bound = page.choices.map((c) => c.kl_bound);
     Plotly.react("frontier", [
       { x, y: bound, mode: "lines", name: "no choice leaves less", line: { color: "#8a97a6", dash: "dot", width: 1.6 }, hovertemplate: "bound %{y:.4g}<extra></extra>" },
-      { x, y: residual, mode: "lines+markers", name: "KL left", line: { color: "#17456e", width: 2 }, marker: { size: 6 }, fill: "tonexty", fillcolor: "rgba(23,69,110,.10)", hovertemplate: "%{x} paths leave %{y:.4g}<extra></extra>" },
+      { x, y: residual, mode: "lines+markers", name: page.terms.left, line: { color: "#17456e", width: 2 }, marker: { size: 6 }, fill: "tonexty", fillcolor: "rgba(23,69,110,.10)", hovertemplate: "%{x} paths leave %{y:.4g}<extra></extra>" },
       { x: [choice.budget], y: [choice.kl_residual], mode: "markers", marker: { size: 14, color: "#f0a202", line: { color: "#17456e", width: 2 } }, showlegend: false, hoverinfo: "skip" },
     ], layout({
-      xaxis: { title: { text: "paths in the explanation" }, gridcolor: "#edf0f3", zeroline: false }, yaxis: { title: { text: "KL left, nats" }, rangemode: "tozero", gridcolor: "#edf0f3", zeroline: false },
+      xaxis: { title: { text: "paths in the explanation" }, gridcolor: "#edf0f3", zeroline: false }, yaxis: { title: { text: page.terms.left + (page.values ? "" : ", nats") }, rangemode: "tozero", gridcolor: "#edf0f3", zeroline: false },
       legend: { orientation: "h", x: 1, xanchor: "right", y: 1.14 }, margin: { l: 62, r: 14, t: 26, b: 44 },
     }), config);
     const chart = $("frontier");
@@ -424,8 +428,8 @@ const report = (() => {
         if (wanted >= 0) { state.choice = wanted; refresh(); }
       });
     }
-    chart.setAttribute("aria-label", "KL left by budget: " + page.choices.map((c) => `${c.budget} paths ${plain(c.kl_residual, 4)}`).join("; "));
-    $("certificate").textContent = `Certificate: these ${count(choice.chosen.length)} ${hasGroups(page, choice) ? "units" : "paths"} leave ${plain(choice.kl_residual, 4)} nats, and no choice `
+    chart.setAttribute("aria-label", page.terms.left + " by budget: " + page.choices.map((c) => `${c.budget} paths ${plain(c.kl_residual, 4)}`).join("; "));
+    $("certificate").textContent = `Certificate: these ${count(choice.chosen.length)} ${hasGroups(page, choice) ? "units" : "paths"} leave ${plain(choice.kl_residual, 4)}${page.terms.nats}, and no choice `
       + `of as many ${hasGroups(page, choice) ? "of the units as they were opened " : ""}leaves less than ${plain(choice.kl_bound, 4)}; at most ${plain(Math.max(choice.gap, 0), 4)} could be gained by choosing better.`;
   };
 
@@ -454,10 +458,10 @@ const report = (() => {
         text: [plain(before), plain(after)], textposition: "middle right", showlegend: false, hovertemplate: "%{x:.4f}<extra></extra>" },
     ], layout({
       height: 96 + 26 * names.length, margin: { l: 60, r: 70, t: 6, b: 44 },
-      xaxis: { range: [low - pad, high + pad], title: { text: `logit of ${forPlotly(short(view.label, 60))}` }, gridcolor: "#edf0f3", zeroline: true, zerolinecolor: "#b6c0cb" },
+      xaxis: { range: [low - pad, high + pad], title: { text: `${page.terms.of.replace("the ", "")}${forPlotly(short(view.label, 60))}` }, gridcolor: "#edf0f3", zeroline: true, zerolinecolor: "#b6c0cb" },
       yaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [names.length - 0.4, -0.6], automargin: true, zeroline: false, gridcolor: "#f5f7f9", fixedrange: true },
     }), config);
-    $("waterfall").setAttribute("aria-label", `Waterfall of the logit of ${view.label}: from ${plain(before)} before to ${plain(after)} after. `
+    $("waterfall").setAttribute("aria-label", `Waterfall of ${page.terms.of}${view.label}: from ${plain(before)} before to ${plain(after)} after. `
       + steps.map((step) => `${step.label} ${signed(step.share)}`).join("; "));
   };
 
@@ -468,7 +472,7 @@ const report = (() => {
       el("dd", { id: "number-" + key, "data-value": exact }, value, ...(note ? [el("span", { class: "note" }, note)] : [])));
     $("numbers").replaceChildren(
       item("explained", percent(choice.explained), page.values ? "of the way" : "of the change of the distribution", "explained", choice.explained),
-      item("KL left", plain(choice.kl_residual, 4), `of ${plain(page.kl_whole, 4)} nats`, "residual", choice.kl_residual),
+      item(page.terms.left, plain(choice.kl_residual, 4), `of ${plain(page.kl_whole, 4)}${page.terms.nats}`, "residual", choice.kl_residual),
       item("bound", plain(choice.kl_bound, 4), "no choice of this size leaves less", "bound", choice.kl_bound),
       item("fidelity −", plain(choice.fidelity_minus), "paths undone in after; 0 is best", "minus", choice.fidelity_minus),
       item("fidelity +", plain(choice.fidelity_plus), "paths added to before; 0 is best", "plus", choice.fidelity_plus),
@@ -481,7 +485,7 @@ const report = (() => {
     makeTable("causes", [
       { key: "kind", label: "Cause", value: (r) => r.kind, show: (r) => kindLabel(r.kind) },
       { key: "what", label: "Meaning", value: (r) => r.kind, show: (r) => MEANING[r.kind].replace(/^.*?: /, "") },
-      { key: "share", label: `Share of the logit of ${view.label}`, number: true, value: (r) => r.share, show: (r) => signed(r.share) },
+      { key: "share", label: `Share of ${page.terms.of}${view.label}`, number: true, value: (r) => r.share, show: (r) => signed(r.share) },
     ], { rows, sort: { key: "share", down: true } });
   };
 
@@ -497,12 +501,12 @@ const report = (() => {
     return el("div", {}, button, el("ul", { class: "members" }, ...parts));
   };
   let pathsTable = null;
-  const drawPaths = ({ chosen, view }) => {
+  const drawPaths = ({ page, chosen, view }) => {
     pathsTable = makeTable("paths", [
       { key: "rank", label: "#", value: (r) => r.rank, show: (r) => String(r.rank) },
       { key: "path", label: "Path, leaf to root", value: (r) => r.label, show: (r) => showUnit(r, view) },
       { key: "kind", label: "Kind", value: (r) => r.kind, show: (r) => kindLabel(r.kind) },
-      { key: "share", label: `Logit of ${view.label}`, number: true, value: (r) => r.share, show: (r) => signed(r.share, 4) },
+      { key: "share", label: page.values ? view.label : `Logit of ${view.label}`, number: true, value: (r) => r.share, show: (r) => signed(r.share, 4) },
       { key: "weight", label: "Weight", number: true, value: (r) => r.weight, show: (r) => plain(r.weight, 2) },
     ], {
       rows: chosen, sort: state.sort, text: (r) => `${r.label} ${r.kind}`, sorted: (sort) => { state.sort = sort; },
@@ -561,7 +565,7 @@ const report = (() => {
     $("sentence").classList.toggle("warned", choice.disagrees);
     const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
     $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths${page.causes.model ? " and the model's share" : ""} sum to `
-      + `the change of every logit to ${plain(page.completeness, 12) === "0.000000000000" ? "rounding" : page.completeness.toExponential(0)}. Solver: ${choice.status}`;
+      + `the change of every ${page.values ? "value" : "logit"} to ${plain(page.completeness, 12) === "0.000000000000" ? "rounding" : page.completeness.toExponential(0)}. Solver: ${choice.status}`;
   };
 
   const slider = $("budget");  // a story has one budget, and no slider
