@@ -82,7 +82,7 @@ def check_partition(change, groups, target, rng):
         check_partition(change, longer[rng.permutation(len(longer))[:3]], target, rng)
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=60)
 @given(changes(), st.integers(0, 99))
 def test_a_group_contributes_the_sum_of_its_paths_and_opens_into_a_partition(change, seed):
     rng = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def some_units(change, target, rng):
 
 
 @pytest.mark.parametrize("add", [False, True])
-@settings(relaxed, max_examples=100)
+@settings(relaxed, max_examples=30)
 @given(changes(HOMOGENEOUS_NAMES), st.integers(0, 99))
 def test_undoing_a_group_is_undoing_its_paths_one_by_one(add, change, seed):
     rng = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def test_undoing_a_group_is_undoing_its_paths_one_by_one(add, change, seed):
         np.testing.assert_array_equal(everything, ends)
 
 
-@settings(relaxed, max_examples=100)
+@settings(relaxed, max_examples=40)
 @given(changes(), st.integers(0, 99))
 def test_causes_of_a_group_are_those_of_its_paths_and_a_search_within_it_finds_the_best(change, seed):
     rng = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def explained(change, target, question):
 METHODS = ("exact", "convex", "linear", "topk", "deeplift")
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=30)
 @given(
     changes(),
     st.integers(0, 5),
@@ -208,8 +208,8 @@ def explainer():
     """A small hub of three hops, some edges added and some removed."""
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(0, 40, (2, 220), generator=generator)
-    new = torch.randint(0, 40, (2, 6), generator=generator)
     before = Data(x=torch.rand(40, 8, generator=generator), edge_index=edges)
+    new = torch.randint(0, 40, (2, 6), generator=generator)
     after = Data(x=before.x, edge_index=torch.cat([edges[:, 8:], new], dim=1))
     torch.manual_seed(1)
     model = GCN(8, 16, 3, 4).eval()
@@ -278,7 +278,7 @@ def test_a_bundle_opens_into_its_largest_paths_and_the_rest(explainer, open_page
     page = open_page(tmp_path / "groups.html", viewport={"width": 1366, "height": 900})
     page.wait_for_selector("#waterfall .bars")
     assert f"explain {100 * e.explained:.1f} %" in page.inner_text("#sentence").replace("100 %", "100.0 %")
-    assert "of 255 altered paths" in page.inner_text("#sentence")
+    assert f"of {e.num_paths:,} altered paths" in page.inner_text("#sentence")
     num_others = e.num_paths - sum(e.sizes)
     assert f"{num_others:,} others" in page.inner_text("#flow")
     shares = "all => all.map(ribbon => Number(ribbon.dataset.share))"
@@ -298,9 +298,9 @@ def test_a_bundle_opens_into_its_largest_paths_and_the_rest(explainer, open_page
     page.keyboard.press("Enter")
     assert page.locator("#paths button[aria-expanded=true]").count() == len(e.groups) - 1
     page.keyboard.press("Enter")  # what it is drawn as now has the focus
-    page.locator("#flow .ribbon[data-opens] path").first.dispatch_event("click", {"bubbles": True})
+    assert page.locator("#paths button[aria-expanded=true]").count() == len(e.groups)
     page.locator("#paths button[aria-expanded=true]").first.click()
-    assert page.locator("#paths button[aria-expanded=true]").count() == len(e.groups) - 2
+    assert page.locator("#paths button[aria-expanded=true]").count() == len(e.groups) - 1
     assert page.complaints == []
     page.close()
 

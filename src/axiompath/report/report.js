@@ -200,9 +200,9 @@ const report = (() => {
     const drawn = chosen.flatMap((path) => (path.members && state.open.has(path.row) ? partsOf(path, view) : [path]));
     const hops = chosen.length ? chosen[0].nodes.length - 1 : Math.max(1, (page.paths[0]?.nodes.length ?? 3) - 1);
     const items = drawn.map((path) => ({
-      key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path, bundle: path.size > 1,
+      key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path, bundle: path.nodes.includes(-2),
       from: startOf(path.nodes),
-      at: (t) => (path.nodes[t] >= 0 ? String(path.nodes[t]) : path.size > 1 ? `bundle ${path.row}` : "bias"),
+      at: (t) => (path.nodes[t] >= 0 ? String(path.nodes[t]) : path.nodes[t] === -2 ? `bundle ${path.row}` : "bias"),
     }));
     if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
       label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.end) : "rest") });
