@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXPLANATION_FORMAT = "axiompath.explanation"
-EXPLANATION_VERSION = 4
+EXPLANATION_VERSION = 3
 FIELDS_SINCE = {
     "origin": 2,
     "hops": 2,
     "unit": 3,
     "output": 3,
-    "retrained": 4,
+    "retrained": 3,
 }  # field -> the version of the format that brought it
 UNSAVED = {"graph", "graph_before"}
 
