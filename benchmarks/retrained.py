@@ -49,7 +49,8 @@ def pairs(before: Data, after: Data, epochs: int) -> Iterator[tuple[str, GCN, GC
     torch.manual_seed(0)
     old = train(GCN(*sizes), before, epochs)
     yield "no retraining", old, old
-    yield "ten epochs more, on `after`", old, train(copy.deepcopy(old), after, max(epochs // 10, 1))
+    few = max(epochs // 10, 1)
+    yield f"{few} epochs more, on `after`", old, train(copy.deepcopy(old), after, few)
     torch.manual_seed(1)
     yield "trained anew on `after`, from other weights", old, train(GCN(*sizes), after, epochs)
 

@@ -36,7 +36,7 @@ from .chosen import walk_chosen
 
 NO_COLUMN = -1  # what is no column's: a bias, or coefficients that a layer takes from its own inputs
 NUM_HELD = 1 << 22  # numbers of multipliers that are made at a time
-ROUNDING = 1e-12  # of the largest share of a node or path: what is less is no remainder
+LEAST_REST = 1e-12  # of the largest share of a node or path: what is less is no remainder
 
 
 class ColumnShares(NamedTuple):
@@ -200,7 +200,7 @@ def _dense(x: Features, rows: IntArray) -> FloatArray:
 def _is_left(rest: FloatArray, whole: FloatArray) -> BoolArray:
     """Where more remains than rounding."""
     scale = np.abs(whole).max(initial=0.0) + np.finfo(np.float64).tiny
-    return np.asarray(np.abs(rest).max(axis=1, initial=0.0) > ROUNDING * scale)
+    return np.asarray(np.abs(rest).max(axis=1, initial=0.0) > LEAST_REST * scale)
 
 
 def _with_rest(found: ColumnShares, owners: IntArray, rest: FloatArray, left: BoolArray) -> ColumnShares:
