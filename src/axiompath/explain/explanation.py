@@ -183,7 +183,8 @@ class Explanation:
                 "use the release of axiompath that wrote it, or save it again."
             )
         known = {item.name for item in fields(cls) if FIELDS_SINCE.get(item.name, 1) <= version} - UNSAVED
-        missing, strange = known - set(values), set(values) - known - {"format", "version"}
+        # Scans have budgets, and do not write `until`.
+        missing, strange = known - set(values) - {"until"}, set(values) - known - {"format", "version"}
         if missing or strange:
             raise InputError(
                 f"Expected the fields of an explanation (missing: {', '.join(sorted(missing)) or 'none'}; "
