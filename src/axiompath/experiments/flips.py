@@ -27,6 +27,7 @@ from .timed import Slide, load_slide
 from .trained import SEED, Training, split_nodes
 
 FLIP_DATASETS = ("pubmed_pmid", "bitcoinotc", "dblp_coauthor")
+WINDOWS = {"pubmed_pmid": (50, 25), "dblp_coauthor": (10, 5)}  # of equally many events, and how many make a snapshot
 EPOCHS, STEP_SIZE, HIDDEN = 100, 0.02, 16
 
 
@@ -35,8 +36,6 @@ class FlipSettings:
     """Which flips are undone, and how long is searched for each."""
 
     datasets: tuple[str, ...] = FLIP_DATASETS
-    windows: int = 50
-    span: int = 25
     transitions: int = 5
     max_flips: int = 120  # of a data set, drawn from all
     seconds: float = 10.0
@@ -121,7 +120,7 @@ def _steps(name: str, settings: FlipSettings, root: str | Path | None) -> Iterat
             exam = examine_links(part, TaskSettings((name,)), root)
             yield Explainer(exam.model, exam.before, exam.after, links=exam.links)
         return
-    snapshots = load_slide(Slide(name, 2, settings.windows, settings.span), root)
+    snapshots = load_slide(Slide(name, 2, *WINDOWS[name]), root)
     model = train_gcn(snapshots[0], settings.seed)
     for before, after in list(pairwise(snapshots))[: settings.transitions]:
         yield Explainer(model, before, after)
