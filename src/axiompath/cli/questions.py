@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import track
 
@@ -30,7 +29,7 @@ from .options import (
     WithPaths,
     spread,
 )
-from .output import aside, moved_table, path_table, print_json, written_to
+from .output import Terminal, aside, moved_table, path_table, print_json, written_to
 
 
 @spread
@@ -64,7 +63,7 @@ def explain(
     if json:
         print_json([explanation.to_dict() for explanation in found])
         return
-    console = Console()
+    console = Terminal()
     if not found:
         console.print("No prediction moved.")
     for explanation in found:
@@ -108,7 +107,7 @@ def blame(
     if json:
         print_json([item.to_dict() for item in found])
         return
-    console = Console()
+    console = Terminal()
     if not found:
         console.print("No prediction moved.")
     for item in found:
@@ -147,7 +146,7 @@ def undo(
     if json:
         print_json([item.to_dict() for item in found])
         return
-    console = Console()
+    console = Terminal()
     if not found:
         console.print("No prediction moved to another class.")
     for item in found:
@@ -178,7 +177,7 @@ def story(
     if json:
         print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
         return
-    console = Console()
+    console = Terminal()
     if not len(told):
         console.print("No prediction moved.")
     for item in told:
@@ -236,7 +235,8 @@ def report(
     if json:
         print_json({"report": str(out), "targets": list(targets), "bytes": len(text.encode())})
     else:
-        Console().print(f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB).", soft_wrap=True)
+        said = f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB)."
+        Terminal().print(said, soft_wrap=True, markup=False)
 
 
 @spread
@@ -261,7 +261,7 @@ def scan(
     """
     from ..explainer import step_folders
 
-    found, console = [], Console(quiet=json)
+    found, console = [], Terminal(quiet=json)
     for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
         explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)
         with written_to(folder):
@@ -275,6 +275,7 @@ def scan(
         console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
         if len(done):
             console.print(moved_table(done.to_frame(), limit))
-        console.print(f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n", soft_wrap=True)
+        told = f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n"
+        console.print(told, soft_wrap=True, markup=False)
     if json:
         print_json(found)

@@ -284,7 +284,7 @@ def _show(rows: pd.DataFrame, tables: Iterable[Table | str], out: Path, json: bo
     console = Console()
     for table in tables:
         console.print(table, highlight=False)
-    console.print(f"Table, record and figures are in {out}")
+    console.print(f"Table, record and figures are in {out}", markup=False)
 
 
 def _print_rows(frame: pd.DataFrame) -> None:

@@ -10,6 +10,7 @@ parts/part-*.sha256 the digest of each part, recorded as it was written
 from __future__ import annotations
 
 import json
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -39,12 +40,16 @@ MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large
 
 def check_folder(folder: Path, plan: Plan) -> None:
     """Refuse a folder in which a name that this scan would write is taken by something else; nothing is touched."""
-    if folder.exists() and not folder.is_dir():
+    if os.path.lexists(folder) and not folder.is_dir():
         raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
-    parts = folder / PARTS
-    taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
-    taken += [parts] if parts.exists() and not parts.is_dir() else []
-    began = (folder / MANIFEST).exists()
+    lock, parts = folder / LOCK, folder / PARTS
+    files = [path for end in ("parquet", "sha256") for path in sorted(parts.glob(f"part-{'[0-9]' * 6}.{end}"))]
+    # A scan writes plain files; a link that leads nowhere, a pipe or a folder is somebody's.
+    names = [folder / MANIFEST, *(path for path, _ in _tables(folder, plan)), *files]
+    taken = [path for path in names if os.path.lexists(path) and not path.is_file()]
+    taken += [lock] if os.path.lexists(lock) and not (lock.is_file() and lock.stat().st_size == 0) else []
+    taken += [parts] if os.path.lexists(parts) and not parts.is_dir() else []
+    began = (folder / MANIFEST).is_file()
     manifest = read_manifest(folder) if began else {}
     if began and manifest.get("scan") != plan.digest:
         raise InputError(
@@ -55,7 +60,6 @@ def check_folder(folder: Path, plan: Plan) -> None:
         taken += [
             path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
         ]
-    files = [path for end in ("parquet", "sha256") for path in sorted(parts.glob(f"part-{'[0-9]' * 6}.{end}"))]
     taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
     if taken:
         raise InputError(
@@ -206,7 +210,7 @@ def _tables(folder: Path, plan: Plan) -> list[tuple[Path, pd.DataFrame]]:
 def _holds(path: Path, frame: pd.DataFrame) -> bool:
     """Whether a file is the table that the scan writes there."""
     with suppress(OSError, pa.ArrowException, ValueError):
-        return bool(pq.read_table(path).equals(_to_table(frame)))
+        return path.is_file() and bool(pq.read_table(path).equals(_to_table(frame)))
     return False
 
 
