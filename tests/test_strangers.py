@@ -119,6 +119,17 @@ def test_no_library_that_unpickles_is_asked(tmp_path, monkeypatch):
     assert read_graph(tmp_path / "g.pt").data.x.shape == (3, 3)
 
 
+@pytest.mark.parametrize(
+    "name", ["x" * 300 + ".npz", "x" * 300 + ".csv", "x" * 5000, "a\0b.npz", "\ud800.pt", "", "/dev/zero"]
+)
+def test_names_that_no_file_can_have_are_refused(tmp_path, name):
+    readers = (read_graph, axiompath.open_graph, axiompath.load_model, Explanation.load, Story.load, read_scan)
+    readers += (axiompath.Blame.load, axiompath.Undo.load, lambda path: axiompath.convert_graph(path, tmp_path / "out"))
+    for read in readers:
+        with pytest.raises(InputError, match="Expected"):
+            read(name)
+
+
 # ---- what is made of a file ---------------------------------------------------------------------------------------
 def test_a_small_file_cannot_grow_without_end(tmp_path):
     path = tmp_path / "small"
