@@ -1,11 +1,13 @@
 """Files made by hand, each of which once did harm, or could: format -> name -> what to do to the folder of a case."""
 
+import gzip
 import io
 import json
 import os
 import pickle
 import shutil
 import struct
+import warnings
 import zipfile
 
 import numpy as np
@@ -85,6 +87,33 @@ def described(**changes):
 
 def conv(name, **arguments):
     return described(**{"class": f"torch_geometric.nn.{name}", "arguments": arguments})
+
+
+def weights(tensors, data=b""):
+    """A .safetensors file that says what it likes about itself."""
+    told = {name: dict(zip(("dtype", "shape", "data_offsets"), (kind, shape, ends), strict=True))
+            for name, (kind, shape, *ends) in tensors.items()}  # fmt: skip
+    header = json.dumps(told).encode()
+    return text("model/weights.safetensors", struct.pack("<Q", len(header)) + header + data)
+
+
+def doubled(folder):
+    """A zip with two members of one name."""
+    with warnings.catch_warnings(), zipfile.ZipFile(folder / "before.npz", "w") as archive:
+        warnings.simplefilter("ignore")
+        for name, content in (("x", npy((1, 1), data=bytes(8))), ("x", npy((10**4, 10**4), "|b1"))):
+            archive.writestr(f"{name}.npy", content)
+        archive.writestr("edge_index.npy", npy((2, 0), "<i8"))
+
+
+def repeated_member(folder):
+    """A zip whose directory names one member 60,000 times."""
+    write_zip(folder / "before.npz", {"x.npy": npy((10**7,), "|b1", bytes(10**7))})
+    data, count = (folder / "before.npz").read_bytes(), 60_000
+    start, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
+    directory = data[start:end] * count
+    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(directory), start, 0)
+    (folder / "before.npz").write_bytes(data[:start] + directory + last)
 
 
 def in_place(name, make):
@@ -186,6 +215,21 @@ def page_size(number):
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
+# Every other of these marks might begin a string that never ends: whoever looks from each to the end never ends either.
+OPEN = '"' + '\\"' * 60_000
+# What would command a terminal, or is rich's markup, a page's, or the end of a line.
+NAMES = (
+    "\x1b[2Jgone",
+    "[/red]",
+    "[bold",
+    "two\nlines",
+    "\x07",
+    "\u202egnirts",
+    "\x1b]0;title\x07",
+    "</script>",
+    "\\",
+    "\x9b2J",
+)
 HOSTILE = {
     "npz": {
         "names of no letters": npz(node_names=npy((10**8, 10), "<U0")),
@@ -217,6 +261,16 @@ HOSTILE = {
         "no letter": npz(node_names=npy((1,), "<U1", b"\0\0\0\x7f")),
         "minus signs": npz(x=b"\x93NUMPY\1\0" + struct.pack("<H", 9000) + b"-" * 9000),
         "brackets": npz(x=b"\x93NUMPY\1\0" + struct.pack("<H", 9000) + b"(" * 9000),
+        "names that command": npz(
+            x=npy((10, 4), "<f4", bytes(160)), node_names=npy((10,), "<U12", np.array(NAMES, "<U12").tobytes()),
+            class_names=npy((3,), "<U12", np.array(NAMES[:3], "<U12").tobytes()),
+        ),
+        "one member, twice": doubled,
+        "one member, 60,000 times": repeated_member,
+        "a class of 2^62": npz(y=npy((1,), "<i8", struct.pack("<q", 2**62))),
+        "a number that is none": npz(n_id=npy((1,), "<f8", struct.pack("<d", float("nan")))),
+        "rows without columns": npz(x=npy((10**9, 0))),
+        "columns without rows": npz(x=npy((0, 2**40))),
         "an open string": npz(x=b"\x93NUMPY\1\0" + struct.pack("<H", 3) + b"'''"),
         "a bare pickle": lambda folder: (folder / "before.npz").write_bytes(pickle.dumps(Bomb(folder))),
         **odd_files("before.npz"),
@@ -229,6 +283,11 @@ HOSTILE = {
         "one number, repeated": saved(x=torch.zeros(1, 1).expand(10**5, 10**4)),
         "one number, a billion times": saved(x=torch.zeros(1, 1, dtype=torch.int8).expand(10**5, 10**4)),
         "many repeated": saved(**{f"k{i}": torch.zeros(1).expand(10**7) for i in range(30)}),
+        "rows that end before they begin": saved(x=torch.sparse_csr_tensor(
+            torch.tensor([0, 5, 1]), torch.tensor([0, 1]), torch.ones(2), (2, 2), check_invariants=False)),
+        "columns beyond the end": saved(x=torch.sparse_csc_tensor(
+            torch.tensor([0, 1, 9]), torch.tensor([0, 7]), torch.ones(2), (2, 2), check_invariants=False)),
+        "names that are no numbers": saved(node_names=[float("nan"), float("nan"), 1]),
         "complex": saved(x=torch.eye(3, dtype=torch.complex64)),
         "complex and sparse": saved(x=torch.eye(3, dtype=torch.complex64).to_sparse()),
         "complex weights": saved(edge_index=torch.zeros(2, 1).long(), edge_weight=torch.ones(1, dtype=torch.complex64)),
@@ -285,6 +344,11 @@ HOSTILE = {
         "deep": text("model/model.json", DEEP),
         "digits": text("model/model.json", '{"format": "axiompath.model", "version": ' + "9" * 10**5 + "}"),
         "no dictionary": text("model/model.json", "NaN"),
+        "a string without end": text("model/model.json", OPEN),
+        "weights that overlap": weights({"a": ["F32", [2], 0, 8], "b": ["F32", [2], 4, 12]}, bytes(12)),
+        "weights that end before they begin": weights({"a": ["F32", [2], 8, 0]}, bytes(8)),
+        "weights beyond all numbers": weights({"a": ["F32", [2**63, 2], 0, 0]}),
+        "no weights, many times": weights({f"k{i}": ["F32", [0], 0, 0] for i in range(50_000)}),
         "weights of 1 TB": text("model/weights.safetensors", struct.pack("<Q", 10**12)),
         "deep weights": text("model/weights.safetensors", struct.pack("<Q", len(DEEP)) + DEEP.encode()),
         **odd_files("model/model.json", "model/weights.safetensors"),
@@ -292,12 +356,19 @@ HOSTILE = {
     "csv": {
         "columns": text("nodes.csv", lambda: "id," + ",".join(map(str, range(10**6))) + "\n1" + ",1" * 10**6 + "\n"),
         "columns of edges": text("edges.csv", lambda: "source,target" + ",c" * 10**6 + "\n"),
-        "columns and short rows": text("nodes.csv", lambda: "id" + ",c" * 40_000 + "\n" + "1\n" * 40_000),
+        "columns and short rows": text("nodes.csv", lambda: "id" + ",c" * 9_000 + "\n" + "1\n" * 9_000),
         "a quotation without end": text("nodes.csv", lambda: 'id,f\n"' + "a\n" * 10**6),
         "columns in quotes": text("nodes.csv", lambda: '"id\n' + '"' + ",c" * 10**6 + "\n"),
         "odd labels": text("nodes.csv", "id,a,label\n1,1,--5\n2,1,²\n3,1," + "9" * 5000 + "\n"),
         "large labels": text("nodes.csv", "id,a,label\n" + "".join(f"{i},1,{10**30}\n" for i in range(30))),
         "rows with more cells": text("edges.csv", "source,target\n1,2,3\n"),
+        "no edges": text("edges.csv", "source,target,weight\n"),
+        "wide": text("nodes.csv", lambda: "id" + "".join(f",c{i}" for i in range(6_001)) + "\n" + "".join(
+            f"{i}" + ",1" * 6_001 + "\n" for i in range(10))),
+        "nothing but zeros": text("nodes.csv", b"id,a\n1,\0\0\n\0,1\n"),
+        "packed": text("nodes.csv", lambda: gzip.compress(bytes(10**7))),
+        "names that command": text("nodes.csv", "id,a,b,c,d,label\n" + "".join(
+            f'"{name}",1,1,1,1,{name[:1]}x\n' for name in NAMES)),
         "long numbers": text("nodes.csv", "id,a\n1," + "9" * 10**5 + "\n"),
         **odd_files("nodes.csv", "edges.csv"),
     },
@@ -321,21 +392,41 @@ HOSTILE = {
             pa.table({"id": [1], "a": [1.0]}).replace_schema_metadata({"ARROW:schema": "////"}),
             folder / "nodes.parquet",
         ),
+        "pandas, without end": lambda folder: pq.write_table(
+            pa.table({"id": [1], "a": [1.0]}).replace_schema_metadata({"pandas": OPEN}), folder / "nodes.parquet"
+        ),
+        "code as a type": lambda folder: pq.write_table(pa.table([pa.array([1]), pa.array([1.0])], schema=pa.schema([
+            pa.field("id", pa.int64(), metadata={"ARROW:extension:name": "arrow.py_extension_type",
+                     "ARROW:extension:metadata": pickle.dumps(Bomb(folder))}), pa.field("a", pa.float64())])),
+            folder / "nodes.parquet"),
+        "no numbers as names": table("nodes.parquet", id=[1.0, float("nan"), float("nan")], a=[1.0, 2.0, 3.0]),
+        "large numbers as names": table("edges.parquet", source=pa.array([2**64 - 1], pa.uint64()), target=[1]),
+        "a group of rows a row": lambda folder: pq.write_table(
+            pa.table({"id": np.arange(3000), "a": np.zeros(3000)}), folder / "nodes.parquet", row_group_size=1
+        ),
         "columns": table("nodes.parquet", **{f"c{i}": pa.array([], pa.int8()) for i in range(50_001)}),
         "a page of 2 GB": page_size(2**31 - 1),
         "a page of -1": page_size(2**32 - 1),
         "nothing": table("nodes.parquet"),
         **odd_files("nodes.parquet", "edges.parquet"),
     },
-    "stored": odd_files(*(f"stored/{name}" for name in ("graph.json", "indptr.npy", "x.npy", "names.npy"))),
+    "stored": odd_files(*(f"stored/{name}" for name in (
+        "graph.json", "indptr.npy", "senders.npy", "x.npy", "names.npy", "names_indptr.npy"))),
     "npy": odd_files("e.npy", "x.npy"),
     "explanation": {
         "deep": text("explanation.json", DEEP),
         "digits": text("explanation.json", "9" * 10**6),
         "text": text("explanation.json", b"\xff\xfe"),
+        "a string without end": text("explanation.json", OPEN),
+        "a long string without end": text("explanation.json", lambda: '"' + "a" * 10**7),
+        "lists": text("explanation.json", lambda: "[" + "[]," * 10**6 + "[]]"),
         **odd_files("explanation.json"),
     },
-    "story": {"deep": text("story.json", DEEP), **odd_files("story.json")},
+    "story": {
+        "deep": text("story.json", DEEP), "a string without end": text("story.json", OPEN), **odd_files("story.json")
+    },
+    "blame": {"a string without end": text("blame.json", OPEN), **odd_files("blame.json")},
+    "undo": {"a string without end": text("undo.json", OPEN), **odd_files("undo.json")},
     "scan": {
         "an absolute path": outside("{}/elsewhere.parquet"),
         "a path above": outside("../elsewhere.parquet"),
@@ -350,6 +441,8 @@ HOSTILE = {
         "nothing": rows_of_a_part(target=lambda n: pa.nulls(n, pa.int64())),
         "half of it": rows_of_a_part(logits_before=lambda n: pa.array([[1.0]] * n)),
         "not a number": rows_of_a_part(logits_before=lambda n: pa.array([[float("nan")] * 3] * n)),
-        **odd_files("scan/manifest.json", "scan/moved.parquet", "scan/parts/part-000000.parquet"),
+        "a string without end": text("scan/manifest.json", OPEN),
+        **odd_files(*(f"scan/{name}" for name in (
+            "manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet"))),
     },
 }  # fmt: skip

@@ -7,7 +7,9 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -296,7 +298,7 @@ def kill_and_go_on(tmp_path, rounds):
                 process.kill()
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60  # seconds, on a machine that may be busy with other things
         while any(one.is_running() and one.status() != "zombie" for one in tree) and time.monotonic() < deadline:
             time.sleep(0.01)
         left = [one for one in tree if one.is_running() and one.status() != "zombie"]
@@ -609,6 +611,39 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_made(explainer, tmp_
     assert content(tmp_path) == {name: hashlib.sha256(b"chapter 1").hexdigest()}
 
 
+ODD = {
+    "pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "link to nowhere": lambda path: path.symlink_to("/no/such/place"),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("began", [False, True])
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_no_plain_file_is_somebodys(tmp_path, kind, began):
+    """Nothing is waited for, and nothing taken away, also where the scan is whole but for this."""
+    torch.manual_seed(0)
+    small = axiompath.Explainer(GCN(8, 4, 2, 3).eval(), *evolving_graph(60, 6))
+    whole = tmp_path / "whole"
+    scan(small, whole, workers=1)
+    names = [name for name in (*content(whole), "parts", "") if began or not name.startswith("parts/")]
+    for name in [name for name in names if not (began and name in ("", "parts"))]:
+        folder = tmp_path / f"{names.index(name)}"
+        if began:
+            shutil.copytree(whole, folder)
+            (folder / name).unlink()
+        elif name:
+            folder.mkdir()
+        ODD[kind](folder / name)
+        held = os.lstat(folder / name)
+        if kind == "folder" and name in ("", "parts"):
+            continue
+        with pytest.raises(InputError, match=r"is something else.*nothing there was touched|Expected a folder"):
+            scan(small, folder, workers=1)
+        assert os.lstat(folder / name).st_ino == held.st_ino, name
+
+
 def test_a_foreign_part_is_refused_in_a_folder_that_this_scan_began(explainer, tmp_path):
     scan(explainer, tmp_path)
     part = tmp_path / "parts" / "part-000002.parquet"
@@ -794,39 +829,68 @@ def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path,
         assert peak_of(load, part) <= load.need_of(part)
 
 
+PRIVATE = re.compile(rb"^(Private_Dirty|Anonymous|Swap): +([0-9]+) kB", re.MULTILINE)
+
+
 def _private(process):
-    """Bytes that a process alone holds and that are on no disk."""
+    """Bytes that a process alone holds and that are on no disk: of a file that is mapped, the pages it wrote to.
+
+    Pages of a file that were written a moment ago, by whom ever, count as dirty in all processes that read them.
+    """
     try:
-        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+        found = PRIVATE.findall(Path(f"/proc/{process.pid}/smaps").read_bytes())
     except OSError:
         return 0
-    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Dirty", "Swap:"))) * 1024
+    kinds = [
+        [int(value) for kind, value in found if kind == name] for name in (b"Private_Dirty", b"Anonymous", b"Swap")
+    ]
+    return sum(min(dirty, anonymous) + swap for dirty, anonymous, swap in zip(*kinds, strict=True)) * 1024
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc")
-@pytest.mark.parametrize("method", ["exact", "topk"])
-def test_all_workers_together_stay_within_the_budget(crowded, tmp_path, method):
-    """The private memory of everybody below this process, above that of the process they were forked from."""
-    budget, seen, over = 130e6, [0], threading.Event()
+def most_private(run):
+    """The private memory of all workers together while it runs, at most."""
+    seen, over = [0], threading.Event()
 
     def watch():
         while not over.is_set():
             for _, stem in list(workers._stems):
-                branches = psutil.Process(stem.pid).children()
-                seen.append(sum(_private(worker) for branch in branches for worker in branch.children()))
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    branches = psutil.Process(stem.pid).children()
+                    seen.append(sum(_private(worker) for branch in branches for worker in branch.children()))
             time.sleep(0.003)
 
-    scan(crowded, tmp_path / "first", only_flips=True)  # so that there is something to be forked from
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        found = scan(crowded, tmp_path / "out", memory=budget, method=method)
+        run()
     finally:
         over.set()
         watcher.join()
+    return max(seen)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
+@pytest.mark.parametrize("method", ["exact", "topk"])
+def test_all_workers_together_stay_within_the_budget(crowded, tmp_path, method):
+    """The private memory of everybody below this process, above that of the process they were forked from."""
+    scan(crowded, tmp_path / "first", only_flips=True)  # so that there is something to be forked from
+    most = most_private(lambda: scan(crowded, tmp_path / "out", memory=130e6, method=method))
+    found = axiompath.read_scan(tmp_path / "out")
     assert len(found) > 100
     assert any("Found among" in e.status for e in found)
-    assert 30e6 < max(seen) <= budget
+    assert 30e6 < most <= 0.9 * 130e6
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
+def test_workers_whose_batches_are_full_stay_within_the_budget(tmp_path, monkeypatch):
+    """Two of them, with parts of many targets, and a change as large as a batch in the file that they map."""
+    monkeypatch.setattr(plan, "PART_TARGETS", 200)
+    torch.manual_seed(0)
+    wide = axiompath.Explainer(GCN(8, 128, 2, 20).eval(), *evolving_graph(4000, 300))
+    scan(wide, tmp_path / "first", only_flips=True)
+    most = most_private(lambda: scan(wide, tmp_path / "out", memory=280e6, method="topk", min_kl=1e-4))
+    assert len(axiompath.read_scan(tmp_path / "out").manifest["parts"]) > 1
+    assert 60e6 < most <= 0.9 * 280e6
 
 
 def test_no_more_parts_run_at_a_time_than_the_budget_holds(crowded, tmp_path, monkeypatch):

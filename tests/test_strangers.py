@@ -5,6 +5,8 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
+import unicodedata
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN, SGConv, TAGConv
@@ -19,7 +23,8 @@ from torch_geometric.nn import GCN, SGConv, TAGConv
 import axiompath
 from axiompath import Explanation, InputError, Story, read_graph, read_scan
 from axiompath.files.tensors import read_tensors
-from axiompath.trust import MAX_BYTES, SMALL, bound_growth
+from axiompath.trust import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
+from hostile import NAMES, OPEN
 from mutations import make_seeds, run_command
 
 
@@ -112,6 +117,17 @@ def test_no_library_that_unpickles_is_asked(tmp_path, monkeypatch):
     for place, name in ((torch, "load"), (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
         monkeypatch.setattr(place, name, refuse)
     assert read_graph(tmp_path / "g.pt").data.x.shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 300 + ".npz", "x" * 300 + ".csv", "x" * 5000, "a\0b.npz", "\ud800.pt", "", "/dev/zero"]
+)
+def test_names_that_no_file_can_have_are_refused(tmp_path, name):
+    readers = (read_graph, axiompath.open_graph, axiompath.load_model, Explanation.load, Story.load, read_scan)
+    readers += (axiompath.Blame.load, axiompath.Undo.load, lambda path: axiompath.convert_graph(path, tmp_path / "out"))
+    for read in readers:
+        with pytest.raises(InputError, match="Expected"):
+            read(name)
 
 
 # ---- what is made of a file ---------------------------------------------------------------------------------------
@@ -229,6 +245,48 @@ def test_odd_labels_are_words(tmp_path):
     assert sorted(graph.data.y.tolist()) == [0, 1, 2]
 
 
+def test_an_edge_list_without_edges_is_one(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,weight\n")
+    (tmp_path / "nodes.csv").write_text("id,a\n7,1\nu,2\n")
+    for nodes in ("id,a\n7,1\nu,2\n", "id,a\n0,1\n1,2\n"):
+        (tmp_path / "nodes.csv").write_text(nodes)
+        assert read_graph(tmp_path).data.edge_index.shape == (2, 0)
+        out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
+        assert axiompath.convert_graph(tmp_path / "edges.csv", out, nodes=tmp_path / "nodes.csv").num_edges == 0
+
+
+# ---- what is shown ------------------------------------------------------------------------------------------------
+PAIR = ("model", "before.npz", "after.npz")
+SHOWN = {
+    "diff": ("diff", *PAIR[1:], "--model", "model", "--limit", "30"),
+    "explain": ("explain", *PAIR),
+    "blame": ("blame", *PAIR, "--limit", "30"),
+    "undo": ("undo", *PAIR),
+    "story": ("story", *PAIR, "before.npz"),
+    "convert": ("convert", "before.npz", "--out", "[/out]"),
+    "scan": ("scan", *PAIR, "--out", "[/scan]", "--workers", "1"),
+    "report": ("report", *PAIR, "--out", "[/report].html"),
+    "a file that is missing": ("explain", *PAIR[:2], "\x1b[2J[/].npz"),
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_names_command_no_terminal(case, kind):
+    """Nor are they taken for markup, in a file as on the command line."""
+    for name in ("before.npz", "after.npz"):
+        arrays = dict(np.load(case / name))
+        arrays |= {
+            "node_names": np.array([f"{NAMES[i % 10]}{i}" for i in range(30)]),
+            "class_names": np.array(NAMES[:3]),
+        }
+        np.savez(case / name, **arrays)
+    (case / "[").mkdir()  # [/out] is a folder within it, and an end of markup
+    code, said = run_command(SHOWN[kind], case)
+    assert code == (2 if "missing" in kind else 0), said
+    assert said
+    assert not [letter for letter in said if letter != "\n" and unicodedata.category(letter) in ("Cc", "Cf")]
+
+
 # ---- records ------------------------------------------------------------------------------------------------------
 CHANGES = {
     "a path of fractions": ("paths", [[0.5, 1.0, 2.0]] * 5, "Expected numbers in `paths`"),
@@ -262,6 +320,43 @@ def test_json_too_deep_is_refused_whatever_the_recursion_limit(tmp_path):
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "too deep" in ended.stdout
+
+
+def test_strings_that_never_end_are_found_at_once(tmp_path):
+    """And brackets in strings, behind escapes or not, are no brackets."""
+    for data in (OPEN, '["' + '\\"a' * 10**6, '"' + "\\" * (10**6 + 1), '"' + "a" * 10**7):
+        (tmp_path / "open.json").write_text(data)
+        start = time.process_time()
+        with pytest.raises(InputError, match=r"Expected JSON in .*open\.json"):
+            Explanation.load(tmp_path / "open.json")
+        assert time.process_time() - start < 10
+
+
+LEAVES = st.none() | st.integers() | st.text(alphabet='ab"\\[]{}\n')
+
+
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('a"\\[{'), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(TREES, st.sampled_from([0, 1, 95, 99, 100, 101]))
+def test_json_is_read_down_to_a_depth(value, more):
+    def depth(part):
+        inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else None
+        return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+    for _ in range(more):
+        value = [value]
+    data = json.dumps(value).encode()
+    if depth(value) > MAX_NESTED:
+        with pytest.raises(Damaged, match="too deep"):
+            parse_json(data)
+    else:
+        assert parse_json(data) == value
 
 
 def test_a_damaged_story_is_refused(case):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from .errors import InputError
 from .trust import TEXT_BYTES, Damaged, bound_growth, check_file, check_size
 
-MAX_COLUMNS = 50_000
+MAX_COLUMNS = 10_000  # of a table: pandas takes seconds for as many
 MAX_DEPTH = 16  # of a header within itself
 USUAL_HEADER, LONG_HEADER = 1 << 9, 1 << 20  # bytes of a page's header; with the statistics that some writers add
 VALUE_BYTES = 24  # of a number, with its levels, on its way into memory

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .errors import InputError
-from .trust import Damaged, parse_json
+from .trust import Damaged, check_file, parse_json
 from .writing import file_digest, whole_file, write_text
 
 NOTES = b"axiompath"  # the key of a file's metadata under which our notes are
@@ -63,6 +63,7 @@ def record_of(path: Path) -> Path:
 
 def recorded_digest(path: Path) -> str:
     """The digest that the part had when it was written; InputError where the record is damaged."""
+    check_file(record_of(path))
     with record_of(path).open("rb") as stream:
         words = stream.read(500).decode().split()
     if not (words and re.fullmatch("[0-9a-f]{64}", words[0]) and words[1:] == [path.name]):

@@ -45,7 +45,8 @@ def clear_drafts(folder: Path, *names: str) -> None:
     """Take away what `whole_file` began there and a killed process never finished; `names` are patterns of targets."""
     for name in names:
         for draft in folder.glob(f"{name}.{'[0-9a-f]' * 12}{DRAFT}"):
-            draft.unlink(missing_ok=True)
+            if draft.is_file() and not draft.is_symlink():
+                draft.unlink(missing_ok=True)
 
 
 def file_digest(path: Path) -> str:

@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from typing import Annotated, NoReturn, TextIO
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from ..errors import InputError, MatchedByRow, Notice
 from ..signals import Stopped
 from .inspection import check, diff
+from .output import Terminal
 from .preparation import convert, demo, warmup
 from .questions import blame, explain, report, scan, story, undo
 from .reproduction import repeat_flags, reproduce
@@ -58,13 +58,13 @@ def main() -> None:
         _finish_output(left.__context__)
         raise
     except (KeyboardInterrupt, Stopped) as stopped:
-        Console(stderr=True).print("Stopped.")
+        Terminal(stderr=True).print("Stopped.")
         _silence_output()
         sys.exit(128 + (stopped.number if isinstance(stopped, Stopped) else signal.SIGINT))
     except Exception as error:
         if os.environ.get("AXIOMPATH_DEBUG"):
             raise
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         if isinstance(error, OSError) and error.errno in FULL:
             _refuse_device(error)
         if isinstance(error, InputError | MemoryError):
@@ -101,7 +101,7 @@ def _refuse_device(error: OSError) -> NoReturn:
     _silence_output()
     words = f"Expected a device with room for the output (got {error.filename or 'standard output'}: {error.strerror})."
     with suppress(OSError):
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
+        Terminal(stderr=True).print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
     sys.exit(2)
 
 
@@ -121,7 +121,7 @@ def _to_plain(error: UnicodeError) -> tuple[str, int]:
 @contextmanager
 def _warnings_as_sentences() -> Iterator[None]:
     """Our own warnings as a sentence on stderr, each once; others as Python shows them."""
-    console, told = Console(stderr=True), set()
+    console, told = Terminal(stderr=True), set()
     with warnings.catch_warnings():
         show = warnings.showwarning
 

@@ -72,9 +72,10 @@ def run_demo(console: Console, out: Path) -> dict[str, Any]:
         save_graph(out / name, data, names, COMMUNITIES[:4])
     save_model(model, out / "model", karate_arguments(before))
     report = save_report(out / "report.html", explainer, title="The karate club after member 8 changed friends")
-    console.print(f"\nThe report is in {report}: open it in a browser.", soft_wrap=True)
+    console.print(f"\nThe report is in {report}: open it in a browser.", soft_wrap=True, markup=False)
     command = f"axiompath explain {out / 'model'} {out / 'before.npz'} {out / 'after.npz'} --target 13"
-    console.print(f"The graphs and the model are there too; ask further with\n  {command}", soft_wrap=True)
+    told = f"The graphs and the model are there too; ask further with\n  {command}"
+    console.print(told, soft_wrap=True, markup=False)
     return {"explanation": explanation.to_dict(), "report": str(report), "changed": len(moved)}
 
 
@@ -110,7 +111,8 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
     for i, data in enumerate(snapshots):
         save_graph(out / f"snapshot{i}.npz", data, class_names=COMMUNITIES)
     save_model(model, out / "model", settings)
-    console.print(f"\nThe report on all steps is in {story}, that on the last one in {report}.", soft_wrap=True)
+    told = f"\nThe report on all steps is in {story}, that on the last one in {report}."
+    console.print(told, soft_wrap=True, markup=False)
     return {"steps": steps, "report": str(report), "story": str(story)}
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from .inputs import open_explainer, read_graphs
 from .options import After, AsJson, Before, Limit, Model, Nodes, Sources, Weights, spread
-from .output import changes_table, moved_table, print_json, records
+from .output import Terminal, changes_table, moved_table, print_json, records
 
 
 def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = None, json: AsJson = False) -> None:
@@ -29,7 +28,7 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
         lists = {"unused_fields": list(found.unused), "default_arguments": list(found.defaults)}
         print_json({**facts, **lists, "modules": found.to_frame().to_dict("records")})
     else:
-        Console().print(str(found), markup=False, highlight=False)
+        Terminal().print(str(found), markup=False, highlight=False)
     if not found.readable:
         raise typer.Exit(2)
 
@@ -56,7 +55,7 @@ def diff(
         predictions = [] if moved is None else records(moved)
         print_json({**counts, "changes": records(changes), "predictions": predictions})
         return
-    console = Console()
+    console = Terminal()
     console.print(
         f"Edges: {counts['edges_added']:,} added, {counts['edges_removed']:,} removed, "
         f"{counts['edges_reweighted']:,} reweighted. Nodes: {counts['nodes_added']:,} added, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +13,28 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ..errors import InputError
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
 
+# Control characters, but for the end of a line and a tab, and those that turn the direction of what follows.
+COMMANDS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+class Terminal(Console):
+    """A console that is told nothing by names: letters in them that would command it are shown as �."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Text, of which rich makes everything that it shows."""
+        return super().render_str(COMMANDS.sub("�", text), **options)
+
 
 def aside() -> Console:
     """Progress goes to stderr, so that what is piped is the answer alone; and only where somebody watches."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     console.quiet = not console.is_terminal
     return console
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from .options import AsJson
-from .output import aside, print_json, written_to
+from .output import Terminal, aside, print_json, written_to
 
 
 def demo(
@@ -22,7 +21,7 @@ def demo(
     """Explain a change in the karate club, and write a report. Example: axiompath demo --out demo"""
     from .demo import run_demo, run_large_demo
 
-    console = Console(quiet=json)
+    console = Terminal(quiet=json)
     with written_to(out):
         found = run_large_demo(console, out, aside()) if large else run_demo(console, out)
     if json:
@@ -54,16 +53,15 @@ def convert(
         sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
         print_json({"graph": str(out), **sizes, "weighted": graph.weights is not None})
     else:
-        Console().print(
-            f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}.", soft_wrap=True, highlight=False
-        )
+        told = f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}."
+        Terminal().print(told, soft_wrap=True, highlight=False, markup=False)
 
 
 def warmup(json: AsJson = False) -> None:
     """Compile the numerical kernels now rather than on first use. Example: axiompath warmup"""
     from .warmup import warm_up
 
-    console = Console(quiet=json)
+    console = Terminal(quiet=json)
     with console.status("Compiling the numerical kernels, about a minute the first time"):
         warm_up()
     console.print("The kernels are compiled.")

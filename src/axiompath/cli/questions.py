@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import track
 
@@ -33,7 +32,7 @@ from .options import (
     read_depth,
     spread,
 )
-from .output import aside, moved_table, path_table, print_json, records, written_to
+from .output import Terminal, aside, moved_table, path_table, print_json, records, written_to
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
@@ -77,7 +76,7 @@ def explain(
     if json:
         print_json([explanation.to_dict() for explanation in found])
         return
-    console = Console()
+    console = Terminal()
     if not found:
         console.print("No prediction moved.")
     for explanation in found:
@@ -131,7 +130,7 @@ def blame(
     if json:
         print_json([item.to_dict() for item in found])
         return
-    console = Console()
+    console = Terminal()
     if not found:
         console.print("No prediction moved.")
     for item in found:
@@ -172,7 +171,7 @@ def undo(
     if json:
         print_json([item.to_dict() for item in found])
         return
-    console = Console()
+    console = Terminal()
     if not found:
         console.print("No prediction moved to another class.")
     for item in found:
@@ -203,7 +202,7 @@ def story(
     if json:
         print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
         return
-    console = Console()
+    console = Terminal()
     if not len(told):
         console.print("No prediction moved.")
     for item in told:
@@ -263,7 +262,8 @@ def report(
     if json:
         print_json({"report": str(out), "targets": list(targets), "bytes": len(text.encode())})
     else:
-        Console().print(f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB).", soft_wrap=True)
+        said = f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB)."
+        Terminal().print(said, soft_wrap=True, markup=False)
 
 
 @spread
@@ -293,7 +293,7 @@ def scan(
 
     if len(graphs) > 2:
         read_model_before(sources, len(graphs))  # which is refused, before any work
-    found, console = [], Console(quiet=json)
+    found, console = [], Terminal(quiet=json)
     for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
         explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)
         with written_to(folder):
@@ -311,6 +311,7 @@ def scan(
             console.print(tally.summary(limit), markup=False, highlight=False)
         if len(done):
             console.print(moved_table(done.to_frame(), limit))
-        console.print(f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n", soft_wrap=True)
+        told = f"Written to {folder}. Read it with axiompath.read_scan({str(folder)!r}).\n"
+        console.print(told, soft_wrap=True, markup=False)
     if json:
         print_json(found)

@@ -368,7 +368,7 @@ def _show(rows: pd.DataFrame, tables: Iterable[Table | str], folders: Folders) -
     console = Console()
     for table in tables:
         console.print(table, highlight=False)
-    console.print(f"Table, record and figures are in {folders.out}")
+    console.print(f"Table, record and figures are in {folders.out}", markup=False)
 
 
 def _print_rows(frame: pd.DataFrame) -> None:

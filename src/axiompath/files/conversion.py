@@ -85,7 +85,7 @@ def _write(given: GraphParts, draft: Path, memory: float, console: Console) -> d
         whole = unpack_arrays(source, {*SPARSE, *NAME_FIELDS, "x", "edge_index", "edge_weight", "n_id"}, draft)
     elif source.suffix in (".pt", ".pth"):
         whole = _as_arrays(read_graph(source))
-    elif source.is_dir():
+    elif os.path.isdir(source):
         raise InputError(f"Expected an edge list (got the folder {source}); name its edges and its --nodes.")
     elif not is_table(source) and source.suffix != ".npy":
         raise InputError(f"Expected edges as .parquet, .csv, .tsv, .npy, .npz or .pt (got {source}).")

@@ -9,6 +9,7 @@ folder    a stored graph, which is opened and not read (see graphs/stored.py)
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -65,7 +66,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
     if is_stored(file):
         stored = open_graph(file)
         return GraphFile(stored, class_names=stored.class_names)
-    if file.is_dir():
+    if os.path.isdir(file):
         file, found = _find_table(file, "edges"), _find_table(file, "nodes")
         nodes = nodes or found
     if file.suffix == ".npz":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -88,9 +89,9 @@ def load_model(folder: str | Path) -> nn.Module:
 
 def read_model(name: str, weights: str | Path | None = None) -> nn.Module:
     """A model's folder, or `package.module:function` for your own code, which is imported and called."""
-    if Path(name).is_dir():
+    if os.path.isdir(name):
         return load_model(name)
-    if ":" not in name or Path(name).exists():
+    if ":" not in name or os.path.exists(name):
         raise InputError(
             f"Expected a folder with model.json and weights.safetensors, or package.module:function (got {name!r})."
         )
@@ -160,7 +161,7 @@ def _is_network(kind: Any) -> bool:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    if not path.exists():
+    if not os.path.exists(path):
         raise MissingFile(f"Expected a model's description at {path} (found none); axiompath.save_model writes it.")
     described = read_json(path, MAX_JSON)
     if not isinstance(described, dict) or described.get("format") != MODEL_FORMAT:

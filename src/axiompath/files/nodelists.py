@@ -232,7 +232,8 @@ def _whole_numbers(text: Any) -> IntArray | None:
         numbers = pyarrow.compute.cast(text, pyarrow.int64())
     except pyarrow.ArrowInvalid:
         return None
-    if not pyarrow.compute.all(pyarrow.compute.equal(numbers.cast(pyarrow.large_string()), text)).as_py():
+    alike = pyarrow.compute.equal(numbers.cast(pyarrow.large_string()), text)
+    if not pyarrow.compute.all(alike, min_count=0).as_py():  # also where there are none
         return None
     return np.asarray(numbers.to_numpy(zero_copy_only=False))
 

@@ -13,6 +13,7 @@ Opening reads the edges once, to check them; features are checked where they are
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -97,7 +98,7 @@ class StoredGraph:
 
 def is_stored(path: str | Path) -> bool:
     """Whether a folder says that it is a stored graph."""
-    return (Path(path) / HEADER).is_file()
+    return os.path.isfile(Path(path) / HEADER)  # no where no such name can be
 
 
 def open_graph(folder: str | Path) -> StoredGraph:
@@ -135,7 +136,7 @@ def _take_sparse(graph: StoredGraph, x: SparseRows, rows: IntArray) -> sparse.cs
 
 def _read_header(folder: Path) -> dict[str, Any]:
     path = folder / HEADER
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"Expected a folder written by `axiompath convert` at {folder} (it has no {HEADER}).")
     header = read_json(path, MAX_HEADER)
     if not isinstance(header, dict) or header.get("format") != STORED_FORMAT:

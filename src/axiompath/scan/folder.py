@@ -13,6 +13,7 @@ sampled.parquet (exact blame of some of them); see facts.py.
 from __future__ import annotations
 
 import json
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -45,12 +46,21 @@ CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "
 
 def check_folder(folder: Path, plan: Plan) -> None:
     """Refuse a folder in which a name that this scan would write is taken by something else; nothing is touched."""
-    if folder.exists() and not folder.is_dir():
+    if os.path.lexists(folder) and not folder.is_dir():
         raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
-    parts, blamed_parts = folder / PARTS, folder / BLAME_PARTS
-    taken = [path for path in (folder / LOCK,) if path.exists() and not (path.is_file() and path.stat().st_size == 0)]
-    taken += [path for path in (parts, blamed_parts) if path.exists() and not path.is_dir()]
-    began = (folder / MANIFEST).exists()
+    lock, places = folder / LOCK, (folder / PARTS, folder / BLAME_PARTS)
+    files = [
+        path
+        for place, name in zip(places, ("part", "facts"), strict=True)
+        for end in ("parquet", "sha256")
+        for path in sorted(place.glob(f"{name}-{'[0-9]' * 6}.{end}"))
+    ]
+    # A scan writes plain files; a link that leads nowhere, a pipe or a folder is somebody's.
+    names = [folder / MANIFEST, *(path for path, _ in _tables(folder, plan)), *files]
+    taken = [path for path in names if os.path.lexists(path) and not path.is_file()]
+    taken += [lock] if os.path.lexists(lock) and not (lock.is_file() and lock.stat().st_size == 0) else []
+    taken += [place for place in places if os.path.lexists(place) and not place.is_dir()]
+    began = (folder / MANIFEST).is_file()
     manifest = read_manifest(folder) if began else {}
     if began and manifest.get("scan") != plan.digest:
         raise InputError(
@@ -61,12 +71,6 @@ def check_folder(folder: Path, plan: Plan) -> None:
         taken += [
             path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
         ]
-    files = [
-        path
-        for place, name in ((parts, "part"), (blamed_parts, "facts"))
-        for end in ("parquet", "sha256")
-        for path in sorted(place.glob(f"{name}-{'[0-9]' * 6}.{end}"))
-    ]
     taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
     if taken:
         raise InputError(
@@ -271,7 +275,7 @@ def _tables(folder: Path, plan: Plan) -> list[tuple[Path, pd.DataFrame]]:
 def _holds(path: Path, frame: pd.DataFrame) -> bool:
     """Whether a file is the table that the scan writes there."""
     with suppress(OSError, pa.ArrowException, ValueError):
-        return bool(pq.read_table(path).equals(_to_table(frame)))
+        return path.is_file() and bool(pq.read_table(path).equals(_to_table(frame)))
     return False
 
 
