@@ -297,7 +297,7 @@ def claims(
         return _print_rows(pd.DataFrame([vars(verdict) for verdict in verdicts]))
     console = Console()
     for verdict in verdicts:
-        word = "holds" if verdict.holds else f"{verdict.held} of {verdict.subjects}"
+        word = "holds" if verdict.holds else f"{verdict.held} of {verdict.cases}"
         console.print(f"[bold]{verdict.claim}[/]: {word}", highlight=False)
         for exception in verdict.exceptions[:limit]:
             console.print(f"  {exception}", highlight=False)
