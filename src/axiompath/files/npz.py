@@ -77,5 +77,6 @@ def _made_size(archive: zipfile.ZipFile, name: str, path: Path) -> float:
     count = math.prod(shape)
     if dtype.itemsize == 0 or start + count * dtype.itemsize != info.file_size:
         raise InputError(f"Expected as many bytes as `{name}` has numbers in {path} (got {info.file_size:,} bytes).")
-    # Numbers become float64, text becomes Python objects.
-    return float(count * (dtype.itemsize + (9 if dtype.kind in "biufc" else TEXT_BYTES)))
+    # Numbers become float64, text becomes Python objects; a row counts, also one without columns.
+    beside = 9 if dtype.kind in "biufc" else TEXT_BYTES
+    return 16.0 * (shape[0] if shape else 0) + float(count * (dtype.itemsize + beside))

@@ -227,6 +227,7 @@ def _build_typed(
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     count = math.prod(size)
     if count == 0:
+        machine.spend(16 * size[0])  # a row counts, also one without columns
         return torch.zeros(size, dtype=dtype)
     if (last + 1) * dtype.itemsize > len(storage.data):
         raise Damaged("numbers beyond the storage")
