@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow  # two minutes of compiling; the gate runs it besides
 def test_no_compiled_loop_leaves_its_arrays(tmp_path):
     # A cache of its own: what is compiled without the check would be taken from the usual one, and the other way round.
     # Unoptimised code is checked just as well and compiles in a fraction of the time.

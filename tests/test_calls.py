@@ -11,7 +11,6 @@ from torch_geometric.data import Data
 from torch_geometric.nn import (
     GAT,
     GCN,
-    DirGNNConv,
     EdgeConv,
     GATConv,
     GCNConv,
@@ -20,7 +19,6 @@ from torch_geometric.nn import (
     GraphConv,
     LayerNorm,
     PNAConv,
-    SAGEConv,
 )
 from torch_geometric.nn import Sequential as PyGSequential
 
@@ -605,12 +603,10 @@ def plain(conv):
 
 PNA = {"scalers": ["identity"], "deg": torch.ones(9, dtype=torch.long)}
 WORDS = {
-    "PNA with mean": (plain(PNAConv(4, 3, aggregators=["mean", "sum"], **PNA)), r"scales .* by a node's degree"),
     "PNA with max": (plain(PNAConv(4, 3, aggregators=["mean", "max"], **PNA)), r"aggregates by maximum"),
     "EdgeConv with mean": (plain(EdgeConv(nn.Linear(8, 3), aggr="mean")), r"on every edge, over both(?!.*maximum)"),
     "EdgeConv with max": (plain(EdgeConv(nn.Linear(8, 3))), r"on every edge.*and aggregates by maximum"),
     "GPS": (plain(GPSConv(4, GCNConv(4, 4))), r"parts\.0 \(GPSConv\): attends from every node to all others"),
-    "DirGNN": (plain(DirGNNConv(SAGEConv(4, 3))), r"parts\.0 \(DirGNNConv\): sends messages against the direction"),
     "features of its own": (OwnFeatures(), r"conv \(GCNConv\): is given features that do not come from `x`"),
 }  # fmt: skip
 

@@ -267,7 +267,8 @@ def test_what_groups_cannot_be_is_said(explainer):
     broken["groups"][0]["size"] = "many"
     with pytest.raises(axiompath.InputError, match="Expected groups of paths"):
         axiompath.Explanation.from_dict(broken)
-    old = {key: value for key, value in explainer.explain(target, 5).to_dict().items() if key != "groups"}
+    later = ("groups", "retrained", "until")
+    old = {key: value for key, value in explainer.explain(target, 5).to_dict().items() if key not in later}
     assert axiompath.Explanation.from_dict({**old, "version": 3}).groups == ()
 
 

@@ -181,7 +181,7 @@ def test_an_explanation_by_edges_says_what_it_is():
         explainer.explain(target, by="node")
     with pytest.raises(axiompath.InputError, match="which ranks paths"):
         explainer.explain(target, 2, "grad", by="edge")
-    with pytest.raises(axiompath.InputError, match="explanation by edges"):
+    with pytest.raises(axiompath.InputError, match="a saved edge-explanation"):
         axiompath.EdgeExplanation.from_dict({"format": "axiompath.explanation"})
     small = axiompath.Explainer(explainer.case.model, before, after, memory=100)
     with pytest.raises(axiompath.InputError, match="to split over edges"):

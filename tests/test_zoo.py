@@ -145,8 +145,15 @@ class Mapped(nn.Module):
         return self.conv(*given, edge_index, edge_weight) if self.weighted else self.conv(*given, edge_index)
 
 
-def then_mapped(conv, a, b):
-    return pyg.Sequential("x, e, w", [(conv, "x, e, w -> x"), (nn.Linear(a, b), "x -> x")])
+class ThenMapped(nn.Module):
+    """A convolution, then a Linear map of what it gave."""
+
+    def __init__(self, conv, a, b):
+        super().__init__()
+        self.conv, self.lin = conv, nn.Linear(a, b)
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.lin(self.conv(x, edge_index, edge_weight))
 
 
 def pna(a, b, scalers=("identity", "amplification", "attenuation", "linear", "inverse_linear"), **settings):
@@ -222,10 +229,6 @@ CONVOLUTIONS = {
     "Cheb": (lambda a, b: pyg.ChebConv(a, b, K=2), True),
     "Cheb 2 hops": (lambda a, b: pyg.ChebConv(a, b, K=3, normalization="rw", **FLOW), True),
     "Cheb not normalised": (lambda a, b: pyg.ChebConv(a, b, K=2, normalization=None, bias=False), True),
-    "Cheb alone": (
-        lambda a, b: pyg.Sequential("x, e", [(pyg.ChebConv(a, b, K=1), "x, e -> x"), (pyg.LGConv(), "x, e -> x")]),
-        False,
-    ),
     "ARMA": (lambda a, b: pyg.ARMAConv(a, b, num_stacks=2), True),
     "ARMA 2 hops": (lambda a, b: pyg.ARMAConv(a, b, num_stacks=2, num_layers=2, act=nn.ELU()), True),
     "ARMA shared, 3 hops": (lambda a, b: pyg.ARMAConv(a, b, num_layers=3, shared_weights=True, act=None), True),
@@ -251,7 +254,7 @@ CONVOLUTIONS = {
     "Transformer gated": (lambda a, b: pyg.TransformerConv(a, b // 3, heads=3, beta=True), False),
     "Simple": (lambda a, b: Mapped(pyg.SimpleConv(), a, b), True),
     "Simple mean of a loop": (lambda a, b: Mapped(pyg.SimpleConv("mean", "self_loop"), a, b), True),
-    "Simple beside": (lambda a, b: then_mapped(pyg.SimpleConv(combine_root="cat", **FLOW), 2 * a, b), True),
+    "Simple beside": (lambda a, b: ThenMapped(pyg.SimpleConv(combine_root="cat", **FLOW), 2 * a, b), True),
     "WL": (lambda a, b: Mapped(pyg.WLConvContinuous(), a, b), True),
     "MF": (lambda a, b: pyg.MFConv(a, b, max_degree=3), False),
     "MF backwards": (lambda a, b: pyg.MFConv(a, b, max_degree=1, bias=False, **FLOW), False),
@@ -261,7 +264,7 @@ CONVOLUTIONS = {
     "PNA towers": (lambda a, b: pna(a, b, towers=3, divide_input=True, post_layers=2, **FLOW), False),
     "Gated": (lambda a, b: Mapped(pyg.GatedGraphConv(b, 1), a, b), True),
     "Gated 2 hops": (
-        lambda a, b: then_mapped(pyg.GatedGraphConv(max(a, b), 2, aggr="mean", bias=False, **FLOW), max(a, b), b),
+        lambda a, b: ThenMapped(pyg.GatedGraphConv(max(a, b), 2, aggr="mean", bias=False, **FLOW), max(a, b), b),
         True,
     ),
     "EG": (lambda a, b: pyg.EGConv(a, b, num_heads=3, num_bases=2), False),

@@ -29,7 +29,7 @@ OF_THE_PREDICTION = {item.name for item in fields(Explanation)}
 class EdgeExplanation(Saved):
     """Why the prediction of one target changed: the chosen edges, how well they do, and what they were chosen from."""
 
-    form: ClassVar = FileForm("edges", 1)
+    form: ClassVar = FileForm("edge-explanation", 1)
 
     target: Target
     by: str  # edge or layer_edge

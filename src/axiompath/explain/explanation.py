@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
     from torch_geometric.explain import Explanation as PyGExplanation
 
-EXPLANATION_VERSION = 3
+EXPLANATION_VERSION = 4
 FIELDS_SINCE = {
     "origin": 2,
     "hops": 2,
     "unit": 3,
     "output": 3,
-    "groups": 3,
-    "retrained": 3,
-    "until": 3,
+    "groups": 4,
+    "retrained": 4,
+    "until": 4,
 }  # field -> the version of the format that brought it
 UNSAVED = frozenset({"graph", "graph_before"})
 

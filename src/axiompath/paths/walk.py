@@ -72,7 +72,7 @@ def count_ways(change: Change, hop: int) -> FloatArray:
 
 def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
     key, rise = (id(steps), lowest, dtype, weigh_states), change.network.rise  # the change holds its steps
-    below: NDArray[Any] | None = change.counted.get(key)
+    below: NDArray[Any] | None = change.counted.get(key) if rise is not None and rise <= stop else None
     first = lowest if below is None or rise is None else rise
     if below is None:
         below = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
