@@ -503,9 +503,7 @@ def test_the_command_writes_table_record_and_figures(tmp_path, data_root, monkey
 
 
 def test_json_is_all_that_is_printed(data_root, tmp_path, capsys):
-    commands.preservation(
-        subjects=commands.Subjects(["cora"], ["2"]), folders=commands.Folders(data_root, tmp_path, json=True)
-    )
+    commands.preservation(names=["cora"], layers=["2"], repeats=1, root=data_root, out=tmp_path, json=True)
     rows = json.loads(capsys.readouterr().out)
     assert [row["preserved_percent"] for row in rows] == [100, 100, 100]
 
