@@ -314,7 +314,7 @@ ACTIVATIONS = (nn.ReLU(), nn.ELU(), nn.Sigmoid(), nn.Tanh(), nn.LeakyReLU(0.1), 
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("depth", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_every_convolution_is_read_exactly(name, depth):
     make, weighted = CONVOLUTIONS[name]
     several = name.startswith(("SG ", "SSG", "TAG", "APPNP")) or "hops" in name
