@@ -161,6 +161,9 @@ def test_fewest_changes_equal_brute_force_on_the_users_model(name):
         assert (two.until, two.proved) == (None, True)
         assert found.sentence.startswith(f"{expected} of {len(free)} change")
         again = axiompath.Enough.from_dict(json.loads(json.dumps(found.to_dict())))
+        for share in (1e308, -1e308, "most"):
+            with pytest.raises(axiompath.InputError, match="a share of at most 1"):
+                axiompath.Enough.from_dict({**found.to_dict(), "explained": share})
         assert again.to_dict() == found.to_dict()
 
 

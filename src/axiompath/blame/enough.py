@@ -37,6 +37,7 @@ from .shapley import Effort
 
 OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
 ROUGH = 0.05  # errors of blame as a start, in shares of the change
+LEAST_SHARE = -1e300  # of a change, that a saved record may tell
 GAIN = 1e-12  # shares of the change: an exchange that gains less is none
 
 
@@ -225,8 +226,8 @@ def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:
     known |= read_counts(values, "num_in_sight", "num_evaluations")
     until = values["until"]
     explained = values["explained"]
-    if type(explained) not in (int, float) or math.isinf(explained):
-        raise InputError("Expected a share in `explained` (got something else).")
+    if type(explained) not in (int, float) or not (math.isnan(explained) or LEAST_SHARE < explained <= 1):
+        raise InputError("Expected a share of at most 1 in `explained` (got something else).")
     return cls(
         **read_caption(values, c),
         **known,
