@@ -88,7 +88,7 @@ def open_authors(name: str, root: str | Path | None = None, *, seed: int = SEED)
 
 
 def authors_split(cone: Cone) -> EntryShares:
-    """Shares of changed entries of a network of two layers that pass messages, by their rule."""
+    """Shares of changed entries of a network of two layers, by a rule fitted to the figures that their code gives."""
     change = cone.change
     layers, c = change.network.layers, change.network.num_classes
     hops = [floor for floor in cone.floors if not change.layers[floor.layer].local and not layers[floor.layer].rises]
