@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from axiompath.graphs.places import GRAPHS, LINKS
-from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from axiompath.graphs.snapshot import Fields, align_snapshots, read_snapshot
 from axiompath.graphs.targets import with_graphs, with_links
 from axiompath.network import activations
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
@@ -337,4 +337,5 @@ def with_places(kind, before, after, rng):
 
 
 def aligned(before, after):
-    return align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+    fields = Fields(types="edge_type" if "edge_type" in before else None)
+    return align_snapshots(read_snapshot(before, "before", fields), read_snapshot(after, "after", fields))

@@ -1,8 +1,9 @@
 """(Snapshot before, Snapshot after) -> the table of what happened to the graph, before any model looks at it.
 
-One row a change, and an edge is compared with its like: of the edges from u to v that the two snapshots list, equal
-ones are the same edge; what is left is matched in order of weight, and each such pair is one edge *reweighted*; what
-has no partner then was *added* or *removed*. So a parallel edge more is one edge added, not another weight.
+One row a change, and an edge is compared with its like: of the edges from u to v (and of one relation, where edges have
+types) that the two snapshots list, equal ones are the same edge; what is left is matched in order of weight, and each
+such pair is one edge *reweighted*; what has no partner then was *added* or *removed*. So a parallel edge more is one
+edge added, not another weight, and an edge of another relation is one removed and one added.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from .labels import insert_beside, label_nodes
 from .snapshot import Snapshot, differing_features
+from .values import types_of, weights_of
 
 NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED = "node added", "node removed", "features changed"
 EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED = "edge added", "edge removed", "edge reweighted"
@@ -24,7 +26,7 @@ CHANGES = (NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED, EDGE_ADDED, EDGE_REMOVED,
 EDGE_CHANGES = CHANGES[3:]
 MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
 
-Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, weights
+Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, values
 PIECE = 1 << 17  # edges that are scrambled at a time: what the processor's cache holds
 
 
@@ -49,10 +51,10 @@ def find_changes(
 ) -> pd.DataFrame:
     """The changes between two aligned snapshots, in the order of CHANGES, then of `src`, `dst` and the weights.
 
-    Columns: id (0 to n - 1), kind, src, dst (none for a node), weight_before, weight_after (of edges, NaN where there
-    is none), num_edges and directed. Where both graphs are `symmetric`, an edge's two directions are one change, with
-    src the smaller number and `directed` false. A node that comes or goes does so with its edges, `num_edges` of them;
-    with `open_nodes` these have rows of their own instead.
+    Columns: id (0 to n - 1), kind, src, dst (none for a node), relation (of edges that have types, -1 for a node),
+    weight_before, weight_after (of edges, NaN where there is none), num_edges and directed. Where both graphs are
+    `symmetric`, an edge's two directions are one change, with src the smaller number and `directed` false. A node that
+    comes or goes does so with its edges, `num_edges` of them; with `open_nodes` these have rows of their own instead.
     """
     ids = before.node_ids
     edges = _compare_edges(before, after)
@@ -80,11 +82,15 @@ def find_changes(
     frame["dst"] = pd.array(ids[frame.dst], dtype="Int64")
     frame.loc[frame.kind < len(nodes), "dst"] = pd.NA
     frame = frame.sort_values(
-        ["kind", "src", "dst", "weight_before", "weight_after"], kind="stable", ignore_index=True, na_position="first"
+        ["kind", "src", "dst", "relation", "weight_before", "weight_after"],
+        kind="stable",
+        ignore_index=True,
+        na_position="first",
     )
     frame["kind"] = pd.Categorical.from_codes(frame.kind, categories=pd.Index(CHANGES))
     frame.insert(0, "id", np.arange(len(frame)))
-    return frame[["id", "kind", "src", "dst", "weight_before", "weight_after", "num_edges", "directed"]]
+    relation = ["relation"] if before.edge_types is not None else []
+    return frame[["id", "kind", "src", "dst", *relation, "weight_before", "weight_after", "num_edges", "directed"]]
 
 
 def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
@@ -123,9 +129,11 @@ def is_symmetric(pieces: Iterable[Edges]) -> bool:
     total = np.zeros(2, dtype=np.uint64)
     for senders, receivers, weights in _cut(pieces):
         u, v = senders.astype(np.uint64), receivers.astype(np.uint64)
-        w = np.zeros(1) if weights is None else weights.astype(np.float64) + 0.0  # -0.0 is 0.0
+        w = np.zeros(1) if weights is None else weights_of(weights) + 0.0  # -0.0 is 0.0
+        types = None if weights is None else types_of(weights)
+        kind = np.uint64(0) if types is None else types.astype(np.uint64)
         for i, salt in enumerate((np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))):
-            scrambled = _scramble(w.view(np.uint64) ^ salt)
+            scrambled = _scramble(_scramble(w.view(np.uint64) ^ salt) + kind)
             there = _scramble(_scramble(u + scrambled) + v)
             back = _scramble(_scramble(v + scrambled) + u)
             total[i : i + 1] += (there - back).sum(dtype=np.uint64)  # modulo 2^64
@@ -147,9 +155,13 @@ def _scramble(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _compare_edges(before: Snapshot, after: Snapshot) -> pd.DataFrame:
-    """Edges that differ: kind (a place in CHANGES), src and dst as rows, weight_before, weight_after."""
+    """Edges that differ: kind (a place in CHANGES), src and dst as rows, relation, weight_before, weight_after."""
     num_nodes = before.num_nodes
     keys = [s.edge_index[0] * num_nodes + s.edge_index[1] for s in (before, after)]
+    types = [s.edge_types for s in (before, after) if s.edge_types is not None]
+    # Edges of different relations are never the same edge.
+    num_types = 1 + max((int(of.max(initial=0)) for of in types), default=0)
+    keys = [key * num_types + of for key, of in zip(keys, types or (0, 0), strict=True)]
     weights = [
         np.ones(len(key)) if s.edge_weight is None else s.edge_weight
         for s, key in zip((before, after), keys, strict=True)
@@ -161,8 +173,9 @@ def _compare_edges(before: Snapshot, after: Snapshot) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "kind": np.select([added, removed], kinds[:2], kinds[2]),
-            "src": both.key.to_numpy() // num_nodes,
-            "dst": both.key.to_numpy() % num_nodes,
+            "src": both.key.to_numpy() // num_types // num_nodes,
+            "dst": both.key.to_numpy() // num_types % num_nodes,
+            "relation": both.key.to_numpy() % num_types if types else -1,
             "weight_before": both.weight_before,
             "weight_after": both.weight_after,
         }
@@ -199,6 +212,7 @@ def _node_rows(kind: str, nodes: BoolArray, num_edges: IntArray) -> pd.DataFrame
             "kind": CHANGES.index(kind),
             "src": rows,
             "dst": rows,
+            "relation": -1,
             "weight_before": np.nan,
             "weight_after": np.nan,
             "directed": True,

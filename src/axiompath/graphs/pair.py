@@ -24,7 +24,7 @@ from ..errors import InputError, WrongKind
 from ..memory import CHUNK
 from .adjacency import NO_IDS, Incoming, row_ranges, sweep
 from .rows import compare_edges, mark_receivers
-from .snapshot import Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
+from .snapshot import PLAIN_FIELDS, Fields, Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
 from .stored import SparseRows, StoredGraph
 
 A_NUMBER = "^[+-]?[0-9]+$"
@@ -218,13 +218,13 @@ class Pair:
         return None
 
 
-def open_pair(before: Any, after: Any) -> Pair:
+def open_pair(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> Pair:
     """Two graphs, both in memory or both stored, numbered alike: the one place that asks which."""
     if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
         raise WrongKind("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
     if isinstance(before, StoredGraph):
         return match_stored(before, after)
-    return match_snapshots(*read_aligned(before, after), (before, after))
+    return match_snapshots(*read_aligned(before, after, fields), (before, after))
 
 
 def match_snapshots(

@@ -15,10 +15,17 @@ from torch import nn
 from torch_geometric.nn import DirGNNConv, MessagePassing
 
 from ..errors import InputError
-from ..graphs.snapshot import Fields
+from ..graphs.snapshot import PLAIN_FIELDS, Fields
 from ..network.layers import Network
 from ..outputs import AUTO
-from . import attention_layers, convolutions, gates, norms, propagation  # noqa: F401 (each registers its readers)
+from . import (  # noqa: F401 (each registers its readers)
+    attention_layers,
+    convolutions,
+    gates,
+    norms,
+    propagation,
+    typed_layers,
+)
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .columns import SEPARATE, find_output, last_step
@@ -86,6 +93,7 @@ class Assembler:
         self.same: dict[Ref, Ref] = {}  # a value outside of the features -> the one that it is a copy of
         self.marks = {ref: MARKED[name] for ref, name in recording.fields.items() if name in MARKED}
         self.weights: set[str] = set()  # fields that serve as weights of edges
+        self.types: set[str] = set()  # fields that serve as types of edges
         self.notes = notes
         self.last: RecordedStep | None = None  # a sigmoid at the end of the model, which is left off
         self.inner = inner  # the values of an inner network's recording are of no meaning
@@ -256,12 +264,13 @@ class Assembler:
             # What is aggregated and what skips the aggregation are the same value then.
             form = form if form.is_pure else self.bases.hold(form)
         weighted = others.pop("edge_weight", None) is not None
+        typed = others.pop("edge_type", None) is not None
         others = {name: value for name, value in others.items() if self.original(value) != EDGE_INDEX}
         hops = self.bases.num_hops(form)
         given = {name: value for name, value in others.items() if value is not None}
         # Features as a form, whatever else as it came.
         given |= {name: self.resolve(ref) for name, ref in given.items() if isinstance(ref, Ref) and ref in self.values}
-        call = Call(form, weighted, step.name, given, self.bases, partial(self.read_inner, step.where))
+        call = Call(form, weighted, typed, step.name, given, self.bases, partial(self.read_inner, step.where))
         result = replace(self.call_reader(reader, module, call), name=step.name)
         for name in given.keys() - call.taken:
             raise Unsupported((EDGE_FEATURES if name in EDGE_NAMES else UNKNOWN).format(f"`{name}`"))
@@ -298,26 +307,26 @@ class Assembler:
                 "expected the edge_index that the model was given (got another one); "
                 "edges that the model adds or drops itself cannot be read, so change them in the data before."
             )
-        weight = arguments.get("edge_weight")
-        if weight is not None:
-            self.weights.add(self.weight_field(self.original(weight)))
-        if len(self.weights) > 1:
-            raise Unsupported(
-                f"expected one field of weights for all convolutions (got {quoted(self.weights)}); an edge has one "
-                "weight, so train with one of them."
-            )
+        for name, found in (("edge_weight", self.weights), ("edge_type", self.types)):
+            if arguments.get(name) is not None:
+                found.add(self.edge_field(self.original(arguments[name]), name))
+            if len(found) > 1:
+                raise Unsupported(
+                    f"expected one field as `{name}` for all convolutions (got {quoted(found)}); an edge has one, so "
+                    "train with one of them."
+                )
 
-    def weight_field(self, weight: Any) -> str:
-        """The field of Data that a convolution is given as edge_weight: one number an edge, as it is."""
-        name = self.recording.fields.get(weight) if isinstance(weight, Ref) else None
+    def edge_field(self, value: Any, argument: str) -> str:
+        """The field of Data that a convolution is given as edge_weight or edge_type: one number an edge, as it is."""
+        name = self.recording.fields.get(value) if isinstance(value, Ref) else None
         edges = self.recording.values[EDGE_INDEX.index].shape[1]
-        if name is not None and self.recording.values[weight.index].shape in ((edges,), (edges, 1)):
+        if name is not None and self.recording.values[value.index].shape in ((edges,), (edges, 1)):
             return name
-        made = self.recording.outside.get(weight, frozenset()) - EDGE_FIELDS if isinstance(weight, Ref) else None
+        made = self.recording.outside.get(value, frozenset()) - EDGE_FIELDS if isinstance(value, Ref) else None
         raise Unsupported(
-            "expected the edge_weight that the model was given, or none (got "
-            + (f"one made of {quoted(made)}); weights that" if made else "another one); weights that")
-            + " the model makes itself cannot be read, so put one number an edge into `edge_weight` of the data."
+            f"expected the {argument} that the model was given, or none (got "
+            + (f"one made of {quoted(made)}); what" if made else "another one); what")
+            + f" the model makes itself cannot be read, so put one number an edge into `{argument}` of the data."
         )
 
     def original(self, value: Any) -> Any:
@@ -389,7 +398,11 @@ def assemble_network(
     network = Network(lay_out(bases.all), int(ends[-1]), meaning, end=end if end in (*FINAL, *SEPARATE) else "")
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
-    fields = Fields(("x", *(recording.fields[ref] for ref in further)), *assembler.weights)
+    fields = Fields(
+        ("x", *(recording.fields[ref] for ref in further)),
+        next(iter(assembler.weights), PLAIN_FIELDS.weights),
+        next(iter(assembler.types), None),
+    )
     return Reading(network, logits, fields)
 
 

@@ -34,6 +34,7 @@ class Call:
 
     x: Form
     weighted: bool  # whether edge weights came along
+    typed: bool  # whether the relation of each edge came along
     name: str  # dotted name and type, for messages
     others: dict[str, Any]  # further arguments that were given
     bases: Bases

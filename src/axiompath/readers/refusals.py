@@ -42,8 +42,6 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.DynamicEdgeConv: "makes its own edges out of the features' distances; find the edges before the model.",
     pyg.FiLMConv: _edge_network + "use GATv2Conv.",
     pyg.PDNConv: "weighs edges by a network on their features; put that weight into the data, and use GCNConv.",
-    pyg.RGCNConv: _types + "use GraphConv, or a model for each type.",
-    pyg.FastRGCNConv: _types + "use GraphConv, or a model for each type.",
     pyg.RGATConv: _types + "use GATConv.",
     pyg.HGTConv: _types + "use TransformerConv on a graph of one type.",
     pyg.HANConv: _types + "use GATConv on a graph of one type.",
