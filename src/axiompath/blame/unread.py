@@ -29,6 +29,7 @@ from ..origin import RELEASE, Origin, digest_of
 from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
 from ..readers import AS_IT_IS, Usage, prepare_inputs
 from ..readers.trial import run_model
+from ..readers.typed import prepare_types
 from .game import Board
 from .referee import OwnModel, numbers_of_rows
 
@@ -48,6 +49,7 @@ def open_board(
     usage: Usage = AS_IT_IS,
 ) -> Board:
     """Run once on both graphs, to see what it answers with."""
+    before, after, usage = prepare_types(model, before, after, usage)
     if before is None and isinstance(after, Data):
         before = without_edges(after)
     if not isinstance(before, Data) or not isinstance(after, Data):

@@ -35,6 +35,7 @@ from ..paths.bundles import count_hops
 from ..readers import AS_IT_IS, Usage
 from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
+from ..readers.typed import prepare_types
 from ..rivals import RIVALS
 from ..selection import METHODS
 from .answer import answer, explain_rows, open_batch, pool_bytes
@@ -406,6 +407,7 @@ def open_case(
     usage: Usage = AS_IT_IS,
 ) -> Case:
     """Read and check everything; see Explainer for what may be given."""
+    before, after, usage = prepare_types(model, before, after, usage)
     if before is None:
         if not isinstance(after, Data):
             raise WrongKind(

@@ -16,10 +16,10 @@ from scipy import sparse
 from ..graphs.snapshot import Features, Snapshot
 from .coefficients import Like, Rule, diagonal
 
-Ends = tuple[int, int]  # types of the nodes that send and receive
+EndTypes = tuple[int, int]  # types of the nodes that send and receive
 
 # The parts of a snapshot, cut once for all heads and layers, and forgotten with it.
-_PARTS: WeakKeyDictionary[Snapshot, dict[tuple[int, Ends | None], Snapshot]] = WeakKeyDictionary()
+_PARTS: WeakKeyDictionary[Snapshot, dict[tuple[int, EndTypes | None], Snapshot]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class OfRelation(Like):
     """Another rule, on the edges of one relation alone."""
 
     relation: int
-    ends: Ends | None = None  # None where nodes have no types
+    ends: EndTypes | None = None  # None where nodes have no types
     heeds_unseen: ClassVar[bool] = False  # what was left out is not counted relation by relation
 
     @property
@@ -56,7 +56,7 @@ class OfType(Rule):
         return diagonal(chosen, np.ones(snapshot.num_nodes))
 
 
-def cut_relation(snapshot: Snapshot, relation: int, ends: Ends | None) -> Snapshot:
+def cut_relation(snapshot: Snapshot, relation: int, ends: EndTypes | None) -> Snapshot:
     """The same nodes with the edges of one relation; of other types than those at its ends, no node is present."""
     known = _PARTS.setdefault(snapshot, {})
     if (relation, ends) not in known:

@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch_geometric.nn import DirGNNConv, MessagePassing
 
 from ..errors import InputError
 from ..graphs.snapshot import PLAIN_FIELDS, Fields
+from ..network.coefficients import Identity
 from ..network.layers import Network
+from ..network.relations import OfRelation, OfType
 from ..outputs import AUTO
 from . import (  # noqa: F401 (each registers its readers)
     attention_layers,
@@ -75,7 +76,7 @@ class Reading:
     """The Network, and the recorded value that its logits must equal."""
 
     network: Network
-    logits: Ref
+    logits: dict[int | None, Ref]  # by node type, where nodes have types
     fields: Fields
 
 
@@ -92,19 +93,20 @@ class Assembler:
         self.uses = Counter(ref for step in recording.steps for ref in refs_in((step.args, step.kwargs)))
         self.same: dict[Ref, Ref] = {}  # a value outside of the features -> the one that it is a copy of
         self.marks = {ref: MARKED[name] for ref, name in recording.fields.items() if name in MARKED}
+        self.edges = edges_of(recording)
         self.weights: set[str] = set()  # fields that serve as weights of edges
         self.types: set[str] = set()  # fields that serve as types of edges
         self.notes = notes
         self.last: RecordedStep | None = None  # a sigmoid at the end of the model, which is left off
         self.inner = inner  # the values of an inner network's recording are of no meaning
 
-    def read_all(self) -> Ref:
-        """Read every step; returns which value holds the logits."""
+    def read_all(self) -> dict[int | None, Ref]:
+        """Read every step; returns which value holds the logits, by node type where nodes have types."""
         # A lookup explains why whole numbers were made of features before it, so it is named rather than they.
         lookups = [step for step in self.recording.steps if isinstance(step.module, (nn.Embedding, nn.EmbeddingBag))]
         for step in (*lookups, *self.recording.steps):
             self.read(step)
-        return self.final.get(self.recording.output, self.recording.output)
+        return {kind: self.final.get(output, output) for kind, output in self.recording.outputs.items()}
 
     def read(self, step: RecordedStep) -> None:
         """Add the values of one step; a refusal says in which module."""
@@ -255,22 +257,26 @@ class Assembler:
         arguments = inspect.signature(type(module).forward).bind(module, *step.args, **step.kwargs).arguments
         (_, features), *rest = list(arguments.items())[1:]
         others = dict(rest)
-        if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
-            features = features[0]
-        form = form_of(self.resolve(features))
+        sent, own = features if isinstance(features, (tuple, list)) and len(features) == 2 else (features, features)
+        form = form_of(self.resolve(own))
+        sender = None if sent is own or (isinstance(sent, Ref) and sent == own) else form_of(self.resolve(sent))
         sends = isinstance(module, (MessagePassing, DirGNNConv))
+        relation = None
         if sends:
-            self.check_edges(others)
+            relation = self.check_edges(others)
             # What is aggregated and what skips the aggregation are the same value then.
             form = form if form.is_pure else self.bases.hold(form)
+            sender = sender if sender is None or sender.is_pure else self.bases.hold(sender)
+            self.check_ends(relation, sender or form, form)
         weighted = others.pop("edge_weight", None) is not None
         typed = others.pop("edge_type", None) is not None
-        others = {name: value for name, value in others.items() if self.original(value) != EDGE_INDEX}
+        others = {name: value for name, value in others.items() if not self.is_edges(value)}
         hops = self.bases.num_hops(form)
         given = {name: value for name, value in others.items() if value is not None}
         # Features as a form, whatever else as it came.
         given |= {name: self.resolve(ref) for name, ref in given.items() if isinstance(ref, Ref) and ref in self.values}
-        call = Call(form, weighted, typed, step.name, given, self.bases, partial(self.read_inner, step.where))
+        run = partial(self.read_inner, step.where)
+        call = Call(form, weighted, step.name, given, self.bases, run, typed=typed, relation=relation, senders=sender)
         result = replace(self.call_reader(reader, module, call), name=step.name)
         for name in given.keys() - call.taken:
             raise Unsupported((EDGE_FEATURES if name in EDGE_NAMES else UNKNOWN).format(f"`{name}`"))
@@ -292,10 +298,11 @@ class Assembler:
             raise Unsupported(f"its reader returned {type(result).__name__}, expected a Form.")
         return result
 
-    def check_edges(self, arguments: dict[str, Any]) -> None:
-        """Edges and their weights must be those that the model was given."""
+    def check_edges(self, arguments: dict[str, Any]) -> OfRelation | None:
+        """Edges and their weights must be those that the model was given; returns their relation, if there are any."""
         named = {"edge_index": arguments["edge_index"]} if "edge_index" in arguments else arguments
-        if not any(self.original(value) == EDGE_INDEX for value in named.values()):
+        found = [self.original(value) for value in named.values() if self.is_edges(value)]
+        if not found:
             given = named.get("edge_index")
             value = self.recording.values[given.index] if isinstance(given, Ref) else given
             if getattr(value, "layout", torch.strided) != torch.strided or type(value).__name__ == "SparseTensor":
@@ -307,19 +314,34 @@ class Assembler:
                 "expected the edge_index that the model was given (got another one); "
                 "edges that the model adds or drops itself cannot be read, so change them in the data before."
             )
-        for name, found in (("edge_weight", self.weights), ("edge_type", self.types)):
+        relation = self.edges[found[0]]
+        for name, kept in (("edge_weight", self.weights), ("edge_type", self.types)):
             if arguments.get(name) is not None:
-                found.add(self.edge_field(self.original(arguments[name]), name))
-            if len(found) > 1:
+                kept.add(self.edge_field(self.original(arguments[name]), name, found[0]))
+            if len(kept) > 1:
                 raise Unsupported(
-                    f"expected one field as `{name}` for all convolutions (got {quoted(found)}); an edge has one, so "
+                    f"expected one field as `{name}` for all convolutions (got {quoted(kept)}); an edge has one, so "
                     "train with one of them."
                 )
+        return relation
 
-    def edge_field(self, value: Any, argument: str) -> str:
+    def check_ends(self, relation: OfRelation | None, sender: Form, own: Form) -> None:
+        """A convolution along a relation must be given nodes of the types at its ends."""
+        if relation is None or relation.ends is None:
+            return
+        if (sender.node_type, own.node_type) != relation.ends:
+            raise Unsupported(
+                "is given features of other node types than its edges join; pass those of the relation's own ends, "
+                "as (x_dict[source], x_dict[target])."
+            )
+
+    def edge_field(self, value: Any, argument: str, edge_index: Ref) -> str:
         """The field of Data that a convolution is given as edge_weight or edge_type: one number an edge, as it is."""
         name = self.recording.fields.get(value) if isinstance(value, Ref) else None
-        edges = self.recording.values[EDGE_INDEX.index].shape[1]
+        typed = self.recording.typed
+        if typed is not None and value in typed.weights and typed.weights[value] == typed.edges[edge_index]:
+            return argument
+        edges = self.recording.values[edge_index.index].shape[1]
         if name is not None and self.recording.values[value.index].shape in ((edges,), (edges, 1)):
             return name
         made = self.recording.outside.get(value, frozenset()) - EDGE_FIELDS if isinstance(value, Ref) else None
@@ -333,13 +355,17 @@ class Assembler:
         """The value that an argument is a copy of."""
         return self.same.get(value, value) if isinstance(value, Ref) else value
 
+    def is_edges(self, value: Any) -> bool:
+        """Whether an argument is a list of edges that the model was given."""
+        return isinstance(value, Ref) and self.original(value) in self.edges
+
     def note_copy(self, step: RecordedStep, function: str) -> None:
         """Remember a step outside of the features that leaves its value as it was, but for shape or precision."""
         source = step.args[0] if step.args else None
         if function not in COPIES or not isinstance(source, Ref) or len(step.outputs) != 1:
             return
         old, new = (self.recording.values[ref.index] for ref in (source, step.outputs[0]))
-        turned = self.original(source) == EDGE_INDEX and old.shape != new.shape
+        turned = self.is_edges(source) and old.shape != new.shape
         if old.numel() == new.numel() and old.is_floating_point() <= new.is_floating_point() and not turned:
             self.same[step.outputs[0]] = self.original(source)
 
@@ -364,46 +390,83 @@ class Assembler:
         """A network inside a module that is read as a whole."""
         recording = record_inner(inner, form.width, self.recording.dtype, f"{where}.{name}" if where else name)
         inside = Assembler(recording, self.bases, {X: form}, self.notes, inner=True)
-        return form_of(inside.values[inside.read_all()])
+        return replace(form_of(inside.values[inside.read_all()[None]]), node_type=form.node_type)
 
 
 def assemble_network(
     recording: Recording, num_features: int, output: str = AUTO, notes: list[Note] | None = None
 ) -> Reading:
     """Read every step, then lay the bases out in layers; `notes` are written as the reading goes on."""
-    used = refs_in([(step.args, step.kwargs) for step in recording.steps])
-    further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
-    ends = np.cumsum([num_features, *(recording.values[ref.index].shape[1] for ref in further)])
-    bases = Bases(int(ends[-1]))
-    inputs = {X: bases.features}
-    if further:
-        columns = zip((X, *further), (0, *ends), ends, strict=False)
-        inputs = {ref: bases.features.select(np.arange(start, end)) for ref, start, end in columns}
+    bases, inputs = _begin(recording, num_features)
     notes = [] if notes is None else notes
     assembler = Assembler(recording, bases, inputs, notes)
     last = last_step(recording)
     assembler.last = last if last is not None and last.operation.rstrip("_") in SEPARATE else None
-    logits = assembler.read_all()
-    if logits not in assembler.values:
-        raise UnreadableModel(
-            "Expected the model to return logits [num_nodes, num_classes] (got values that `x` does not go into)."
-        )
-    result = assembler.values[logits]
-    if not isinstance(result, Form):
-        raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
-    meaning = find_output(recording, output, result.width)
-    # One more base even where the last step was an activation: the last layer is the identity.
-    bases.add(result, None, logits.index)
+    outputs = assembler.read_all()
+    results = {}
+    for kind, logits in outputs.items():
+        if logits not in assembler.values:
+            raise UnreadableModel(
+                "Expected the model to return logits [num_nodes, num_classes] (got values that `x` does not go into)."
+            )
+        result = assembler.values[logits]
+        if not isinstance(result, Form):
+            raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
+        results[kind] = result
+    meaning = find_output(recording, output, next(iter(results.values())).width)
+    _end(bases, outputs, results)
     end = "" if last is None else last.operation.rstrip("_")
-    network = Network(lay_out(bases.all), int(ends[-1]), meaning, end=end if end in (*FINAL, *SEPARATE) else "")
+    num_features = sum(base.width for base in bases.all if base.form is None)
+    network = Network(lay_out(bases.all), num_features, meaning, end=end if end in (*FINAL, *SEPARATE) else "")
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
+    further = [name for ref, name in recording.fields.items() if ref in inputs and ref != X]
     fields = Fields(
-        ("x", *(recording.fields[ref] for ref in further)),
+        ("x", *(further if recording.typed is None else ())),
         next(iter(assembler.weights), PLAIN_FIELDS.weights),
         next(iter(assembler.types), None),
     )
-    return Reading(network, logits, fields)
+    return Reading(network, outputs, fields)
+
+
+def edges_of(recording: Recording) -> dict[Ref, OfRelation | None]:
+    """The edges that the model was given, and the relation that they are of, where there are several."""
+    typed = recording.typed
+    if typed is None:
+        return {EDGE_INDEX: None}
+    return {ref: OfRelation(Identity(), number, typed.schema.ends[number]) for ref, number in typed.edges.items()}
+
+
+def _begin(recording: Recording, num_features: int) -> tuple[Bases, dict[Ref, Form]]:
+    """The features that the model was given: of each type, or of all nodes and those of further fields that it uses."""
+    typed = recording.typed
+    if typed is not None:
+        refs = sorted(typed.features, key=lambda ref: typed.features[ref])
+        bases = Bases(typed.schema.widths, [typed.features[ref] for ref in refs])
+    else:
+        used = refs_in([(step.args, step.kwargs) for step in recording.steps])
+        further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
+        refs = [X, *further]
+        bases = Bases([num_features, *(recording.values[ref.index].shape[1] for ref in further)])
+    return bases, dict(zip(refs, bases.features, strict=True))
+
+
+def _end(bases: Bases, outputs: Mapping[int | None, Ref], results: Mapping[int | None, Form]) -> None:
+    """The logits as the last base: one more even where the last step was an activation, since that is the identity."""
+    if None in results:
+        bases.add(results[None], None, outputs[None].index)
+        return
+    widths = {form.width for form in results.values()}
+    if len(widths) > 1:
+        raise UnreadableModel(
+            f"Expected logits of one width for all node types (got {sorted(widths)}); pick one type with "
+            "`call=lambda model, data: model(...)['type']`."
+        )
+    held = {kind: bases.add(form, None, outputs[kind].index) for kind, form in results.items()}
+    parts = [
+        replace(bases.aggregate(form, OfType(kind)), node_type=None) for kind, form in held.items() if kind is not None
+    ]
+    bases.add(sum(parts[1:], parts[0]), None)
 
 
 def _end_of(*index: Any) -> int:

@@ -40,60 +40,61 @@ def read_gat_conv(conv: GATConv, call: Call) -> Form:
     require_sum(conv, call)
     if conv.lin_edge is None:
         call.argument("edge_attr")  # taken, and not looked at, as in PyG
-    x = call.hold(call.x)
+    shown, sent = call.shown, call.hold(call.sent)
     sender, receiver = (transposed((conv.lin or other).weight) for other in (conv.lin_src, conv.lin_dst))
     source, target = array(conv.att_src)[0], array(conv.att_dst)[0]
     heads = []
     for head, columns in _heads(conv):
         rule = AdditiveAttention(
-            sender[:, columns] @ source[head],
-            receiver[:, columns] @ target[head],
+            call.of_sent(sender[:, columns] @ source[head]),
+            call.of_own(receiver[:, columns] @ target[head]),
             conv.negative_slope,
             conv.add_self_loops,
             conv.flow,
         )
-        heads.append(call.aggregate(x @ sender[:, columns], rule, reads=x))
-    return _finish(conv, call, x, heads)
+        heads.append(call.aggregate(sent @ sender[:, columns], rule, reads=shown))
+    return _finish(conv, call, call.x, heads)
 
 
 @register_reader(GATv2Conv)
 def read_gatv2_conv(conv: GATv2Conv, call: Call) -> Form:
     """For each head:  attention(leaky_relu(X W_l + X W_r) . att) (X W_l + b_l);  then as in GAT."""
     require_sum(conv, call)
-    x = call.hold(call.x)
+    shown, sent = call.shown, call.hold(call.sent)
     sender, receiver = transposed(conv.lin_l.weight), transposed(conv.lin_r.weight)
     sender_bias, receiver_bias = (_bias(linear, sender.shape[1]) for linear in (conv.lin_l, conv.lin_r))
     # With loops every node attends to something and its shares sum to 1, so the values' bias is the output's.
-    values = x @ sender if conv.add_self_loops else _hold_unless_pure(call, call.linear(conv.lin_l, x))
+    values = sent @ sender if conv.add_self_loops else _hold_unless_pure(call, call.linear(conv.lin_l, sent))
     heads = []
     for head, columns in _heads(conv):
         rule = PairAttention(
-            sender[:, columns],
-            receiver[:, columns],
+            call.of_sent(sender[:, columns]),
+            call.of_own(receiver[:, columns]),
             (sender_bias + receiver_bias)[columns],
             array(conv.att)[0, head],
             conv.negative_slope,
             conv.add_self_loops,
             conv.flow,
         )
-        out = call.aggregate(values.select(columns), rule, reads=x)
+        out = call.aggregate(values.select(columns), rule, reads=shown)
         heads.append(out + sender_bias[columns] if conv.add_self_loops else out)
-    return _finish(conv, call, x, heads)
+    return _finish(conv, call, call.x, heads)
 
 
 @register_reader(TransformerConv)
 def read_transformer_conv(conv: TransformerConv, call: Call) -> Form:
     """For each head:  softmax(Q[V] . K[U] / sqrt(C)) (X W_v + b_v);  then as in GAT, + X W_skip + b_skip."""
     require_sum(conv, call)
-    x = call.hold(call.x)
+    x, shown, sent = call.hold(call.x), call.shown, call.hold(call.sent)
     scale = conv.out_channels**-0.5
     query, key = transposed(conv.lin_query.weight) * scale, transposed(conv.lin_key.weight)
     query_bias, key_bias = _bias(conv.lin_query, query.shape[1]) * scale, _bias(conv.lin_key, key.shape[1])
-    values = _hold_unless_pure(call, call.linear(conv.lin_value, x))
+    values = _hold_unless_pure(call, call.linear(conv.lin_value, sent))
     heads = []
     for _, columns in _heads(conv):
-        rule = DotAttention(query[:, columns], query_bias[columns], key[:, columns], key_bias[columns], conv.flow)
-        heads.append(call.aggregate(values.select(columns), rule, reads=x))
+        ends = call.of_own(query[:, columns]), call.of_sent(key[:, columns])
+        rule = DotAttention(ends[0], query_bias[columns], ends[1], key_bias[columns], conv.flow)
+        heads.append(call.aggregate(values.select(columns), rule, reads=shown))
     out = concatenate(heads) if conv.concat else _average(heads)
     if not conv.root_weight:
         return out

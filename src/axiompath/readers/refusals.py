@@ -46,7 +46,6 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.HGTConv: _types + "use TransformerConv on a graph of one type.",
     pyg.HANConv: _types + "use GATConv on a graph of one type.",
     pyg.HEATConv: _types + "use GATConv.",
-    pyg.HeteroConv: _types + "use the convolution of one type.",
     pyg.SignedConv: "is given two sets of edges, which paths do not tell apart yet; use SAGEConv.",
     pyg.HypergraphConv: "sends messages over hyperedges, which join any number of nodes; join them by edges, or by "
     "nodes of their own, and use GCNConv.",

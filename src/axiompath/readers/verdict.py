@@ -116,7 +116,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
         (snapshot, _) = find_places(network, (snapshot, snapshot), inputs.pairs)
         computed = run_network(network, snapshot)
         check_values(network, computed, recording, slice(0, snapshot.num_nodes), "data", snapshot)
-        theirs = recording.values[reading.logits.index].double().numpy().reshape(-1, network.num_classes)
+        theirs = recording.values[reading.logits[None].index].double().numpy().reshape(-1, network.num_classes)
         scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
         error = float(np.abs(computed.logits - theirs).max(initial=0.0)) / scale
     except UnreadableModel as refusal:
