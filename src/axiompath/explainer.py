@@ -34,8 +34,10 @@ from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
 from .explain.units import explain_units
 from .graphs.names import Names, read_names
 from .graphs.places import Target, as_target
+from .graphs.schema import Schema
 from .graphs.snapshot import read_snapshot
 from .graphs.stored import StoredGraph
+from .graphs.typed_names import find_node
 from .memory import parse_memory
 from .origin import Origin
 from .outputs import AUTO
@@ -50,7 +52,8 @@ from .stories.chronicle import model_of_each
 class Explainer:
     """Explains how a trained GNN's predictions changed from one snapshot of a graph to another.
 
-    Nodes are named by their row, or by `n_id` where both graphs carry it. The model is copied, never altered.
+    Nodes are named by their row, or by `n_id` where both graphs carry it; those of a HeteroData by their type besides,
+    as ("author", 5). The model is copied, never altered.
     Two stored graphs (`axiompath.open_graph`) may be larger than memory: only what the change reaches is computed.
     """
 
@@ -277,7 +280,24 @@ class Explainer:
         """
         return try_changes(self._board, self._only(target), undo=undo, apply=apply, open_nodes=open_nodes)
 
-    def _only(self, target: Target | None) -> Target:
+    @cached_property
+    def _schema(self) -> Schema | None:
+        """What the graphs are made of, where nodes have types."""
+        pair = self._case.region.pair if self._case is not None else self._board.pair
+        return getattr(pair.before.graph, "schema", None)
+
+    def _meant(self, target: Any) -> Any:
+        """A node of several types by its number, however it was named."""
+        if self._schema is None:
+            return target
+        names = self._board.node_names if self._case is None else self.node_names
+        return find_node(target, self._schema, names)
+
+    def _find(self, targets: Iterable[Any]) -> tuple[Case, IntArray]:
+        return self.case.find([self._meant(target) for target in targets])
+
+    def _only(self, target: Any) -> Target:
+        target = self._meant(target)
         if target is not None:  # numpy's numbers are taken, and recorded as plain ones
             numbers = np.asarray(target)
             return as_target(numbers) if numbers.dtype.kind in "iu" and numbers.shape in ((), (2,)) else target
@@ -289,7 +309,7 @@ class Explainer:
 
     def attribute_many(self, targets: Iterable[Target]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
-        case, rows = self.case.find(targets)
+        case, rows = self._find(targets)
         return case.attribute(rows, self.memory)
 
     @overload
@@ -346,7 +366,7 @@ class Explainer:
         if depth is not None:
             most, share = (MOST_UNITS if budget is None else budget), None
         question = Question(most, method, objective, at_most, share, depth)
-        case, rows = self.case.find([self.case.only_graph() if target is None else target])
+        case, rows = self._find([self.case.only_graph() if target is None else target])
         if by is not None:
             return explain_units(case, int(rows[0]), by, question, self.memory)
         return next(case.explain(rows, question, self.memory))
@@ -364,7 +384,7 @@ class Explainer:
     ) -> Iterator[Explanation]:
         """The `budget` best paths of each of many nodes, in order and lazily, with a progress bar."""
         question = Question(budget, method, objective, at_most, depth=depth)
-        case, rows = self.case.find(targets)
+        case, rows = self._find(targets)
         explanations = case.explain(rows, question, self.memory)
         if not progress:
             return explanations
@@ -424,7 +444,7 @@ class Explainer:
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
         questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
-        case, (row,) = self.case.find([target])
+        case, (row,) = self._find([target])
         return case.frontier(int(row), questions, self.memory)
 
     def replay(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
@@ -432,12 +452,12 @@ class Explainer:
 
         Where the model is another one, `under` says which answers: that of `after`, or of `before`.
         """
-        return self.case.replay(target, paths, add=add, under=under)
+        return self.case.replay(self._meant(target), paths, add=add, under=under)
 
     def replay_edges(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        return self.case.replay_edges(target, paths, add=add, under=under)
+        return self.case.replay_edges(self._meant(target), paths, add=add, under=under)
 
 
 def scan_sequence(

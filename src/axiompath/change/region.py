@@ -27,6 +27,7 @@ from ..arrays import BoolArray, IntArray
 from ..errors import InputError
 from ..graphs.adjacency import take_rows
 from ..graphs.changes import list_changes
+from ..graphs.labels import insert_beside
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data
@@ -163,13 +164,18 @@ def find_pair_changes(
     """`list_changes` of a pair; `names` go before those that the graphs bring along."""
     # All that differs: nodes, features and edges, with the nodes at both ends.
     snapshots = cut_rings(pair, pair.touched | pair.altered, 0, 0)
-    return list_changes(
+    found = list_changes(
         snapshots,
         [side.pieces() for side in (pair.before, pair.after)],
         {**pair.names(snapshots[0].node_ids), **names},
         directed=directed,
         open_nodes=open_nodes,
     )
+    schema = getattr(pair.before.graph, "schema", None)
+    if schema is not None:
+        known = {r: relation[1] for r, relation in enumerate(schema.relations)}
+        insert_beside(found, "relation", found.relation.map(known))
+    return found
 
 
 def cut_rings(pair: Pair, start: BoolArray, depth: int, num_hops: int) -> tuple[Snapshot, Snapshot]:

@@ -84,7 +84,7 @@ def train_on_graphs(
     parts = np.array_split(np.random.default_rng(seed).permutation(len(train)), batches)
     steps = [Batch.from_data_list([train[i] for i in part]) for part in parts]
     held = Batch.from_data_list(list(check))
-    return _fit(model, steps, lambda net: accuracy_on_graphs(net, held), epochs, seed)
+    return fit(model, steps, lambda net: accuracy_on_graphs(net, held), epochs, seed)
 
 
 def accuracy_on_graphs(model: nn.Module, batch: Any) -> float:
@@ -97,7 +97,7 @@ def train_on_links(
     model: Callable[[], nn.Module], months: Sequence[Data], check: Data, *, epochs: int, seed: int = 0
 ) -> nn.Module:
     """The same on pairs: each Data has edge_label_index and y, and all months make one step an epoch each."""
-    return _fit(model, months, lambda net: auc_of_links(net, [check]), epochs, seed)
+    return fit(model, months, lambda net: auc_of_links(net, [check]), epochs, seed)
 
 
 def auc_of_links(model: nn.Module, months: Sequence[Data]) -> float:
@@ -116,14 +116,27 @@ def rank_auc(scores: Any, labels: IntArray) -> float:
     return float((ranks[yes].mean() - (yes.sum() + 1) / 2) / (~yes).sum())
 
 
-def _fit(
+def accuracy_on_rows(model: nn.Module, data: Data) -> float:
+    """Share of the rows that have a label whose likeliest class it is."""
+    with torch.no_grad():
+        found = model(**_arguments(data)).argmax(dim=1)
+    known = data.y >= 0
+    return float((found[known] == data.y[known]).double().mean())
+
+
+def _arguments(data: Data) -> dict[str, torch.Tensor]:
+    names = ("x", "edge_index", "edge_type", "edge_label_index", "batch")
+    return {name: data[name] for name in names if data.get(name) is not None}
+
+
+def fit(
     model: Callable[[], nn.Module],
     batches: Sequence[Any],
     judge: Callable[[nn.Module], float],
     epochs: int,
     seed: int,
 ) -> nn.Module:
-    """In float64, so that what is trained is to the last bit what is explained."""
+    """Adam on what has a label; in float64, so that what is trained is to the last bit what is explained."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = model().double()
@@ -131,8 +144,7 @@ def _fit(
     best, kept = judge(net), deepcopy(net.state_dict())
     for _ in range(epochs):
         for data in batches:
-            last = data.edge_label_index if data.get("edge_label_index") is not None else data.batch
-            loss = nn.functional.cross_entropy(net(data.x, data.edge_index, last), data.y)
+            loss = nn.functional.cross_entropy(net(**_arguments(data)), data.y, ignore_index=-1)
             adam.zero_grad()
             torch.autograd.backward(loss)
             adam.step()

@@ -28,6 +28,7 @@ from ..graphs.places import Target
 from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
+from ..network.relations import OfType
 from ..origin import RELEASE, Origin
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, split_by_target
@@ -338,8 +339,21 @@ class Case:
         for number in numbers[~known][:1]:
             among = self.region.pair.all_nodes if unit == "node" else f"{len(self.change.root_ids)} graphs"
             raise InputError(f"Expected a target among the {among} (got {number}).")
+        self._check_types(rows)
         self._check_in_both(rows)
         return self, rows.astype(np.int64)
+
+    def _check_types(self, rows: IntArray) -> None:
+        """Targets must be of types that the model answers for."""
+        schema, types = self.change.before.schema, self.change.before.node_types
+        answered = {rule.node_type for rule in self.change.network.layers[-1].rules if isinstance(rule, OfType)}
+        if schema is None or types is None or not answered:
+            return
+        for row in rows[~np.isin(types[rows], list(answered))][:1].tolist():
+            raise InputError(
+                f"Expected a target of type {' or '.join(schema.node_types[kind] for kind in sorted(answered))}, which "
+                f"the model answers for (got {schema.node(int(self.change.root_ids[row]))})."
+            )
 
     @property
     def has_newcomers(self) -> bool:
@@ -407,7 +421,8 @@ def open_case(
     usage: Usage = AS_IT_IS,
 ) -> Case:
     """Read and check everything; see Explainer for what may be given."""
-    before, after, usage = prepare_types(model, before, after, usage)
+    ready = prepare_types(model, before, after, usage, node_names)
+    before, after, usage, node_names = ready.before, ready.after, ready.usage, ready.node_names
     if before is None:
         if not isinstance(after, Data):
             raise WrongKind(

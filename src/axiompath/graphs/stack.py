@@ -124,28 +124,6 @@ def unstack(data: Data) -> HeteroData:
     return found
 
 
-def typed_names(data: Data, own: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
-    """A name for every node: its type, and its own name, else its own number."""
-    schema: Schema = data["schema"]
-    found = {}
-    for number in data["n_id"].tolist():
-        node_type, node = schema.node(number)
-        found[number] = f"{node_type} {own.get(node_type, {}).get(node, node)}"
-    return found
-
-
-def own_names(data: HeteroData) -> dict[str, dict[int, str]]:
-    """Names that nodes bring along, in a list `name` of their type: by type, then by own number."""
-    found = {}
-    for node_type in data.node_types:
-        names = data[node_type].get("name")
-        ids = data[node_type].get("n_id")
-        if isinstance(names, (list, tuple, np.ndarray)):
-            numbers = range(len(names)) if ids is None else torch.as_tensor(ids).tolist()
-            found[node_type] = {int(i): str(name) for i, name in zip(numbers, names, strict=False)}
-    return found
-
-
 def _features(data: HeteroData, node_type: str, name: str) -> Any:
     x = data[node_type].get("x")
     if x is None or getattr(x, "ndim", 0) != 2:

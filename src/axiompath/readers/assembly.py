@@ -28,7 +28,7 @@ from . import (  # noqa: F401 (each registers its readers)
     typed_layers,
 )
 from .bases import Bases
-from .calls import READERS, Call, Reader
+from .calls import READERS, Call, Reader, TypedModule
 from .columns import SEPARATE, find_output, last_step
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
@@ -144,7 +144,9 @@ class Assembler:
             self.note_mark(step, function)
             return
         if step.module is not None:
-            self.keep(step.outputs[0], self.read_module(step, step.module))
+            found = self.read_module(step, step.module)
+            for output, form in zip(step.outputs, found, strict=True):
+                self.keep(output, form)
             return
         if function in COPIES and step.args and step.args[0] in self.final:
             self.final[step.outputs[0]] = self.final[step.args[0]]  # another shape of what was dropped
@@ -243,7 +245,7 @@ class Assembler:
         value = self.values[argument]
         return self.bases.latest(value) if isinstance(value, Form) else value
 
-    def read_module(self, step: RecordedStep, module: nn.Module) -> Form:
+    def read_module(self, step: RecordedStep, module: nn.Module) -> tuple[Form, ...]:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
             reason = REASONS[type(module)]
@@ -257,6 +259,8 @@ class Assembler:
         arguments = inspect.signature(type(module).forward).bind(module, *step.args, **step.kwargs).arguments
         (_, features), *rest = list(arguments.items())[1:]
         others = dict(rest)
+        if isinstance(features, dict):
+            return self.read_typed(step, reader, module, features, others)
         sent, own = features if isinstance(features, (tuple, list)) and len(features) == 2 else (features, features)
         form = form_of(self.resolve(own))
         sender = None if sent is own or (isinstance(sent, Ref) and sent == own) else form_of(self.resolve(sent))
@@ -284,16 +288,40 @@ class Assembler:
             raise Unsupported("returns more than its features; call it so that it returns them alone.")
         kind = "convolution" if sends else "read as a whole"
         self.notes.append(Note(step.where, step.operation, kind, self.bases.num_hops(result) - hops))
-        return result
+        return (result,)
 
-    def call_reader(self, reader: Reader, module: nn.Module, call: Call) -> Form:
+    def read_typed(
+        self, step: RecordedStep, reader: Reader, module: nn.Module, features: dict[str, Any], others: dict[str, Any]
+    ) -> tuple[Form, ...]:
+        """The same of a module that is given the features of all types and the edges of all relations."""
+        forms = {kind: form_of(self.resolve(value)) for kind, value in features.items()}
+        forms = {kind: form if form.is_pure else self.bases.hold(form) for kind, form in forms.items()}
+        given = others.pop("edge_index_dict", None) or {}
+        along = {relation: self.check_edges({"edge_index": value}) for relation, value in given.items()}
+        known = {relation: found for relation, found in along.items() if found is not None}
+        for name in [name for name, value in others.items() if value not in (None, False)]:
+            raise Unsupported(UNKNOWN.format(f"`{name}`"))
+        first = next(iter(forms.values()))
+        run = partial(self.read_inner, step.where)
+        call = TypedModule(first, False, step.name, {}, self.bases, run, forms=forms, along=known)
+        found = self.attempt(reader, module, call)
+        if not isinstance(found, dict) or not all(isinstance(form, Form) for form in found.values()):
+            raise Unsupported("its reader must return a Form for each node type.")
+        self.notes.append(Note(step.where, step.operation, "convolution", 1))
+        return tuple(replace(form, name=step.name) for form in found.values())
+
+    def attempt(self, reader: Reader, module: nn.Module, call: Call) -> Any:
         """A registered reader may be anyone's, so what goes wrong in it is named."""
         try:
-            result: object = reader(module, call)
+            return reader(module, call)
         except (UnreadableModel, Unsupported):
             raise
         except Exception as error:
             raise Unsupported(f"its reader failed: {type(error).__name__}: {error}") from error
+
+    def call_reader(self, reader: Reader, module: nn.Module, call: Call) -> Form:
+        """What a reader says of a module of one kind of nodes."""
+        result = self.attempt(reader, module, call)
         if not isinstance(result, Form):
             raise Unsupported(f"its reader returned {type(result).__name__}, expected a Form.")
         return result

@@ -104,7 +104,20 @@ class Call:
         raise UnreadableModel(f"{self.name}: {reason}")
 
 
-Reader = Callable[[Any, Call], Form]
+@dataclass(frozen=True)
+class TypedModule(Call):
+    """How a module was called that takes the features of all types and the edges of all relations at once."""
+
+    forms: dict[str, Form] = field(default_factory=dict)  # by node type, in the order in which they were given
+    along: dict[tuple[str, str, str], OfRelation] = field(default_factory=dict)  # by relation, likewise
+
+    def receive(self, form: Form, rule: Rule, relation: OfRelation, reads: Form) -> Form:
+        """`aggregate` along one relation; the rule may see the edges of others, too."""
+        assert relation.ends is not None
+        return replace(self.bases.aggregate(form, rule, reads), node_type=relation.ends[1])
+
+
+Reader = Callable[[Any, Any], Any]  # (module, call) -> Form; of all types at once, a Form for each
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
 READERS: dict[type[nn.Module], Reader] = {}

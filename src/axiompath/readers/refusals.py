@@ -43,8 +43,6 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.FiLMConv: _edge_network + "use GATv2Conv.",
     pyg.PDNConv: "weighs edges by a network on their features; put that weight into the data, and use GCNConv.",
     pyg.RGATConv: _types + "use GATConv.",
-    pyg.HGTConv: _types + "use TransformerConv on a graph of one type.",
-    pyg.HANConv: _types + "use GATConv on a graph of one type.",
     pyg.HEATConv: _types + "use GATConv.",
     pyg.SignedConv: "is given two sets of edges, which paths do not tell apart yet; use SAGEConv.",
     pyg.HypergraphConv: "sends messages over hyperedges, which join any number of nodes; join them by edges, or by "

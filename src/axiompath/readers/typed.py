@@ -17,6 +17,7 @@ from torch_geometric.data import Data, HeteroData
 from ..errors import InputError, WrongKind
 from ..graphs.schema import Schema
 from ..graphs.stack import find_schema, stack_pair, unstack
+from ..graphs.typed_names import name_nodes
 from .arguments import NAMED, REQUIRED, ModelCall, Usage, copy_data, parameters_of
 from .tape import UnreadableModel
 from .trial import copy_model, dtype_of_model
@@ -76,10 +77,20 @@ class TypedCall:
         return stacked
 
 
-def prepare_types(model: Any, before: Any, after: Any, usage: Usage) -> tuple[Any, Any, Usage]:
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Two graphs, how a model is called on them, and what nodes are called."""
+
+    before: Any
+    after: Any
+    usage: Usage
+    node_names: Any
+
+
+def prepare_types(model: Any, before: Any, after: Any, usage: Usage, node_names: Any = None) -> Prepared:
     """Graphs with several node types as one each, and how the model is called on them; others as they are."""
     if not any(isinstance(data, HeteroData) for data in (before, after)):
-        return before, after, usage
+        return Prepared(before, after, usage, node_names)
     if before is None:
         before = _without_edges(after)
     for name, data in (("before", before), ("after", after)):
@@ -91,11 +102,12 @@ def prepare_types(model: Any, before: Any, after: Any, usage: Usage) -> tuple[An
         raise InputError("Expected a model of nodes to go with HeteroData (got `links`); pairs are read on one type.")
     schema = find_schema(before, after)
     first, second = stack_pair(before, after, schema)
+    names = name_nodes(node_names, (before, after), schema)
     model = getattr(model, "_orig_mod", model)
-    if not isinstance(model, nn.Module):
-        return first, second, usage  # refused where it is read
-    call = find_call(model, before, usage.call)
-    return first, second, replace(usage, call=find_type(model, call, first))
+    if isinstance(model, nn.Module):  # else it is refused where it is read
+        call = find_call(model, before, usage.call)
+        usage = replace(usage, call=find_type(model, call, first))
+    return Prepared(first, second, usage, names)
 
 
 def find_call(model: nn.Module, data: HeteroData, call: ModelCall | None) -> TypedCall:
