@@ -198,7 +198,7 @@ def test_attention_over_relations_is_complete_path_by_path(conv, graphs):
 @settings(relaxed, max_examples=30)
 @given(graphs=typed_pairs())
 def test_a_stacked_graph_is_the_same_graph(graphs):
-    schema = find_schema(*graphs)
+    schema = find_schema(graphs)
     for data in graphs:
         back = unstack(stack(data, schema, "data"))
         for kind in WIDTHS:

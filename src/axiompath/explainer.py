@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import track
+from torch_geometric.data import HeteroData
 
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
@@ -478,7 +479,7 @@ def scan_sequence(
     """
     models = model_of_each(model, len(snapshots))
     folders = step_folders(out, len(snapshots))
-    if node_names is not None and not any(isinstance(snapshot, StoredGraph) for snapshot in snapshots):
+    if node_names is not None and not any(isinstance(snapshot, (StoredGraph, HeteroData)) for snapshot in snapshots):
         # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
         rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
         node_names = read_names(node_names, rows)

@@ -49,8 +49,8 @@ def open_board(
     usage: Usage = AS_IT_IS,
 ) -> Board:
     """Run once on both graphs, to see what it answers with."""
-    ready = prepare_types(model, before, after, usage, node_names)
-    before, after, usage, node_names = ready.before, ready.after, ready.usage, ready.node_names
+    ready = prepare_types(model, (before, after), usage, node_names)
+    (before, after), usage, node_names = ready.graphs, ready.usage, ready.node_names
     if before is None and isinstance(after, Data):
         before = without_edges(after)
     if not isinstance(before, Data) or not isinstance(after, Data):

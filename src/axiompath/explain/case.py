@@ -421,8 +421,8 @@ def open_case(
     usage: Usage = AS_IT_IS,
 ) -> Case:
     """Read and check everything; see Explainer for what may be given."""
-    ready = prepare_types(model, before, after, usage, node_names)
-    before, after, usage, node_names = ready.before, ready.after, ready.usage, ready.node_names
+    ready = prepare_types(model, (before, after), usage, node_names)
+    (before, after), usage, node_names = ready.graphs, ready.usage, ready.node_names
     if before is None:
         if not isinstance(after, Data):
             raise WrongKind(

@@ -7,7 +7,8 @@ that means. Whatever else the user's graph has of nodes or edges goes along, und
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,44 +31,47 @@ def name_relation(relation: tuple[str, str, str]) -> str:
     return RELATION.join(relation)
 
 
-def find_schema(before: HeteroData, after: HeteroData) -> Schema:
-    """What both graphs are made of; they have to be made of the same."""
-    sides = {"before": before, "after": after}
+def find_schema(graphs: Sequence[HeteroData]) -> Schema:
+    """What all graphs are made of; they have to be made of the same."""
+    names = ("before", "after") if len(graphs) == 2 else tuple(f"snapshots[{i}]" for i in range(len(graphs)))
+    sides = dict(zip(names, graphs, strict=True))
     for kind, own in (("node", "node_types"), ("edge", "edge_types")):
         found = {name: set(getattr(data, own)) for name, data in sides.items()}
-        for name, other in (("before", "after"), ("after", "before")):
-            for missing in sorted(found[other] - found[name], key=str)[:1]:
+        every = set().union(*found.values())
+        for name, here in found.items():
+            for missing in sorted(every - here, key=str)[:1]:
                 empty = "x = torch.zeros(0, width)" if kind == "node" else "edge_index = torch.zeros(2, 0).long()"
                 raise InputError(
-                    f"Expected the same {kind} types in both graphs (`{name}` has no {missing!r}, which `{other}` has);"
-                    f" where there are none of it, say so: {name}[{missing!r}].{empty}."
+                    f"Expected the same {kind} types in all graphs (`{name}` has no {missing!r}, which another one "
+                    f"has); where there are none of it, say so: {name}[{missing!r}].{empty}."
                 )
+    kinds = tuple(graphs[0].node_types)  # in the user's order, on which what PyG computes may depend
     widths = []
-    for node_type in before.node_types:
-        found_widths = [_features(data, node_type, name).shape[1] for name, data in sides.items()]
-        if found_widths[0] != found_widths[1]:
+    for kind in kinds:
+        found_widths = {name: _features(data, kind, name).shape[1] for name, data in sides.items()}
+        if len(set(found_widths.values())) > 1:
+            told = ", ".join(f"{width} in `{name}`" for name, width in found_widths.items())
             raise InputError(
-                f"Expected the features of {node_type!r} to have the same width in both graphs (got {found_widths[0]} "
-                f"in `before` and {found_widths[1]} in `after`); pad or select the columns that the model was trained "
-                "on."
+                f"Expected the features of {kind!r} to have the same width in all graphs (got {told}); pad or select "
+                "the columns that the model was trained on."
             )
-        widths.append(found_widths[0])
-    return Schema(tuple(before.node_types), tuple(widths), tuple(sorted(before.edge_types)))
+        widths.append(next(iter(found_widths.values())))
+    return Schema(kinds, tuple(widths), tuple(graphs[0].edge_types))
 
 
-def stack_pair(before: HeteroData, after: HeteroData, schema: Schema) -> tuple[Data, Data]:
-    """Both graphs as Data; a type without `n_id` is matched by row."""
-    for node_type in schema.node_types:
-        ids = [data[node_type].get("n_id") is not None for data in (before, after)]
-        if ids[0] != ids[1]:
-            bare = "after" if ids[0] else "before"
+def stack_all(graphs: Sequence[HeteroData], schema: Schema) -> tuple[Data, ...]:
+    """All graphs as Data; a type without `n_id` is matched by row."""
+    for kind in schema.node_types:
+        numbered = [data[kind].get("n_id") is not None for data in graphs]
+        if any(numbered) and not all(numbered):
             raise InputError(
-                f"Expected `n_id` of {node_type!r} in both graphs, or in neither (`{bare}` has none); give it to both."
+                f"Expected `n_id` of {kind!r} in all graphs, or in none (got it in {sum(numbered)} of {len(graphs)}); "
+                "give it to all, so that nodes are matched by it."
             )
-        if not ids[0]:
-            sizes = [_features(data, node_type, "data").shape[0] for data in (before, after)]
-            warn_of_rows(sizes[0], sizes[1], f"give both `n_id` for {node_type!r}")
-    return stack(before, schema, "before"), stack(after, schema, "after")
+        sizes = [_features(data, kind, "data").shape[0] for data in graphs]
+        for before, after in pairwise(sizes) if not all(numbered) else ():
+            warn_of_rows(before, after, f"give both `n_id` for {kind!r}")
+    return tuple(stack(data, schema, "the graph") for data in graphs)
 
 
 def stack(data: HeteroData, schema: Schema, name: str) -> Data:

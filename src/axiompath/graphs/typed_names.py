@@ -6,7 +6,7 @@ a graph may bring its own along as a list `name` of a type.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from .names import read_names
 from .schema import Schema
 
 
-def name_nodes(names: Any, graphs: tuple[HeteroData, HeteroData], schema: Schema) -> dict[int, str]:
-    """A name for every node of both graphs, by number."""
+def name_nodes(names: Any, graphs: Sequence[HeteroData], schema: Schema) -> dict[int, str]:
+    """A name for every node of all graphs, by number."""
     own = _by_type(names, graphs, schema)
     found = {}
     for kind in schema.node_types:
@@ -48,7 +48,7 @@ def find_node(target: Any, schema: Schema, names: Mapping[int, str]) -> Any:
     return target
 
 
-def _by_type(names: Any, graphs: tuple[HeteroData, HeteroData], schema: Schema) -> dict[str, dict[int, str]]:
+def _by_type(names: Any, graphs: Sequence[HeteroData], schema: Schema) -> dict[str, dict[int, str]]:
     found: dict[str, dict[int, str]] = {}
     for data in graphs:
         for kind in schema.node_types:

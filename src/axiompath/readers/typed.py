@@ -6,7 +6,7 @@ takes one object is given the HeteroData. What it answers is a tensor for one ty
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError, WrongKind
 from ..graphs.schema import Schema
-from ..graphs.stack import find_schema, stack_pair, unstack
+from ..graphs.stack import find_schema, stack_all, unstack
 from ..graphs.typed_names import name_nodes
 from .arguments import NAMED, REQUIRED, ModelCall, Usage, copy_data, parameters_of
 from .tape import UnreadableModel
@@ -79,35 +79,33 @@ class TypedCall:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Two graphs, how a model is called on them, and what nodes are called."""
+    """Graphs in order, how a model is called on them, and what nodes are called."""
 
-    before: Any
-    after: Any
+    graphs: tuple[Any, ...]
     usage: Usage
     node_names: Any
 
 
-def prepare_types(model: Any, before: Any, after: Any, usage: Usage, node_names: Any = None) -> Prepared:
-    """Graphs with several node types as one each, and how the model is called on them; others as they are."""
-    if not any(isinstance(data, HeteroData) for data in (before, after)):
-        return Prepared(before, after, usage, node_names)
-    if before is None:
-        before = _without_edges(after)
-    for name, data in (("before", before), ("after", after)):
+def prepare_types(model: Any, graphs: Sequence[Any], usage: Usage, node_names: Any = None) -> Prepared:
+    """Graphs with several node types as one Data each, and how the model is called on them; others as they are.
+
+    Where there is nothing in place of the first, it is the second without edges.
+    """
+    if not any(isinstance(data, HeteroData) for data in graphs):
+        return Prepared(tuple(graphs), usage, node_names)
+    given = [_without_edges(graphs[1]) if data is None else data for data in graphs]
+    for data in given:
         if not isinstance(data, HeteroData):
-            raise WrongKind(
-                f"Expected two HeteroData (got {type(data).__name__} as `{name}`); give both the same kind."
-            )
+            raise WrongKind(f"Expected all graphs to be HeteroData (got {type(data).__name__} beside one).")
     if usage.links is not None:
         raise InputError("Expected a model of nodes to go with HeteroData (got `links`); pairs are read on one type.")
-    schema = find_schema(before, after)
-    first, second = stack_pair(before, after, schema)
-    names = name_nodes(node_names, (before, after), schema)
+    schema = find_schema(given)
+    stacked = stack_all(given, schema)
+    names = name_nodes(node_names, given, schema)
     model = getattr(model, "_orig_mod", model)
     if isinstance(model, nn.Module):  # else it is refused where it is read
-        call = find_call(model, before, usage.call)
-        usage = replace(usage, call=find_type(model, call, first))
-    return Prepared(first, second, usage, names)
+        usage = replace(usage, call=find_type(model, find_call(model, given[0], usage.call), stacked[0]))
+    return Prepared(stacked, usage, names)
 
 
 def find_call(model: nn.Module, data: HeteroData, call: ModelCall | None) -> TypedCall:

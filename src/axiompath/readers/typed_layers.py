@@ -47,7 +47,7 @@ def read_hgt_conv(conv: HGTConv, call: TypedModule) -> dict[str, Form]:
     def scores(relation: tuple[str, str, str], head: int) -> RelationScores:
         columns = slice(head * size, (head + 1) * size)
         within = array(conv.k_rel.weight)[head * len(conv.edge_types) + conv.edge_types_map[relation]]
-        scale = float(conv.p_rel["__".join(relation)][0, head]) / np.sqrt(size)
+        scale = float(conv.p_rel["__".join(relation)][0, head].detach()) / np.sqrt(size)
         (key, key_bias), (query, query_bias) = keys[relation[0]], queries[relation[2]]
         return RelationScores(
             call.along[relation].relation,

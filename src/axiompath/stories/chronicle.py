@@ -24,12 +24,14 @@ from ..graphs.changes import count_changes
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.places import NODE_UNIT
 from ..graphs.snapshot import read_snapshot
+from ..graphs.typed_names import find_node
 from ..memory import parse_memory
 from ..metrics import kl_divergence
 from ..network.layers import run_network
 from ..origin import RELEASE, Origin
 from ..outputs import CLASSES
 from ..readers import ModelCall, Usage
+from ..readers.typed import prepare_types
 from ..selection import DEFAULT_METHOD
 from .story import Story
 
@@ -102,16 +104,19 @@ def tell_stories(
     model is called, as in Explainer.
     """
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
+    models = model_of_each(model, len(snapshots))
+    ready = prepare_types(models[0], snapshots, Usage(call), node_names)
+    snapshots, usage, node_names = ready.graphs, ready.usage, ready.node_names
     names, ids = _check_snapshots(snapshots, snapshot_names)
+    targets = targets if targets is None else [_meant(target, snapshots, node_names) for target in targets]
     wanted = None if targets is None else _check_targets(targets, ids, names)
     called, classes = read_names(node_names, ids), read_class_names(class_names)
-    models = model_of_each(model, len(snapshots))
 
     def open_step(s: int) -> Case:
         before, after = snapshots[s], snapshots[s + 1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            named: dict[str, Any] = {"node_names": called, "class_names": classes, "usage": Usage(call)}
+            named: dict[str, Any] = {"node_names": called, "class_names": classes, "usage": usage}
             return open_case(models[s + 1], before, after, model_before=_other(models, s), **named)
 
     case = open_step(0)
@@ -235,6 +240,12 @@ def model_of_each(model: Any, num_snapshots: int) -> list[Any]:
             f"Expected a model for each of the {num_snapshots} snapshots, or one for all of them (got {len(model)})."
         )
     return list(model)
+
+
+def _meant(target: Any, snapshots: Sequence[Any], names: Any) -> Any:
+    """A node of several types by its number, however it was named."""
+    schema = getattr(snapshots[0], "schema", None)
+    return target if schema is None else find_node(target, schema, names)
 
 
 def _other(models: Sequence[Any], step: int) -> Any:
