@@ -273,3 +273,78 @@ def test_blocks_of_an_rgcn_are_written_out_and_a_retyped_edge_is_one_lost_and_on
     changes = explainer.changes()
     assert changes.kind.tolist() == ["edge added", "edge removed"]
     assert changes.relation.tolist() == [int(other[0]), int(types[0])]
+
+
+@pytest.mark.parametrize("kind", ["sage", "gat", "gcn"])
+def test_blame_and_undo_of_typed_changes_are_those_of_the_model_itself(kind):
+    """The network's evaluator, and the user's own model run as it is, say the same of every change in sight."""
+    rng = np.random.default_rng(7)
+    sizes = {"author": 5, "paper": 6}
+    features = {name: rng.normal(size=(sizes[name], WIDTHS[name])) for name in WIDTHS}
+    edges = {r: rng.random((sizes[r[0]], sizes[r[2]])) < 0.3 for r in RELATIONS}
+    later = {r: here.copy() for r, here in edges.items()}
+    for relation in RELATIONS:
+        later[relation][0, 1] ^= True
+    ids = {name: np.arange(size) for name, size in sizes.items()}
+    before = any_hetero(rng, sizes, ids, edges, features)
+    after = any_hetero(rng, sizes, ids | {"author": np.arange(1, 5)}, later, features)
+    model = randomise(Hetero(kind, whole=True), 5)
+    read, unread = (axiompath.Explainer(model, before, after, paths=paths) for paths in (True, False))
+    changes = read.changes()
+    assert changes[["kind", "src_name", "relation_name"]].iloc[0].tolist()[:2] == ["node removed", "author 0"]
+    assert set(changes.relation_name.dropna()) <= {relation[1] for relation in RELATIONS}
+    assert changes.drop(columns="id").equals(unread.changes().drop(columns="id"))
+    target = ("paper", 1)
+    first, second = (explainer.blame(target).to_frame().set_index("change").share for explainer in (read, unread))
+    np.testing.assert_allclose(second.reindex(first.index), first, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(second.drop(first.index), 0.0, rtol=0, atol=1e-9)
+    assert read.explain(target).name == "paper 1"
+    assert read.explain("paper 1").target == read.explain(target).target
+    logits = read.what_if(target, undo=changes.id.tolist())
+    own = answers(model, before)["paper", 1]
+    np.testing.assert_allclose(logits.logits, own, rtol=0, atol=1e-9)
+
+
+def typed(**widths):
+    data = HeteroData()
+    for name, width in (WIDTHS | widths).items():
+        data[name].x = torch.ones(3, width).double()
+    for relation in RELATIONS:
+        data[relation].edge_index = torch.tensor([[0, 1], [1, 2]])
+    return data
+
+
+def without(data, key):
+    del data[key]
+    return data
+
+
+REFUSED = {
+    "a node type that is missing": (lambda: without(typed(), "author"), r"`after` has no 'author'.*\['author'\].x ="),
+    "a relation that is missing": (lambda: without(typed(), RELATIONS[2]), r"has no \('paper', 'cites', 'paper'\)"),
+    "another width": (lambda: typed(paper=5), r"'paper' to have the same width.*3 in `before`, 5 in `after`"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_graphs_of_other_types_are_refused_in_a_sentence(case):
+    make, words = REFUSED[case]
+    for paths in (True, False):
+        with pytest.raises(axiompath.InputError, match=words):
+            axiompath.Explainer(randomise(Hetero("sage")), typed(), make(), paths=paths)
+
+
+def test_relations_that_the_model_does_not_know_and_targets_of_other_types_are_refused():
+    strange = [typed() for _ in range(2)]
+    for data in strange:
+        data["paper", "likes", "paper"].edge_index = torch.tensor([[0], [1]])
+    transformer = randomise(Attending(pyg.HGTConv))
+    with pytest.raises(axiompath.UnreadableModel, match=r"could not be run.*likes"):
+        axiompath.Explainer(transformer, *strange)
+    before, after = typed(), typed()
+    after["paper", "cites", "paper"].edge_index = torch.tensor([[0], [1]])
+    explainer = axiompath.Explainer(randomise(Hetero("sage")), before, after)
+    with pytest.raises(axiompath.InputError, match=r"of type paper, which the model answers for \(got \('author', 1\)"):
+        explainer.explain(("author", 1))
+    with pytest.raises(axiompath.InputError, match=r"a node type among author, paper \(got 'card'\)"):
+        explainer.explain(("card", 1))
