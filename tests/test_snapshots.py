@@ -272,8 +272,12 @@ def test_a_sequence_shows_itself_and_comes_back_from_its_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "commands", [["diff", "story", "explain"], pytest.param(["check", "report", "blame", "undo", "scan"], marks=pytest.mark.slow)]
-)  # fmt: skip
+    "commands",
+    [
+        ["diff", "story", "explain"],
+        pytest.param(["check", "report", "blame", "undo", "scan"], marks=pytest.mark.slow),
+    ],
+)
 def test_the_command_line_makes_a_folder_that_every_command_takes(call, tmp_path, commands):
     rng = np.random.default_rng(1)
     rows = [f"p{u},p{(u + 1 + v) % 12},{t}" for t, (u, v) in enumerate(rng.integers(0, 11, (120, 2)))]
