@@ -30,7 +30,7 @@ from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..trust import MAX_BYTES, Damaged, blamed
 from ..writing import whole_file
 from .npz import read_arrays
-from .tables import SUFFIXES, is_class, read_edges, read_nodes
+from .tables import SUFFIXES, is_class, read_edges, read_nodes, table_kind
 from .tensors import read_tensors
 from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_typed_values
 
@@ -83,7 +83,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         if set(values) == {"nodes", "edges"}:
             return _checked(GraphFile(read_typed_values(values, file)), file)
         graph = _from_values(values, file)
-    elif file.suffix in SUFFIXES:
+    elif table_kind(file):
         graph = _read_tables(file, nodes, max_bytes)
     else:
         raise InputError(

@@ -32,7 +32,7 @@ def read_rgcn_conv(conv: RGCNConv, call: Call) -> Form:
 
 @register_reader(HGTConv)
 def read_hgt_conv(conv: HGTConv, call: TypedModule) -> dict[str, Form]:
-    """For each head, over all relations:  softmax(p Q[V] . K[U] A / sqrt(D)) (X W_v + b_v) M;  gelu, W_out + b, a skip."""
+    """For each head, over all relations:  softmax(p Q[V] . K[U] A) (X W_v + b_v) M;  gelu, W_out + b, a skip."""
     heads, size = conv.heads, conv.out_channels // conv.heads
     shown = call.hold(concatenate(list(call.forms.values())))
     first = dict(zip(call.forms, np.cumsum([0, *(form.width for form in call.forms.values())]).tolist(), strict=False))
@@ -89,7 +89,7 @@ def _third(conv: HGTConv, kind: str, part: int) -> tuple[FloatArray, FloatArray]
 
 @register_reader(HANConv)
 def read_han_conv(conv: HANConv, call: TypedModule) -> dict[str, Form]:
-    """For each relation, relu(attention(h) h),  h = X W + b;  weighed by softmax(mean over nodes of q . tanh(W_k . + b))."""
+    """For each relation, relu(attention(h) h),  h = X W + b;  weighed by softmax(mean of q . tanh(W_k . + b))."""
     heads, size = conv.heads, conv.out_channels // conv.heads
     held = {kind: call.hold(call.linear(conv.proj[kind], form)) for kind, form in call.forms.items()}
     outs: dict[str, list[Form]] = {}
