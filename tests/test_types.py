@@ -302,7 +302,7 @@ def test_blame_and_undo_of_typed_changes_are_those_of_the_model_itself(kind):
     assert read.explain("paper 1").target == read.explain(target).target
     logits = read.what_if(target, undo=changes.id.tolist())
     own = answers(model, before)["paper", 1]
-    np.testing.assert_allclose(logits.logits, own, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(logits, own, rtol=0, atol=1e-9)
 
 
 def typed(**widths):
