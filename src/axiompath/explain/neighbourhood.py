@@ -11,7 +11,7 @@ is brought down by majorisation from rings around the target; nothing is drawn a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ def find_neighbourhood(case: Case, explanation: Explanation, changes: pd.DataFra
     """Around the target of an Explanation of this case; `changes` are those with open nodes, where they are at hand."""
     changes = case.changes(open_nodes=True) if changes is None else changes
     found, rows = case.find([explanation.target])
-    return gather(explanation, look_around(found.change, int(rows[0]), changes))
+    return gather(explanation, look_around(found.change, int(rows[0]), changes), case.node_names)
 
 
 def look_around(change: Change, row: int, changes: pd.DataFrame) -> Seen:
@@ -151,7 +151,9 @@ def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[In
     return edges, states, directed
 
 
-def gather(explanation: Explanation, sight: Seen, most: int = MOST_SPOTS) -> Neighbourhood:
+def gather(
+    explanation: Explanation, sight: Seen, node_names: Mapping[int, str], most: int = MOST_SPOTS
+) -> Neighbourhood:
     """At most so many spots, those of gathered nodes beside them; all in their places."""
     e, n = explanation, len(sight.ids)
     wanted = np.isin(sight.ids, e.paths) | (sight.hops == 0)
@@ -176,7 +178,7 @@ def gather(explanation: Explanation, sight: Seen, most: int = MOST_SPOTS) -> Nei
     drawn, counts = np.unique(
         np.concatenate([ends[apart], sight.states[apart, None]], axis=1), axis=0, return_counts=True
     )
-    names = (*label_nodes(sight.ids[kept], e.node_names), *(f"{size:,} more" for size in sizes[len(kept) :]))
+    names = (*label_nodes(sight.ids[kept], node_names), *(f"{size:,} more" for size in sizes[len(kept) :]))
     places = lay_out(len(ids), drawn[:, :2], hops)
     return Neighbourhood(
         e, ids, tuple(map(str, names)), sizes, hops, classes, places, drawn[:, :2], drawn[:, 2], counts, sight.directed
