@@ -140,14 +140,14 @@ def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[In
     directed = bool(changed.directed.any()) if len(changed) else False
     if not directed:
         edges = np.unique(np.sort(edges, axis=1), axis=0)
-    keys = pd.MultiIndex.from_arrays(ids[edges].T) if len(edges) else pd.MultiIndex.from_arrays([[], []])
+    keys = pd.MultiIndex.from_arrays(list(ids[edges].T)) if len(edges) else pd.MultiIndex.from_arrays([[], []])
     states = np.full(len(edges), KEPT)
     for state, kind in ((ADDED, EDGE_ADDED), (REMOVED, EDGE_REMOVED)):
         part = changed[changed.kind == kind]
         ends = part[["src", "dst"]].to_numpy(dtype=np.int64).reshape(-1, 2)
         ends = ends if directed else np.concatenate([ends, ends[:, ::-1]])
         if len(ends) and len(edges):
-            states[keys.isin(pd.MultiIndex.from_arrays(ends.T))] = state
+            states[keys.isin(pd.MultiIndex.from_arrays(list(ends.T)))] = state
     return edges, states, directed
 
 

@@ -38,7 +38,7 @@ def view(e: Explanation) -> tuple[str, FloatArray]:
 def chance_weights(e: Explanation) -> FloatArray:
     """Weights of the columns [num_classes] that make shares of the new class's probability of shares of the logits."""
     ends = e.logits_before[None], e.logits_after[None]
-    return e.output.slopes(np.array([e.class_after]), *ends)[0]
+    return np.asarray(e.output.slopes(np.array([e.class_after]), *ends)[0])
 
 
 def headline(e: Explanation) -> str:

@@ -97,7 +97,7 @@ def plot_neighbourhood(found: Neighbourhood) -> Figure:
             axes.add_patch(Wedge((x, y), radius, first, last, fc=colour, ec=edge, lw=0.6, zorder=5))
     for spot in labelled(found):
         name = found.names[spot] if len(found.names[spot]) <= 22 else found.names[spot][:21] + "…"
-        bold = {"fontweight": "bold"} if found.hops[spot] == 0 else {}
+        bold: dict[str, Any] = {"fontweight": "bold"} if found.hops[spot] == 0 else {}
         axes.annotate(
             name.replace("$", r"\$"), places[spot], (6, 5), textcoords="offset points", fontsize=8, zorder=6, **bold
         )
