@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_SPOTS = 200  # that can be told apart in one drawing
 GATHERED = -1  # in place of a node's number
-UNKNOWN = -1  # in place of a class
+UNPREDICTED = -1  # in place of a class
 KEPT, ADDED, REMOVED = range(3)  # states of an edge
 MOST_ROUNDS, STILL = 300, 1e-4  # of majorisation: until nothing moves by more than this part of a hop
 
@@ -50,7 +50,7 @@ class Neighbourhood:
     names: tuple[str, ...]  # [num_spots]
     sizes: IntArray  # [num_spots]: nodes that each stands for
     hops: IntArray  # [num_spots]: steps to what is predicted
-    classes: IntArray  # [num_spots, 2]: predicted before and after, UNKNOWN where there is none
+    classes: IntArray  # [num_spots, 2]: predicted before and after, UNPREDICTED where there is none
     places: FloatArray  # [num_spots, 2]: between -1 and 1
     edges: IntArray  # [num_edges, 2]: spots, the sender first
     states: IntArray  # [num_edges]: KEPT, ADDED or REMOVED
@@ -79,7 +79,7 @@ class Neighbourhood:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class Sighted:
     """Nodes that a target can see, before any is gathered."""
 
     ids: IntArray  # [n]
@@ -97,7 +97,7 @@ def find_neighbourhood(case: Case, explanation: Explanation, changes: pd.DataFra
     return gather(explanation, look_around(found.change, int(rows[0]), changes), case.node_names)
 
 
-def look_around(change: Change, row: int, changes: pd.DataFrame) -> Seen:
+def look_around(change: Change, row: int, changes: pd.DataFrame) -> Sighted:
     """All nodes from which messages reach a root, and the edges that these travel over, of both graphs."""
     ids, places = change.before.node_ids, change.before.places
     starts, rise = np.array([row]), change.network.rise
@@ -124,14 +124,14 @@ def look_around(change: Change, row: int, changes: pd.DataFrame) -> Seen:
     pairs = np.unique(np.concatenate(edges), axis=0) if edges else np.zeros((0, 2), dtype=np.int64)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     inside = order[np.searchsorted(rows, pairs, sorter=order)]
-    classes = np.full((len(rows), 2), UNKNOWN)
+    classes = np.full((len(rows), 2), UNPREDICTED)
     if places is None and change.output.kind == CLASSES:
         for side, (snapshot, logits) in enumerate(
             ((change.before, change.logits_before), (change.after, change.logits_after))
         ):
             here = snapshot.present[rows]
             classes[here, side] = change.output.decide(logits[rows[here]])
-    return Seen(ids[rows], hop_of["hops"], classes, *states_of(ids[rows], inside, changes))
+    return Sighted(ids[rows], hop_of["hops"], classes, *states_of(ids[rows], inside, changes))
 
 
 def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[IntArray, IntArray, bool]:
@@ -152,7 +152,7 @@ def states_of(ids: IntArray, edges: IntArray, changes: pd.DataFrame) -> tuple[In
 
 
 def gather(
-    explanation: Explanation, sight: Seen, node_names: Mapping[int, str], most: int = MOST_SPOTS
+    explanation: Explanation, sight: Sighted, node_names: Mapping[int, str], most: int = MOST_SPOTS
 ) -> Neighbourhood:
     """At most so many spots, those of gathered nodes beside them; all in their places."""
     e, n = explanation, len(sight.ids)

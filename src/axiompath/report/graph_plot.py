@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, Wedge
 from matplotlib.path import Path as Outline
 
-from ..explain.neighbourhood import ADDED, GATHERED, KEPT, REMOVED, UNKNOWN, Neighbourhood, flows_of
+from ..explain.neighbourhood import ADDED, GATHERED, KEPT, REMOVED, UNPREDICTED, Neighbourhood, flows_of
 from ..graphs.labels import label_class
 from .plots import COLOURS
 
@@ -45,7 +45,7 @@ def describe_neighbourhood(found: Neighbourhood) -> dict[str, Any]:
 
 def class_colours(found: Neighbourhood) -> list[tuple[int, str, str]]:
     """Classes that are drawn, by how many nodes have them: number, name, colour."""
-    labels, counts = np.unique(found.classes[found.classes != UNKNOWN], return_counts=True)
+    labels, counts = np.unique(found.classes[found.classes != UNPREDICTED], return_counts=True)
     order = labels[np.argsort(-counts, kind="stable")].tolist()
     names = found.explanation.class_names
     colours = [*CLASS_COLOURS, *[OTHER_CLASS] * len(order)]
