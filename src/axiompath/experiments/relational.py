@@ -83,7 +83,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class DatedEvents:
     """Who did what to whom, in order of time."""
 
     ends: IntArray  # [2, num_events]
@@ -93,7 +93,7 @@ class Events:
     month: int  # in units of time
 
     def between(self, start: float, stop: float) -> slice:
-        """Events of these months."""
+        """Those of these months."""
         low, high = np.searchsorted(self.times, [start * self.month, stop * self.month])
         return slice(int(low), int(high))
 
@@ -185,7 +185,9 @@ def try_trust(part: int, epochs: int, seed: int, root: str | Path | None) -> Tri
     times = arrays["edge_time"].astype(np.int64)
     ratings = arrays["edge_weight"].astype(np.int64)
     start, stop = int(times[int(0.4 * len(times))]), int(times[int(0.7 * len(times))])
-    events = Events(ends, (ratings < 0).astype(np.int64), times - start, int(arrays["num_nodes"]), MONTH_OF_SECONDS)
+    events = DatedEvents(
+        ends, (ratings < 0).astype(np.int64), times - start, int(arrays["num_nodes"]), MONTH_OF_SECONDS
+    )
     x = _counts(ends[:, times < start], (ratings[times < start] < 0).astype(np.int64), 2, events.num_nodes)
     first, kinds = 1 + (stop - start) // MONTH_OF_SECONDS, np.array([0])
 
@@ -215,14 +217,14 @@ def try_trust(part: int, epochs: int, seed: int, root: str | Path | None) -> Tri
     return Trial(model, _bare(before), _bare(after), scores, ("trust", "distrust"), names, links)
 
 
-def _open_icews(root: str | Path | None) -> tuple[Events, IntArray, torch.Tensor]:
+def _open_icews(root: str | Path | None) -> tuple[DatedEvents, IntArray, torch.Tensor]:
     """Events, the commonest kinds of the first months, and what is known of actors when these end."""
     arrays, path = open_archive("icews14", root, "list of dated events")
     check_events(arrays, path)
     order = np.argsort(arrays["time"], kind="stable")
     ends = np.stack([arrays["source"], arrays["target"]]).astype(np.int64)[:, order]
     kinds, times = arrays["relation"].astype(np.int64)[order], arrays["time"].astype(np.int64)[order]
-    events = Events(ends, kinds, times, int(ends.max()) + 1, HOURS)
+    events = DatedEvents(ends, kinds, times, int(ends.max()) + 1, HOURS)
     early = events.between(0, FIRST)
     commonest = np.argsort(-np.bincount(kinds[early]), kind="stable")[:KINDS_OF_EVENTS]
     return (

@@ -18,11 +18,9 @@ from ..errors import InputError, WrongKind
 from ..graphs.schema import Schema
 from ..graphs.stack import find_schema, stack_all, unstack
 from ..graphs.typed_names import name_nodes
-from .arguments import NAMED, REQUIRED, ModelCall, Usage, copy_data, parameters_of
+from .arguments import BY_POSITION, NAMED, REQUIRED, ModelCall, Usage, copy_data, parameters_of
 from .tape import UnreadableModel
 from .trial import copy_model, dtype_of_model
-
-BY_POSITION = ("x", "edge_index")
 
 
 @dataclass(frozen=True)
