@@ -32,7 +32,7 @@ from ..outputs import VALUE, Output, scales_of
 from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
-from .states import AFTER_GAINED, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
+from .states import AFTER_GAINED, AT_EDGE, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
 from .union_loops import Marking, Stacked, count_union, fill_union, find_moves, join_marks, number_marks
 
 BLOCK_ENTRIES = 10**6  # merged at a time
@@ -91,6 +91,16 @@ class Change:
     def num_nodes(self) -> int:
         """Nodes of both snapshots together."""
         return self.before.num_nodes
+
+    @cached_property
+    def first_edge(self) -> int:
+        """The first row that is an edge's, where edges are places; else the number of all rows."""
+        return self.before.first_edge
+
+    def mark_leaves(self, paths: IntArray, held: NDArray[np.uint8]) -> None:
+        """Write into the states of whole paths, leaf first, which of them begin at an edge."""
+        if self.before.edge_rows is not None:
+            held[paths[:, 0] >= self.first_edge] |= AT_EDGE
 
     @property
     def logits_before(self) -> FloatArray:

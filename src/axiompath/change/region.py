@@ -92,9 +92,10 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
         region = cut_region(network, pair)
         return Opened(network, fields, region, *run_pair(network, region.before, region.after))
     read = read_network(model, pair.whole, (before, after), usage, pairs)
-    if read.before is not pair.before.graph:  # the model takes other fields than x and edge_weight
-        pair = match_snapshots(read.before, read.after, (before, after))
-    return Opened(read.network, read.fields, cut_region(read.network, pair), read.before_pass, read.after_pass)
+    if read.graphs[0] is not pair.before.graph:  # the model takes other fields than x and edge_weight
+        pair = match_snapshots(*read.graphs, (before, after))
+    region = Region(pair, read.before, read.after, np.ones(read.before.num_nodes, dtype=np.bool_))
+    return Opened(read.network, read.fields, region, read.before_pass, read.after_pass)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import CAUSE_WORDS, KINDS, MODEL
+from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError
 from ..graphs.labels import ABSENT, ANY, TO, label_class, name_node
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
@@ -294,8 +294,9 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     if np.flatnonzero((paths == ANY).any(axis=1)).tolist() != [group.row for group in groups]:
         raise InputError(f"Expected a group for each path that holds {ANY}, in order (got others).")
     retrained = _read_retrained(values.get("retrained"), num_classes)
-    least, words = (ANY, KINDS) if retrained is None else (ABSENT, CAUSE_WORDS)
-    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < least).any() or set(causes) != set(words):
+    least, models = (ANY, 1) if retrained is None else (ABSENT, 2)
+    known_kinds = len(kinds) == n and {*kinds} <= {*KINDS, "unchanged"} and are_causes(causes, models=models)
+    if not known_kinds or (paths < least).any():
         raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
     if not all(np.isfinite(vector).all() for vector in vectors.values()):
         raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
@@ -330,7 +331,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         contributions=read_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
         weights=read_array(values["weights"], np.float64, (n,), "weights"),
         kinds=kinds,
-        causes={kind: read_array(part, np.float64, (num_classes,), "causes") for kind, part in causes.items()},
+        causes=tell_causes({kind: read_array(part, np.float64, (num_classes,), "causes") for kind, part in causes.items()}),
         method=method, objective=objective, status=status,
         node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
         class_names=read_words(values["class_names"], "class_names"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.states import CAUSE_WORDS, KINDS
+from ..change.states import KINDS, name_causes
 from ..graphs.labels import label_targets
 from ..graphs.places import as_target
 from ..outputs import Output
@@ -141,7 +141,7 @@ class Records(Sequence[Explanation]):
             contributions=chosen.contributions[rows].copy(),
             weights=chosen.weights[rows].copy(),
             kinds=tuple(KIND_WORDS[kind] for kind in chosen.kinds[rows].tolist()),
-            causes=dict(zip(CAUSE_WORDS, self.causes[i].copy(), strict=False)),
+            causes=name_causes(self.causes[i].copy()),
             kl_residual=float(self.kl_residual[i]),
             kl_bound=float(self.kl_bound[i]),
             gap=float(self.gap[i]),

@@ -15,6 +15,7 @@ BIAS = "bias"
 ANY = -2  # in place of a node on a path: any, and any number of further ones or a bias before it
 ANYTHING = "any"
 ABSENT = -3  # in a path of the shallower of two models, where the deeper one's begin earlier
+FIRST_EDGE = -1000  # in place of a node on a path: the first edge that is a place; further ones are below it
 TO = " – "  # between the names of a pair
 
 

@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import (
-    CAUSE_WORDS,
     CAUSES,
     COUNT_STATES,
     DELTA,
@@ -45,6 +44,7 @@ from ..change.states import (
     OF_BEFORE,
     ONE_CAUSE,
     STATES,
+    name_causes,
 )
 from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
 from ..graphs.places import Target
@@ -151,7 +151,7 @@ def split_by_target(change: Change, found: PathSet | PathUnion, shares: Shares) 
             found.paths[rows].copy() if plain else change.numbers(found.paths[rows]),
             shares.contributions[rows].copy(),
             shares.kinds[rows].copy(),
-            dict(zip(CAUSE_WORDS, shares.causes[i].copy(), strict=False)),
+            name_causes(shares.causes[i].copy()),
             change.logits_before[row],
             change.logits_after[row],
         )

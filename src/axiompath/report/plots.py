@@ -30,6 +30,7 @@ COLOURS = {
     "lost": "#d55e00",
     "reweighted": "#009e73",
     "feature": "#cc79a7",
+    "edge feature": "#56b4e9",
     "model": "#e69f00",
     "unchanged": "#6b7280",
     "rest": "#d5dae0",

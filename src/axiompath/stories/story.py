@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import special
 
 from ..arrays import BoolArray, FloatArray
-from ..change.states import CAUSE_WORDS, KINDS, MODEL
+from ..change.states import CAUSE_WORDS, MODEL, RARE
 from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
@@ -154,9 +154,9 @@ class Story(Saved):
         """
         _, weights = self.view
         rows = []
-        told = self._told_causes
+        told = self.told_causes
         for s, (e, causes, note) in enumerate(zip(self.explanations, self.causes, self.notes, strict=True)):
-            shares = {cause: np.nan if causes is None else float(causes[cause] @ weights) for cause in told}
+            shares = {cause: np.nan if causes is None else _share(causes, cause, weights) for cause in told}
             rows.append(
                 {
                     "target": self.target,
@@ -268,13 +268,18 @@ class Story(Saved):
 
     def _split(self, steps: range, weights: FloatArray) -> str:
         known = [causes for s in steps if (causes := self.causes[s]) is not None]
-        told = self._told_causes
-        return tell_shares({cause: sum(float(causes[cause] @ weights) for causes in known) for cause in told})
+        told = self.told_causes
+        return tell_shares({cause: sum(_share(causes, cause, weights) for causes in known) for cause in told})
 
     @property
-    def _told_causes(self) -> tuple[str, ...]:
-        """Those of walks, and the model where it was retrained at some step."""
-        return CAUSE_WORDS if any(MODEL in (causes or ()) for causes in self.causes) else KINDS
+    def told_causes(self) -> tuple[str, ...]:
+        """Those of walks, and of rare ones and the model those that some step has."""
+        said = {cause for causes in self.causes for cause in causes or ()}
+        return tuple(cause for cause in CAUSE_WORDS if cause in said or cause not in (*RARE, MODEL))
+
+
+def _share(causes: dict[str, FloatArray], cause: str, weights: FloatArray) -> float:
+    return float(causes[cause] @ weights) if cause in causes else 0.0
 
 
 def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
