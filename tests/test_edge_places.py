@@ -1,4 +1,4 @@
-"""Edges as places: messages that are made on their edge, and edge features as leaves, held against the literal twins."""
+"""Edges as places: messages made on their edge, edge features as leaves; held against the literal twins."""
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings

@@ -172,7 +172,8 @@ class Case:
             for places in walks.batches():
                 found, shares = walk_rows(self.change, walks.rows[places])
                 for one in split_by_target(self.change, found, shares):
-                    yield replace(one, node_names=self.node_names, class_names=self.class_names)
+                    edges = self.change.edges_on(one.paths)
+                    yield replace(one, node_names=self.node_names, class_names=self.class_names, edges=edges)
                 del found, shares  # before the next batch is walked
 
         return walk()
@@ -253,7 +254,8 @@ class Case:
         before, after = case.region.surroundings(case.change.network, target if isinstance(target, int) else -1)
         base, other = (before, after) if add else (after, before)
         hops, weights = hops_of(case.change.network), case.fields.weights
-        mixed = exchange_edges(base, other, edges_of_paths(steps, hops), weights)
+        edges = edges_of_paths(steps, hops, case.change.edges_on(steps))
+        mixed = exchange_edges(base, other, edges, weights)
         return case.run_own(mixed, base, target)
 
     def run_own(self, data: Data, like: Data, target: Target) -> FloatArray:

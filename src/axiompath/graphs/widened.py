@@ -11,8 +11,10 @@ row: of the edges from u to v, equal ones are the same edge, what is left is mat
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
@@ -115,7 +117,7 @@ def _widen(snapshot: Snapshot, place: IntArray, num_edges: int) -> Snapshot:
     )
 
 
-def _pad(values: IntArray, size: int, value: int | bool) -> IntArray:
+def _pad(values: NDArray[Any], size: int, value: int | bool) -> NDArray[Any]:
     return np.concatenate([values, np.full(size, value, dtype=values.dtype)])
 
 

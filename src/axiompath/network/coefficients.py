@@ -50,7 +50,7 @@ class Rule(ABC):
 
     @property
     def of_edges(self) -> bool:
-        """Whether it needs the edges of a snapshot as places: takes from them, gives to them, or reads their features."""
+        """Whether it needs edges as places: takes from them, gives to them, or reads their features."""
         return False
 
     @property

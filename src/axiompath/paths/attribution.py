@@ -46,8 +46,8 @@ from ..change.states import (
     STATES,
     name_causes,
 )
-from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
-from ..graphs.places import Target
+from ..graphs.labels import class_columns, label_nodes, label_targets, name_edges, target_column
+from ..graphs.places import EdgePlace, Target
 from ..network.layers import Layer
 from ..threads import run_in_pieces
 from .share_loops import (
@@ -87,6 +87,7 @@ class Attribution:
     logits_after: FloatArray  # [num_classes]
     node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
     class_names: tuple[str, ...] = ()
+    edges: Mapping[int, EdgePlace] = field(default_factory=dict)  # those on paths, by what stands for them there
 
     @property
     def delta_logits(self) -> FloatArray:
@@ -111,10 +112,11 @@ class Attribution:
         frame = pd.DataFrame({"target": target_column(targets)})
         if self.node_names:
             frame["name"] = label_targets(targets, self.node_names)
+        names = {**self.node_names, **name_edges(self.edges, self.node_names)}
         for i, nodes in enumerate(self.paths.T):
             frame[f"hop_{i}"] = nodes
-            if self.node_names:
-                frame[f"hop_{i}_name"] = label_nodes(nodes, self.node_names)
+            if names:
+                frame[f"hop_{i}_name"] = label_nodes(nodes, names)
         frame["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
         columns = class_columns(self.contributions.shape[1], self.class_names)
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)

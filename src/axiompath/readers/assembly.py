@@ -16,7 +16,7 @@ from torch import nn
 from torch_geometric.nn import DirGNNConv, MessagePassing
 
 from ..errors import InputError
-from ..graphs.snapshot import Fields
+from ..graphs.snapshot import PLAIN_FIELDS, Fields
 from ..network.layers import Network
 from ..outputs import AUTO
 from . import attention_layers, convolutions, edge_messages, gates, norms, propagation  # noqa: F401 (each registers its readers)
@@ -154,8 +154,8 @@ class Assembler:
             self.drop(step)
         elif function in ACTIVATIONS:
             activation = ACTIVATIONS[function](*args, **kwargs)
-            result = self.bases.add(form_of(args[0]), activation, self.recorded(step.outputs[0]))
-            self.write(step, result, f"activation {function}")
+            bent = self.bases.add(form_of(args[0]), activation, self.recorded(step.outputs[0]))
+            self.write(step, bent, f"activation {function}")
         elif function in FINAL:
             if self.inner:
                 raise Unsupported("a softmax inside a convolution is no affine map and no activation; leave it out.")
@@ -168,8 +168,8 @@ class Assembler:
             self.write(step, PRODUCTS[function](self.place(step), *args, **kwargs), PRODUCT_READ)
         else:
             raise Unsupported(
-                f"the function `{step.operation}` on node features or edges cannot be read; supported are convolutions of "
-                f"type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
+                f"the function `{step.operation}` on node features or edges cannot be read; supported are convolutions "
+                f"of type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
                 "concatenations and linear maps. Move it out of the model, or into a module with a registered reader."
             )
 
@@ -393,13 +393,15 @@ def edge_fields(recording: Recording) -> list[Ref]:
     return found
 
 
-def _assemble(
-    recording: Recording, num_features: int, output: str, notes: list[Note], told: Sequence[Ref]
-) -> Reading:
+def _assemble(recording: Recording, num_features: int, output: str, notes: list[Note], told: Sequence[Ref]) -> Reading:
     """`told` are fields of edges that may be features."""
     used = refs_in([(step.args, step.kwargs) for step in recording.steps])
     further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
-    widths = [1 if value.dim() == 1 else value.shape[1] for ref in (*further, *told) for value in [recording.values[ref.index]]]
+    widths = [
+        1 if value.dim() == 1 else value.shape[1]
+        for ref in (*further, *told)
+        for value in [recording.values[ref.index]]
+    ]
     ends = np.cumsum([num_features, *widths])
     bases = Bases(int(ends[-1]))
     inputs = {X: bases.features}
@@ -425,7 +427,8 @@ def _assemble(
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
     features, edge_features = (tuple(recording.fields[ref] for ref in refs) for refs in (further, told))
-    fields = Fields(("x", *features), *assembler.weights or ("edge_weight",), edge_features)
+    weights = next(iter(assembler.weights), PLAIN_FIELDS.weights)
+    fields = Fields(("x", *features), weights, edge_features)
     return Reading(network, logits, fields)
 
 
