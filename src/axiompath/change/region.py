@@ -26,7 +26,7 @@ from torch_geometric.data import Data
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
 from ..graphs.adjacency import take_rows
-from ..graphs.changes import list_changes
+from ..graphs.changes import list_changes, tell_weights
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data
@@ -161,6 +161,14 @@ def find_pair_changes(
     pair: Pair, names: Mapping[int, str], *, directed: bool = False, open_nodes: bool = False
 ) -> pd.DataFrame:
     """`list_changes` of a pair; `names` go before those that the graphs bring along."""
+    found = number_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
+    return tell_weights(found, pair.values)
+
+
+def number_pair_changes(
+    pair: Pair, names: Mapping[int, str], *, directed: bool = False, open_nodes: bool = False
+) -> pd.DataFrame:
+    """The same with the pair's own numbers in place of weights, where edges have features."""
     # All that differs: nodes, features and edges, with the nodes at both ends.
     snapshots = cut_rings(pair, pair.touched | pair.altered, 0, 0)
     return list_changes(
@@ -169,6 +177,7 @@ def find_pair_changes(
         {**pair.names(snapshots[0].node_ids), **names},
         directed=directed,
         open_nodes=open_nodes,
+        values=pair.values,
     )
 
 

@@ -40,7 +40,7 @@ FIELDS_SINCE = {
     "groups": 4,
     "retrained": 4,
     "until": 4,
-    "edges": 4,
+    "edge_places": 4,
 }  # field -> the version of the format that brought it
 UNSAVED = frozenset({"graph", "graph_before"})
 
@@ -88,7 +88,7 @@ class Explanation(Saved):
     groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
     retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
     until: float | None = None  # the share that the fewest paths were to explain; None where a budget was given
-    edges: dict[int, EdgePlace] = field(default_factory=dict)  # those on `paths`, by what stands for them there
+    edge_places: dict[int, EdgePlace] = field(default_factory=dict)  # those on `paths`, by what stands for them there
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
@@ -156,7 +156,7 @@ class Explanation(Saved):
     @cached_property
     def names(self) -> Mapping[int, str]:
         """What the nodes, and the edges, on paths are called, where that is not their number."""
-        return {**self.node_names, **name_edges(self.edges, self.node_names)} if self.edges else self.node_names
+        return {**self.node_names, **name_edges(self.edge_places, self.node_names)}
 
     def path_name(self, path: Sequence[int]) -> str:
         """A path in words: its nodes, and the edge that it begins at."""
@@ -264,7 +264,7 @@ class Explanation(Saved):
             raise InputError(f"Expected the graph `after` of this explanation (got one without node {self.target}).")
         column = self.output.column(self.class_after)
         hops = self.hops or (Hop(),) * max(self.paths.shape[1] - 1, 0)
-        placed = place_shares(self.paths, self.contributions[:, column], hops, (graphs[0], data), self.edges)
+        placed = place_shares(self.paths, self.contributions[:, column], hops, (graphs[0], data), self.edge_places)
         return PyGExplanation(
             x=data.x,
             edge_index=data.edge_index,
@@ -308,7 +308,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     retrained = _read_retrained(values.get("retrained"), num_classes)
     least, models = (ANY, 1) if retrained is None else (ABSENT, 2)
     known_kinds = len(kinds) == n and {*kinds} <= {*KINDS, "unchanged"} and are_causes(causes, models=models)
-    edges = _read_edges(values.get("edges"))
+    edges = _read_edges(values.get("edge_places"))
     mentioned = {*np.unique(paths[paths <= FIRST_EDGE]).tolist()}
     strange = (paths < least) & (paths > FIRST_EDGE)
     if not known_kinds or strange.any() or not mentioned <= {*edges}:
@@ -354,7 +354,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         hops=hops, groups=groups,
         retrained=retrained,
         until=until,
-        edges=edges,
+        edge_places=edges,
     )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ class Records(Sequence[Explanation]):
     hops: tuple[Hop, ...]
     named: bool  # whether the nodes' names are those of the targets
     retrained: Retrained | None = None  # of all answers, where the model is another one
-    edges: Mapping[int, EdgePlace] = field(default_factory=dict)  # on the paths of all answers, by their numbers
+    edge_places: Mapping[int, EdgePlace] = field(default_factory=dict)  # on the paths of all answers, by their numbers
 
     @cached_property
     def names(self) -> NDArray[np.object_]:
@@ -100,7 +100,7 @@ class Records(Sequence[Explanation]):
             for group in told.groups:
                 where.append(np.full(group.paths.size, i))
                 nodes.append(group.paths.ravel())
-        for i, edges in enumerate(self.edges_of_each if self.edges else ()):
+        for i, edges in enumerate(self.edges_of_each if self.edge_places else ()):
             where.append(np.full(2 * len(edges), i))
             nodes.append(np.array([end for edge in edges.values() for end in edge[:2]], dtype=np.int64))
         if self.named:
@@ -114,16 +114,16 @@ class Records(Sequence[Explanation]):
 
     def _codes(self, i: int) -> list[int]:
         """Numbers that stand for edges on the paths of one answer."""
-        if not self.edges:
+        if not self.edge_places:
             return []
         rows = slice(*self.chosen.indptr[i : i + 2])
         places = [self.chosen.paths[rows].ravel(), *(group.paths.ravel() for group in self.told[i].groups)]
-        return [code for code in np.unique(np.concatenate(places)).tolist() if code in self.edges]
+        return [code for code in np.unique(np.concatenate(places)).tolist() if code in self.edge_places]
 
     @cached_property
     def edges_of_each(self) -> list[dict[int, EdgePlace]]:
         """The edges on the paths of each answer, by the numbers that stand for them."""
-        return [{code: self.edges[code] for code in self._codes(i)} for i in range(len(self))]
+        return [{code: self.edge_places[code] for code in self._codes(i)} for i in range(len(self))]
 
     def __len__(self) -> int:
         """The number of answers."""
@@ -175,7 +175,7 @@ class Records(Sequence[Explanation]):
             groups=told.groups,
             retrained=None if self.retrained is None else self.retrained.take(i),
             until=told.until,
-            edges=dict(self.edges_of_each[i]),
+            edge_places=dict(self.edges_of_each[i]),
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )
@@ -224,7 +224,7 @@ def make_records(
         hops=hops_of(_deeper(change).network),
         named=not change.of_graphs,
         retrained=measured.retrained,
-        edges=change.edges_on(
+        edge_places=change.edges_on(
             np.concatenate([numbered.ravel(), *(g.paths.ravel() for one in told for g in one.groups)])
         ),
     )

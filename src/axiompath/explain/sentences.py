@@ -101,8 +101,8 @@ def path_name(e: Explanation, path: Sequence[int]) -> str:
     told = []
     for p, node in enumerate(path):
         last, following = path[p - 1] if p else None, path[p + 1] if p + 1 < len(path) else None
-        edge = e.edges.get(node)
-        if node in (ANY, ABSENT) or (e.edges and following == node and (edge is not None or node == -1)):
+        edge = e.edge_places.get(node)
+        if node in (ANY, ABSENT) or (e.edge_places and following == node and (edge is not None or node == -1)):
             continue
         if edge is not None and edge.among == 1 and last != following and {last, following} == {edge.src, edge.dst}:
             continue

@@ -43,7 +43,7 @@ class Snapshot:
     listed: IntArray | None = None  # [num_graphs]: numbers of the graphs of a batch, in the order of the batch
     places: Places | None = None  # what is predicted, where it is not the nodes
     edge_attr: FloatArray | None = None  # [num_edges, num_edge_features], where a model takes them
-    # [num_edges]: row of each edge, where edges are places, too: their rows come below those of all nodes, see `widen`
+    # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes, see `widened`
     edge_rows: IntArray | None = None
 
     @property
@@ -113,6 +113,17 @@ class Fields:
 
 PLAIN_FIELDS = Fields()
 NODE, EDGE, GRAPH = "node", "edge", "graph"
+
+
+def fields_of_edges(before: Any, after: Any) -> Fields:
+    """The plain fields, and `edge_attr` where both graphs have numbers of each edge under that name."""
+    told = [data.get("edge_attr") for data in (before, after)]
+    known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in told)
+    fits = known and all(
+        value.dim() in (1, 2) and len(value) == data.edge_index.shape[1]
+        for value, data in zip(told, (before, after), strict=True)
+    )
+    return replace(PLAIN_FIELDS, edge_features=("edge_attr",)) if fits else PLAIN_FIELDS
 
 
 def read_aligned(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> tuple[Snapshot, Snapshot]:

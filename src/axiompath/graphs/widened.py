@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
+from .edge_values import number_edges
 from .labels import FIRST_EDGE
 from .places import GRAPHS
 from .snapshot import Features, Snapshot
@@ -32,7 +33,7 @@ def widen_pair(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
     return _widen(before, np.arange(before.edge_index.shape[1]), total), _widen(after, place, total)
 
 
-def widen(snapshot: Snapshot) -> Snapshot:
+def widen_graph(snapshot: Snapshot) -> Snapshot:
     """One snapshot with a row for each of its edges."""
     size = snapshot.edge_index.shape[1]
     return _widen(snapshot, np.arange(size), size)
@@ -57,24 +58,6 @@ def match_edges(before: Snapshot, after: Snapshot) -> IntArray:
     found = _find(*ranked)
     partner[rest[1][found >= 0]] = rest[0][found[found >= 0]]
     return partner
-
-
-def number_edges(before: Snapshot, after: Snapshot) -> tuple[IntArray, IntArray]:
-    """A number for each edge of both, the same for the same weight and features, ascending by these."""
-    told = np.concatenate([edge_values(side) for side in (before, after)])
-    if told.shape[1] == 0:
-        numbers = np.zeros(len(told), dtype=np.int64)
-    else:
-        numbers = np.unique(told, axis=0, return_inverse=True)[1].reshape(-1)
-    size = before.edge_index.shape[1]
-    return numbers[:size], numbers[size:]
-
-
-def edge_values(snapshot: Snapshot) -> FloatArray:
-    """Weight and features of each edge, as far as it has any. [num_edges, columns]."""
-    size = snapshot.edge_index.shape[1]
-    weights = np.zeros((size, 0)) if snapshot.edge_weight is None else snapshot.edge_weight[:, None]
-    return np.hstack([weights, np.zeros((size, 0)) if snapshot.edge_attr is None else snapshot.edge_attr])
 
 
 def _rank(*keys: IntArray) -> IntArray:

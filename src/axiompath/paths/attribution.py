@@ -87,7 +87,7 @@ class Attribution:
     logits_after: FloatArray  # [num_classes]
     node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
     class_names: tuple[str, ...] = ()
-    edges: Mapping[int, EdgePlace] = field(default_factory=dict)  # those on paths, by what stands for them there
+    edge_places: Mapping[int, EdgePlace] = field(default_factory=dict)  # those on paths, by what stands for them there
 
     @property
     def delta_logits(self) -> FloatArray:
@@ -112,7 +112,7 @@ class Attribution:
         frame = pd.DataFrame({"target": target_column(targets)})
         if self.node_names:
             frame["name"] = label_targets(targets, self.node_names)
-        names = {**self.node_names, **name_edges(self.edges, self.node_names)}
+        names = {**self.node_names, **name_edges(self.edge_places, self.node_names)}
         for i, nodes in enumerate(self.paths.T):
             frame[f"hop_{i}"] = nodes
             if names:

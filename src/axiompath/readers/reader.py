@@ -25,7 +25,7 @@ from ..graphs.snapshot import (
     rows_of,
 )
 from ..graphs.targets import rows_of_places, with_graphs, with_links
-from ..graphs.widened import widen, widen_pair
+from ..graphs.widened import widen_graph, widen_pair
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
 from ..outputs import VALUE
@@ -171,7 +171,7 @@ def with_edges(network: Network, sides: tuple[Snapshot, Snapshot]) -> tuple[Snap
         return sides
     if np.array_equal(sides[0].node_ids, sides[1].node_ids):
         return widen_pair(*sides)
-    return widen(sides[0]), widen(sides[1])
+    return widen_graph(sides[0]), widen_graph(sides[1])
 
 
 def _check_shared(recording: Recording, before: Data, after: Data) -> None:

@@ -185,7 +185,7 @@ class Story(Saved):
         steps: dict[tuple[int, ...], list[int]] = {}
         chosen = [(s, i, e) for s, e in enumerate(self.explanations) if e is not None for i in range(len(e.paths))]
         for s, i, e in chosen:
-            path = tuple(e.edges.get(node, node) for node in e.paths[i].tolist())  # an edge by its ends
+            path = tuple(e.edge_places.get(node, node) for node in e.paths[i].tolist())  # an edge by its ends
             sums[path] = sums.get(path, 0.0) + e.contributions[i]
             steps.setdefault(path, []).append(s)
         _, weights = self.view
