@@ -13,6 +13,7 @@ from ..arrays import BoolArray, FloatArray
 from ..graphs.places import GRAPHS, LINKS, Places
 from ..graphs.snapshot import Features, Snapshot
 from ..graphs.values import types_of, weights_of
+from ..graphs.widened import widen_graph
 from ..network.layers import Network, run_network
 from .root import RootPlace
 from .scene import Scene
@@ -32,7 +33,7 @@ def run_copies(network: Network, scene: Scene, root: RootPlace, subsets: BoolArr
 
 def _run(network: Network, scene: Scene, root: RootPlace, subsets: BoolArray, both: Features) -> FloatArray:
     snapshot = copy_graph(scene, root, subsets, both)
-    logits = run_network(network, snapshot).logits
+    logits = run_network(network, widen_graph(snapshot) if network.takes_edges else snapshot).logits
     if root.kind == "node":
         logits = logits[np.arange(len(subsets)) * scene.num_nodes + root.nodes[0]]
     return np.asarray(logits)
@@ -52,7 +53,7 @@ def copy_graph(scene: Scene, root: RootPlace, subsets: BoolArray, both: Features
     values = scene.weights[edge]
     weights = weights_of(values) if scene.weighted else None
     places = _places(root, num_copies, num_nodes, present)
-    return Snapshot(
+    copied = Snapshot(
         x,
         edge_index,
         weights,
@@ -62,6 +63,7 @@ def copy_graph(scene: Scene, root: RootPlace, subsets: BoolArray, both: Features
         edge_types=types_of(values),
         node_types=None if scene.node_types is None else np.tile(scene.node_types, num_copies),
     )
+    return copied if scene.pair.values is None else scene.pair.values.restore(copied)
 
 
 def _both_features(scene: Scene) -> Features:

@@ -22,7 +22,7 @@ from ..graphs.labels import label_targets, target_column, with_class_names
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.pair import Pair, open_pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
-from ..graphs.snapshot import EDGE, PLAIN_FIELDS, Fields, Snapshot, find_numbers, level_of
+from ..graphs.snapshot import EDGE, Fields, Snapshot, fields_of_edges, find_numbers, level_of
 from ..graphs.targets import rows_of_places, with_graphs
 from ..network.digests import digest_graph
 from ..origin import RELEASE, Origin, digest_of
@@ -75,7 +75,7 @@ def open_board(
 
     def origin() -> Origin:
         weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
-        sides = {"before": digest_graph(pair.before.graph), "after": digest_graph(pair.after.graph)}
+        sides = dict(zip(("before", "after"), map(digest_graph, pair.graphs), strict=True))
         return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
 
     snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
@@ -118,7 +118,7 @@ def _fields_of(before: Data, after: Data) -> Fields:
         and level_of(data, TYPES) == EDGE
         for data in (before, after)
     )
-    return replace(PLAIN_FIELDS, types=TYPES) if typed else PLAIN_FIELDS
+    return replace(fields_of_edges(before, after), types=TYPES if typed else None)
 
 
 def _rows_of_answers(

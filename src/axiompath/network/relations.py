@@ -66,8 +66,14 @@ def cut_relation(snapshot: Snapshot, relation: int, ends: EndTypes | None) -> Sn
         if ends is not None and snapshot.node_types is not None:
             present = present & np.isin(snapshot.node_types, ends)
         weights = None if snapshot.edge_weight is None else snapshot.edge_weight[kept]
-        edges = snapshot.edge_index[:, kept]
         known[relation, ends] = replace(
-            snapshot, edge_index=edges, edge_weight=weights, edge_types=None, present=present, unseen=None
+            snapshot,
+            edge_index=snapshot.edge_index[:, kept],
+            edge_weight=weights,
+            edge_types=None,
+            edge_attr=None if snapshot.edge_attr is None else snapshot.edge_attr[kept],
+            edge_rows=None if snapshot.edge_rows is None else snapshot.edge_rows[kept],
+            present=present,
+            unseen=None,
         )
     return known[relation, ends]

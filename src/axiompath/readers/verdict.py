@@ -19,7 +19,7 @@ from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
 from .assembly import Note, Reading, assemble_network
 from .provision import prepare_inputs
-from .reader import check_values, find_places
+from .reader import check_values, find_places, with_edges
 from .tape import WITHOUT_PATHS, Recording, UnreadableModel
 from .trial import copy_model, leaves, record_model
 from .typed import prepare_types
@@ -117,9 +117,9 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
         reading = assemble_network(recording, num_features, AUTO, notes)
         network = reading.network
         snapshot = read_snapshot(data, "data", reading.fields)
-        (snapshot, _) = find_places(network, (snapshot, snapshot), inputs.pairs)
+        (snapshot, _) = with_edges(network, find_places(network, (snapshot, snapshot), inputs.pairs))
         computed = run_network(network, snapshot)
-        check_values(network, computed, recording, slice(0, snapshot.num_nodes), "data", snapshot)
+        check_values(network, computed, recording, slice(0, snapshot.first_edge), "data", snapshot)
         error = _replay_error(computed.logits, recording, reading, snapshot)
     except UnreadableModel as refusal:
         problem, where = str(refusal), refusal.where
@@ -141,7 +141,7 @@ def _replay_error(logits: FloatArray, recording: Recording, reading: Reading, sn
     found = 0.0
     for kind, ref in reading.logits.items():
         theirs = recording.values[ref.index].double().numpy().reshape(-1, logits.shape[1])
-        ours = logits if kind is None else logits[np.flatnonzero(snapshot.node_types == kind)]
+        ours = logits[: len(theirs)] if kind is None else logits[np.flatnonzero(snapshot.node_types == kind)]
         scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
         found = max(found, float(np.abs(ours - theirs).max(initial=0.0)) / scale)
     return found
