@@ -348,3 +348,48 @@ def test_relations_that_the_model_does_not_know_and_targets_of_other_types_are_r
         explainer.explain(("author", 1))
     with pytest.raises(axiompath.InputError, match=r"a node type among author, paper \(got 'card'\)"):
         explainer.explain(("card", 1))
+
+
+def tables(folder, edges):
+    folder.mkdir()
+    (folder / "nodes.author.csv").write_text("id,age,score\nAda,1,0.5\nBob,2,0.25\n")
+    (folder / "nodes.paper.csv").write_text("id,a,b,c\nP,1,0,0\nQ,0,1,0\nR,0,0,1\n")
+    for relation, pairs in edges.items():
+        rows = "".join(f"{u},{v}\n" for u, v in pairs)
+        (folder / f"edges.{'.'.join(relation)}.csv").write_text(f"source,target\n{rows}")
+    return folder
+
+
+def test_a_folder_of_tables_and_a_saved_hetero_data_are_graphs(tmp_path):
+    edges = {RELATIONS[0]: [("Ada", "P"), ("Bob", "Q")], RELATIONS[1]: [("P", "Ada")], RELATIONS[2]: [("P", "Q")]}
+    more = edges | {RELATIONS[2]: [("P", "Q"), ("R", "Q")]}
+    graphs = [axiompath.read_graph(tables(tmp_path / name, own)) for name, own in (("a", edges), ("b", more))]
+    before, after = (graph.data for graph in axiompath.match_graphs(*graphs))
+    explainer = axiompath.Explainer(randomise(Hetero("sage")).float(), before, after)
+    (change,) = explainer.changes().itertuples()
+    assert (change.kind, change.src_name, change.dst_name, change.relation_name) == (
+        "edge added", "paper R", "paper Q", "cites",
+    )  # fmt: skip
+    found = explainer.explain("paper Q", 3)
+    assert "paper R –cites→ paper Q" in found.summary()
+    again = axiompath.Explanation.from_dict(found.to_dict())
+    assert again.relations == found.relations
+    assert "edge added (cites) paper R – paper Q" in explainer.blame("paper Q").summary()
+    torch.save(before, tmp_path / "saved.pt")
+    read = axiompath.read_graph(tmp_path / "saved.pt").data
+    assert read["author"].name == ["Ada", "Bob"]
+    for relation in RELATIONS:
+        assert torch.equal(read[relation].edge_index, before[relation].edge_index)
+
+
+def test_folders_that_lack_a_table_or_name_strangers_are_refused(tmp_path):
+    whole = {RELATIONS[0]: [("Ada", "P")]}
+    strange = tables(tmp_path / "a", {RELATIONS[0]: [("Ada", "Z")]})
+    with pytest.raises(axiompath.InputError, match=r"nodes of nodes.paper in .*got 'Z'"):
+        axiompath.read_graph(strange)
+    missing = tables(tmp_path / "b", whole | {("author", "owns", "card"): []})
+    with pytest.raises(axiompath.InputError, match=r"nodes.card.csv"):
+        axiompath.read_graph(missing)
+    bare = tables(tmp_path / "c", {})
+    with pytest.raises(axiompath.InputError, match=r"an edge list of each relation"):
+        axiompath.read_graph(bare)

@@ -25,6 +25,7 @@ from ..graphs.changes import add_model_row
 from ..graphs.labels import ABSENT, ANY, label_targets, target_column
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.places import Target
+from ..graphs.relation_names import name_relations
 from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
@@ -149,7 +150,8 @@ class Case:
     @cached_property
     def caption(self) -> Caption:
         """What is written on every record, beside its numbers."""
-        return Caption(self.origin, self.node_names, self.class_names)
+        relations = name_relations(self.change.before, self.change.after)
+        return Caption(self.origin, self.node_names, self.class_names, relations=relations)
 
     def explain(self, rows: IntArray, question: Question, memory: float) -> Iterator[Explanation]:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""

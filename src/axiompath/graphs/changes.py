@@ -124,6 +124,22 @@ def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
     return named
 
 
+def tell_kinds(changes: pd.DataFrame) -> tuple[str, ...]:
+    """The kind of each change in words, and in brackets the relation of an edge, where edges have types."""
+    kinds = changes.kind.astype(str).tolist()
+    if "relation" not in changes:
+        return tuple(kinds)
+    numbers = changes.relation.fillna(-1).astype(np.int64).tolist()
+    names = changes.relation_name.tolist() if "relation_name" in changes else [f"type {number}" for number in numbers]
+    told = zip(kinds, numbers, names, strict=True)
+    return tuple(kind if number < 0 else f"{kind} ({name})" for kind, number, name in told)
+
+
+def is_kind(word: str, *others: str) -> bool:
+    """Whether a word of a record is a kind of change, whatever relation it names in brackets; or one of the others."""
+    return word in others or word in CHANGES or (word.endswith(")") and word.split(" (")[0] in EDGE_CHANGES)
+
+
 def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
     """The same table, and a last row that says that the model is another one; it has neither src nor dst."""
     found = changes.astype({"src": "Int64"})
