@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from ..errors import InputError
-from ..trust import read_words
+from ..trust import Damaged, blamed, read_words
 from .tables import SUFFIXES, is_class, read_edges, read_nodes
 
 
@@ -71,16 +71,19 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
 def read_typed_values(values: dict[str, Any], path: Path) -> HeteroData:
     """The HeteroData that the stores of a file make: features and edges, names and numbers, and no more."""
     data = HeteroData()
-    for kind, store in values["nodes"].items():
-        for key in ("x", "n_id", "y"):
-            if store.get(key) is not None:
-                data[kind][key] = _tensor(store[key], f"{kind}.{key}", path)
-        if store.get("name") is not None:
-            data[kind].name = list(read_words(store["name"], "name"))
-    for relation, store in values["edges"].items():
-        for key in ("edge_index", "edge_weight"):
-            if store.get(key) is not None:
-                data[relation][key] = _tensor(store[key], f"{relation}.{key}", path)
+    with blamed(f"Expected a HeteroData in {path} (its types and relations do not fit together)."):
+        for kind, store in values["nodes"].items():
+            for key in ("x", "n_id", "y"):
+                if store.get(key) is not None:
+                    data[kind][key] = _tensor(store[key], f"{kind}.{key}", path)
+            if store.get("name") is not None:
+                data[kind].name = list(read_words(store["name"], "name"))
+        for relation, store in values["edges"].items():
+            for key in ("edge_index", "edge_weight"):
+                if store.get(key) is not None:
+                    data[relation][key] = _tensor(store[key], f"{relation}.{key}", path)
+        if not all(type(kind) is str for kind in (*values["nodes"], *(end for key in values["edges"] for end in key))):
+            raise Damaged("types that are no words")
     return data
 
 
