@@ -32,6 +32,7 @@ FLOORS = [
     "explainer",
     "pyg",
     "report",
+    "watch",
     "datasets",
     "experiments",
     "cli",

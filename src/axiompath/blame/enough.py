@@ -161,7 +161,7 @@ def enough_of_target(
         logits=logits,
         logits_before=ends[0],
         logits_after=ends[1],
-        proved=proved,
+        proved=bool(proved),
         how=how,
         num_in_sight=size,
         num_evaluations=search.num_evaluations,

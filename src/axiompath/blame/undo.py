@@ -109,7 +109,7 @@ def undo_target(
         logits=logits,
         logits_before=ends[0],
         logits_after=ends[1],
-        proved=found.proved,
+        proved=bool(found.proved),
         how=found.how,
         excluded=found.excluded,
         cost=float(costs[chosen].sum()),

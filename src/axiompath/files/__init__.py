@@ -12,6 +12,7 @@ snapshots.py     events or graphs -> Snapshots, to and from a folder of graphs
 order.py         those batches -> edges sorted by receiver, on disk, in bounded memory
 conversion.py    edge list + nodes -> a stored graph
 sum_gnn.py       the paper's network, which a model's folder may name
+link_gnn.py      a small network of links, likewise
 model_folder.py  folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> the same
 """
 

@@ -180,9 +180,11 @@ def _of_rows(rows: Sequence[Any]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=["source", "target", "time", "weight"][:width])
 
 
-def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES) -> NodeTable:
+def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES, *, features: bool = True) -> NodeTable:
     """Names, and where the table has them features and labels: a file, a table in memory, or labels by name."""
     what = "the node table"
+    if isinstance(nodes, NodeTable):
+        return nodes
     if isinstance(nodes, (str, os.PathLike)):
         what = str(nodes)
         if not table_kind(Path(nodes)):
@@ -205,7 +207,7 @@ def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES) -> NodeTable:
         twice = names[names.duplicated()].iloc[0]
         raise InputError(f"Expected every node once in {what} (got {twice!r} twice).")
     columns = [column for column in table.columns if column not in (key, label)]
-    x = as_features(table, columns, Path(what)) if columns else None
+    x = as_features(table, columns, Path(what)) if columns and features else None
     y, classes = (None, ()) if label is None else _read_classes(table[label])
     return NodeTable(tuple(names), x, y, classes)
 
