@@ -39,6 +39,7 @@ from .graphs.places import Target, as_target
 from .graphs.snapshot import node_numbers, read_snapshot
 from .graphs.stored import StoredGraph
 from .memory import parse_memory
+from .notebook import show
 from .origin import Origin
 from .outputs import AUTO
 from .paths.attribution import Attribution
@@ -47,6 +48,8 @@ from .scan.plan import Thresholds
 from .scan.scan import Engine, Scan, Settings, scan_case
 from .selection import DEFAULT_METHOD
 from .stories.chronicle import model_of_each
+
+MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved
 
 
 class Explainer:
@@ -102,6 +105,23 @@ class Explainer:
         if paths:
             self._case = open_case(model, before, after, model_before=model_before, **named)
         self._unread: Board | None = None if paths else open_board(model, before, after, **named)
+
+    def __repr__(self) -> str:
+        """What it is of, and how many predictions changed their answer."""
+        if self._case is None:
+            board = self._board
+            return f"Explainer that runs the model as it is: {board.pair.all_nodes}, {board.unit}s are predicted"
+        change = self.case.change
+        both = change.in_both
+        flipped = int(change.output.flipped(change.logits_before[both], change.logits_after[both]).sum())
+        return (
+            f"Explainer: {len(change.network.layers)} layers, {self.num_shared:,} {change.unit}s in both snapshots, "
+            f"{flipped:,} of them with another answer after. Ask moved(), changes(), blame(target), explain(target)."
+        )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what happened, and who moved the most."""
+        return show(repr(self), self.moved() if self._board.pair.num_nodes < MOST_LISTED else None)
 
     @property
     def case(self) -> Case:

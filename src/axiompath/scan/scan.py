@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from ..explain.explanation import Explanation, read_task
 from ..explain.question import Question
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
@@ -77,6 +79,42 @@ class Scan:
         """Every target that was explained."""
         return (found for found in self._read() if isinstance(found, Explanation))
 
+    def __getitem__(self, target: Any) -> Explanation:
+        """The Explanation of one target, by number (of a link, both) or by name."""
+        for path, part in self._files():
+            ends = ["target", PARTNER] if self._of_links else ["target"]
+            frame = _join_targets(read_columns(path, part["targets"], [*ends, "name"]).to_pandas())
+            wanted = (frame.name == target) if isinstance(target, str) else frame.target.map(lambda one: one == target)
+            for row in np.flatnonzero(wanted)[:1]:
+                found = next(islice(read_part(path, part["targets"]), int(row), None))
+                if isinstance(found, Failure):
+                    raise InputError(f"Expected a target that could be explained (got {target!r}: {found.problem}).")
+                return found
+        raise InputError(
+            f"Expected a target that this scan explained (got {target!r}); `to_frame()` lists them, `moved()` all that "
+            "moved."
+        )
+
+    def __repr__(self) -> str:
+        """Where it is, and the summary."""
+        return f"Scan in {self.folder}: {self.summary}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
+
+    @property
+    def left_out(self) -> str:
+        """Why not all that moved were explained, in a sentence; nothing where all were."""
+        held = self.manifest
+        asked = held.get("thresholds", {})
+        left = held["num_moved"] - held["num_explained"] - held["num_failed"] - held["num_too_large"]
+        if left <= 0 or "min_kl" not in asked:
+            return ""
+        if asked.get("only_flips"):
+            return f" The other {left:,} kept their class, and flips alone were asked for (only_flips)."
+        return f" The other {left:,} moved by less than {asked['min_kl']:g} nats (min_kl) and kept their class."
+
     @property
     def summary(self) -> str:
         """What was found, in a sentence or two."""
@@ -90,7 +128,7 @@ class Scan:
             text += f"; failed: {held['num_failed']:,}"
         if held["num_too_large"]:
             text += f"; too many paths for the memory budget: {held['num_too_large']:,}"
-        return text + "."
+        return f"{text}.{self.left_out}"
 
     @property
     def output(self) -> Output:

@@ -29,6 +29,7 @@ from ..graphs.snapshot import read_snapshot
 from ..memory import parse_memory
 from ..metrics import kl_divergence
 from ..network.layers import run_network
+from ..notebook import show
 from ..origin import RELEASE, Origin
 from ..outputs import CLASSES
 from ..readers import ModelCall, Usage
@@ -79,6 +80,16 @@ class Stories(Sequence[Story]):
                 return story
         told = ", ".join(repr(story.name) for story in self.stories[:5])
         raise InputError(f"Expected the name of a target whose story is told: {told} (got {place!r}).")
+
+    def __repr__(self) -> str:
+        """How many, and the first of them."""
+        told = "\n".join(f"  {story.headline}" for story in self.stories[:5])
+        more = f"\n  and {len(self) - 5:,} more" if len(self) > 5 else ""
+        return f"Stories of {len(self):,} nodes over {len(self.steps)} steps:\n{told}{more}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
 
     def to_frame(self) -> pd.DataFrame:
         """One row a step: what changed in the graph, and how many predictions moved and flipped."""

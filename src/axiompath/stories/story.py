@@ -27,6 +27,7 @@ from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
 from ..metrics import kl_divergence
+from ..notebook import show
 from ..origin import Origin
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
@@ -237,6 +238,14 @@ class Story(Saved):
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"Story: {self.headline}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary(), self.to_frame())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold, with the format's name and version; None for logits that are not there."""
