@@ -12,6 +12,7 @@ import math
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from ..errors import InputError, MissingFile
+from ..errors import InputError, MissingFile, Notice
 from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, check_version, read_json
 from ..writing import whole_file
 from .link_gnn import LinkGNN
@@ -98,7 +99,15 @@ def read_model(name: str, weights: str | Path | None = None) -> nn.Module:
             f"Expected a folder with model.json and weights.safetensors, or package.module:function (got {name!r})."
         )
     model = _call(name)
-    return model.eval() if weights is None else _fill(model, Path(weights))
+    if weights is None:
+        warnings.warn(
+            f"No --weights were given: the model is explained as {name}() returns it, and if that loads none itself, "
+            "it is untrained and its answers mean nothing.",
+            Notice,
+            stacklevel=2,
+        )
+        return model.eval()
+    return _fill(model, Path(weights))
 
 
 def _call(name: str) -> nn.Module:

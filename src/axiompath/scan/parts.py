@@ -150,6 +150,16 @@ def read_columns(path: Path, num_rows: int, names: list[str] | None = None) -> p
     return table
 
 
+def read_nested(path: Path, names: list[str]) -> pa.Table:
+    """Columns of a part as they are, lists and maps too, checked against what a part has."""
+    with _damaged(path), open_parquet(path, MAX_BYTES) as file:
+        task = parquet.read_notes(file.schema_arrow).get("task", {})
+        wanted = pa.schema([(name, columns_of(task)[name]) for name in names])
+        table = file.read(columns=names, use_threads=False).select(names)
+        check_size(path, PYTHON_GROWTH * table.nbytes, max(bound_growth(path, MAX_BYTES), PYTHON_GROWTH * 1e8))
+        return table.cast(wanted)
+
+
 def read_part(path: Path, num_targets: int) -> Iterator[Explanation | Failure]:
     """The rows again, in order."""
     rows, found = _read_rows(path), 0

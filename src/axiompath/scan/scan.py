@@ -55,6 +55,7 @@ from .folder import (
     part_file,
     read_manifest,
 )
+from .frame import describe_part
 from .parts import PARTNER, Failure, read_columns, read_part
 from .plan import Counts, Plan, Thresholds, make_plan
 from .tally import Tally, tally_facts
@@ -158,7 +159,12 @@ class Scan:
         return pd.DataFrame(failed, columns=["target", "name", "problem"])
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an explained node: its numbers, without paths."""
+        """One row an explained target: its numbers, and what one filters by.
+
+        explained is the share of the change that the chosen paths account for; by_gained, by_lost, by_reweighted and
+        by_feature (and by_model) what each cause did to the new class against the old one; best_path and best_kind the
+        most important path. Of scans that 0.1 wrote, the numbers alone.
+        """
         names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
         names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
         names += ["problem"]
@@ -167,6 +173,9 @@ class Scan:
         tables = [read_columns(path, part["targets"], names) for path, part in self._files()]
         frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        if self.origin is not None and tables:
+            parts = [describe_part(path, self.output) for path, _ in self._files()]
+            frame = pd.concat([frame, pd.concat(parts, ignore_index=True)], axis=1)
         if self.output.kind in (LABELS, VALUE):
             about = "label" if self.output.kind == LABELS else "column"
             return frame.drop(columns=["class_before_name", "class_after", "class_after_name"]).rename(
