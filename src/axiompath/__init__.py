@@ -65,8 +65,8 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .stories.chronicle import tell_stories as tell_stories
     from .stories.story import Story as Story
     from .watch.course import watch_events as watch_events
-    from .watch.records import Watch as Watch
-    from .watch.records import read_watch as read_watch
+    from .watch.diary import Watch as Watch
+    from .watch.diary import read_watch as read_watch
 
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
@@ -91,7 +91,7 @@ _HOMES = {
     "stories.chronicle": "Stories tell_stories",
     "stories.story": "Story",
     "watch.course": "watch_events",
-    "watch.records": "Watch read_watch",
+    "watch.diary": "Watch read_watch",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

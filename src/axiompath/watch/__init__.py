@@ -1,14 +1,14 @@
 """A list of events -> snapshots, a model trained on the first of them, every step explained, a report; step after step.
 
 fit.py        batches -> a module trained in plain torch, the weights of its best epoch
-learners.py   first snapshot -> Trained: a classifier of nodes or a predictor of links, and how well it does
+learners.py   first snapshot -> Learned: a classifier of nodes or a predictor of links, and how well it does
 clues.py      labels -> the features that half of them make
-records.py    what a folder says of a watch: Progress, to and from watch.json; Watch, what comes back
+diary.py      what a folder says of a watch: Diary, to and from watch.json; Watch, what comes back
 course.py     events + folder -> Watch: the steps that are new, and no others
-page.py       Watch -> the page that leads to everything
+front_page.py Watch -> the page that leads to everything
 """
 
 from .course import watch_events
-from .records import Watch, read_watch
+from .diary import Watch, read_watch
 
 __all__ = ["Watch", "read_watch", "watch_events"]

@@ -34,21 +34,21 @@ from ..scan.scan import Scan
 from ..signals import stoppable
 from ..writing import locked
 from .clues import Clues
-from .learners import LINKS_TASK, NODES, right_share, train_classifier, train_linker
-from .page import save_page
-from .records import (
+from .diary import (
     MODEL_FOLDER,
     SNAPSHOT_FOLDER,
-    Progress,
+    Diary,
     Watch,
     WatchedStep,
     read_progress,
     step_folder,
 )
+from .front_page import save_page
+from .learners import LINKS_TASK, NODES, right_share, train_classifier, train_linker
 
 LINK_FEATURES = ("degrees", "codes")
 GIVEN = "given"
-MOST_PAIRS = 500  # that are asked for at a step of links
+MOST_LINKS = 500  # that are asked for at a step of links
 
 
 class Pace(NamedTuple):
@@ -112,7 +112,7 @@ def watch_events(
         else:
             network = _go_on(folder, held, model, digests)
         save_snapshots(made, folder / SNAPSHOT_FOLDER, kept=_num_there(folder, held))
-        held = Progress(held.settings, held.facts, held.seen, digests, held.steps)
+        held = Diary(held.settings, held.facts, held.seen, digests, held.steps)
         held.save(folder)
         for step in range(len(held.steps) + 1, len(made)):
             console.print(
@@ -127,7 +127,7 @@ def watch_events(
 
 def _begin(
     folder: Path, made: Snapshots, task: str, model: Any, digests: tuple[str, ...], clues: bool, console: Console
-) -> tuple[Progress, nn.Module]:
+) -> tuple[Diary, nn.Module]:
     """Train, or take the model that is given; and write down with what."""
     step = made.bounds[1][0] - made.bounds[0][0] or made.bounds[1][1] - made.bounds[0][1]
     start, end = made.bounds[0]
@@ -139,16 +139,16 @@ def _begin(
     settings = {**shown, "first": f"{show_time(start, made.dated)} to {made.names[0]}", "rule": made.rule, "task": task}
     if model is not None:
         network = model if isinstance(model, nn.Module) else read_model(str(model))
-        return Progress({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1]), network
+        return Diary({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1]), network
     with console.status("Training"):
         found = (
             train_linker(made[0]) if task == LINKS_TASK else train_classifier(made[0], made.class_names, clues=clues)
         )
     save_model(found.model, folder / MODEL_FOLDER, found.arguments)
-    return Progress(settings, found.facts, tuple(found.seen.tolist()), digests[:1]), found.model
+    return Diary(settings, found.facts, tuple(found.seen.tolist()), digests[:1]), found.model
 
 
-def _go_on(folder: Path, held: Progress, model: Any, digests: tuple[str, ...]) -> nn.Module:
+def _go_on(folder: Path, held: Diary, model: Any, digests: tuple[str, ...]) -> nn.Module:
     """The model of the steps that are done; refused where the graphs of these are others now."""
     for place, (old, new) in enumerate(zip(held.digests, digests, strict=False)):
         if old != new:
@@ -165,7 +165,7 @@ def _go_on(folder: Path, held: Progress, model: Any, digests: tuple[str, ...]) -
     return model if isinstance(model, nn.Module) else read_model(str(model))
 
 
-def _do_step(folder: Path, network: nn.Module, made: Snapshots, step: int, held: Progress, pace: Pace) -> WatchedStep:
+def _do_step(folder: Path, network: nn.Module, made: Snapshots, step: int, held: Diary, pace: Pace) -> WatchedStep:
     """Scan one step, and write its page."""
     before, after = made[step - 1], made[step]
     links = _pairs(before, after, step) if held.settings["task"] == LINKS_TASK else None
@@ -202,8 +202,8 @@ def _pairs(before: Data, after: Data, step: int) -> Any:
     changed = np.setxor1d(keys[0], keys[1])
     if not len(changed):
         changed = keys[0]
-    if len(changed) > MOST_PAIRS:
-        changed = np.sort(np.random.default_rng(step).choice(changed, MOST_PAIRS, replace=False))
+    if len(changed) > MOST_LINKS:
+        changed = np.sort(np.random.default_rng(step).choice(changed, MOST_LINKS, replace=False))
     return np.stack(split_keys(changed), axis=1)
 
 
@@ -218,7 +218,7 @@ def _as_before(columns: dict[str, Any], settings: dict[str, Any]) -> dict[str, A
     return found
 
 
-def _num_there(folder: Path, held: Progress) -> int:
+def _num_there(folder: Path, held: Diary) -> int:
     """How many graphs are in the folder, whole."""
     there = folder / SNAPSHOT_FOLDER / "snapshots.json"
     return len(held.digests) if there.is_file() and len(held.digests) > 1 else 0

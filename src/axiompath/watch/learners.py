@@ -1,4 +1,4 @@
-"""The first snapshot -> Trained: a classifier of nodes or a predictor of links, how well it does, in words too.
+"""The first snapshot -> Learned: a classifier of nodes or a predictor of links, how well it does, in words too.
 
 Nodes: two GCN layers, trained on six tenths of the labelled nodes (of those whose label is no clue); two tenths
 choose the epoch, two judge it. Links: a fifth of the pairs is hidden from the graph and asked for, beside as many
@@ -35,7 +35,7 @@ HARDLY = 0.05  # above always giving the commonest answer: less is hardly better
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class Learned:
     """A model, what it was built with, and what is known of how well it does."""
 
     model: nn.Module
@@ -44,7 +44,7 @@ class Trained:
     seen: IntArray  # numbers of the nodes that training saw; none of links
 
 
-def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, seed: int = 0) -> Trained:
+def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, seed: int = 0) -> Learned:
     """Classes of nodes, from the labels that a snapshot has; with clues, from those that are none."""
     y = data.get("y")
     known = np.zeros(0, dtype=np.int64) if y is None else np.flatnonzero(can_learn(data, clues=clues))
@@ -78,10 +78,10 @@ def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, s
         "score": right(model, judge),
         "baseline": float((y[judge] == common).double().mean()), "common": label_class(common, class_names),
     }  # fmt: skip
-    return Trained(model, arguments, facts, data.n_id.numpy()[train])
+    return Learned(model, arguments, facts, data.n_id.numpy()[train])
 
 
-def train_linker(data: Data, seed: int = 0) -> Trained:
+def train_linker(data: Data, seed: int = 0) -> Learned:
     """Whether two nodes are linked, from the edges of a snapshot."""
     rng = np.random.default_rng(seed)
     edges = data.edge_index.numpy()
@@ -115,7 +115,7 @@ def train_linker(data: Data, seed: int = 0) -> Trained:
         "score": auc(model, judge),
         "baseline": 0.5, "common": "",
     }  # fmt: skip
-    return Trained(model, arguments, facts, np.zeros(0, dtype=np.int64))
+    return Learned(model, arguments, facts, np.zeros(0, dtype=np.int64))
 
 
 def draw_strangers(keys: IntArray, num_nodes: int, count: int, rng: np.random.Generator) -> IntArray:

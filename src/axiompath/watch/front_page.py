@@ -8,10 +8,10 @@ from pathlib import Path
 from string import Template
 
 from ..writing import write_text
+from .diary import STEP_FOLDER, Watch, WatchedStep
 from .learners import tell_training
-from .records import STEP_FOLDER, Watch, WatchedStep
 
-BAR = 6.0  # rem, of the step at which most went to another class
+WIDEST_BAR = 6.0  # rem, of the step at which most went to another class
 
 
 def build_page(found: Watch) -> str:
@@ -47,7 +47,7 @@ def _row(place: int, step: WatchedStep, most: float) -> str:
     share = _share(step)
     counts = (step.edges_added, step.edges_removed, step.num_moved, step.num_flipped)
     cells = "".join(f"<td>{count:,}</td>" for count in counts)
-    bar = f'<td><span class="bar" style="width:{BAR * share / most:.2f}rem"></span> {share:.1%}</td>'
+    bar = f'<td><span class="bar" style="width:{WIDEST_BAR * share / most:.2f}rem"></span> {share:.1%}</td>'
     right = "" if step.score is None else f"{step.score:.1%}"
     name = html.escape(f"{step.before} → {step.after}")
     link = f'<a href="{STEP_FOLDER}/{place:04d}.html">{name}</a>'

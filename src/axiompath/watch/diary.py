@@ -40,7 +40,7 @@ class WatchedStep:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Diary:
     """What is done so far, and with what."""
 
     settings: dict[str, Any]
@@ -54,12 +54,12 @@ class Progress:
         held = {"format": WATCH_FORMAT, "version": WATCH_VERSION, **asdict(self)}
         write_text(folder / WATCH, json.dumps(held, indent=1))
 
-    def with_step(self, step: WatchedStep) -> Progress:
+    def with_step(self, step: WatchedStep) -> Diary:
         """The same with a step more."""
         return replace(self, steps=(*self.steps, step))
 
 
-def read_progress(folder: Path) -> Progress | None:
+def read_progress(folder: Path) -> Diary | None:
     """What watch.json says; None where there is none."""
     path = folder / WATCH
     if not path.exists():
@@ -71,7 +71,7 @@ def read_progress(folder: Path) -> Progress | None:
         check_version(held, WATCH_VERSION, f"the watch in {path}", "choose another folder")
         steps = tuple(WatchedStep(**step) for step in held["steps"])
         numbers, digests = tuple(map(int, held["seen"])), tuple(map(str, held["digests"]))
-        return Progress(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)
+        return Diary(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Watch:
     """What a watch has found so far: its folder, and every step."""
 
     folder: Path
-    progress: Progress
+    progress: Diary
 
     def __len__(self) -> int:
         """Number of steps."""
