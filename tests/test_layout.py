@@ -14,10 +14,11 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
-    "errors arrays signals notebook",
+    "errors arrays signals machine notebook",
     "memory threads writing metrics trust",
     "outputs",
     "origin parquet pages compiled saved",
+    "stable_order",
     "graphs",
     "files",
     "network",

@@ -269,6 +269,8 @@ def _take(change: Change, t: int, level: Level, above: Above, sources: Received,
         return
     several = np.zeros(size, dtype=np.int64)
     run_in_pieces(mark_mixed, size, float(sources.number.sum()), sources, several)
+    if not several.any():
+        return
     slot = np.where(several > 0, np.cumsum(several) - 1, -1)
     causes = np.zeros((int(several.sum()), *shares.causes.shape[1:]))
     mixed = Mixed(slot, causes, shares.contributions, shares.kinds)
