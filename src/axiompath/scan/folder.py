@@ -6,8 +6,11 @@ too_large.parquet   nodes that the memory budget cannot hold, with their number 
 parts/part-*.parquet
 parts/part-*.sha256 the digest of each part, recorded as it was written
 
-Where changes are blamed also blame/facts-*.parquet with digests, changes.parquet, blamed.parquet (the targets) and
-sampled.parquet (exact blame of some of them); see facts.py.
+changes.parquet     what happened to the graph, a row a change
+nodes.parquet       the nodes: predicted classes, degrees, neighbours of the same class (see nodes.py)
+
+Where changes are blamed also blame/facts-*.parquet with digests, blamed.parquet (the targets) and sampled.parquet
+(exact blame of some of them); see facts.py.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
 BLAME_PARTS = "blame"
 CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "sampled.parquet"
+NODES = "nodes.parquet"
+BESIDE_PLAN = (CHANGED, NODES)  # tables of the graphs, which scans of earlier releases do not have
 
 
 def check_folder(folder: Path, plan: Plan) -> None:
@@ -67,6 +72,8 @@ def check_folder(folder: Path, plan: Plan) -> None:
             f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
             "other graphs, another model or another question); choose another name: nothing there was touched."
         )
+    if not began:
+        taken += [folder / name for name in BESIDE_PLAN if os.path.lexists(folder / name)]
     if not manifest.get("complete"):  # a table is there only if the scan was stopped just before its manifest
         taken += [
             path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
@@ -98,6 +105,8 @@ def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
         if not held.get("complete") or (blame is not False and held.get("blame", {}).get("asked") != blame):
             return False
         if blame is not False and not _has_blame(folder, held):
+            return False
+        if not all(_has_table(folder, held, name) for name in {*BESIDE_PLAN} & {*held["tables"]}):
             return False
     except (OSError, ValueError):
         return False
@@ -166,6 +175,10 @@ def finish_blame(
     return {"asked": asked, **numbers, "num_sampled": len(frames[SAMPLED]), "parts": parts}, tables
 
 
+def _has_table(folder: Path, held: dict[str, Any], name: str) -> bool:
+    return (folder / name).is_file() and file_digest(folder / name) == held["tables"][name]
+
+
 def _has_blame(folder: Path, held: dict[str, Any]) -> bool:
     digests = {part["file"]: part["sha256"] for part in held["blame"]["parts"]}
     digests |= {name: held["tables"][name] for name in BLAME_TABLES}
@@ -173,11 +186,16 @@ def _has_blame(folder: Path, held: dict[str, Any]) -> bool:
 
 
 def finish(
-    folder: Path, plan: Plan, num_failed: int, blame: tuple[dict[str, Any], dict[str, str]] | None = None
+    folder: Path,
+    plan: Plan,
+    num_failed: int,
+    beside: dict[str, pd.DataFrame],
+    blame: tuple[dict[str, Any], dict[str, str]] | None = None,
 ) -> None:
-    """Write the tables of the plan and, last, the manifest."""
+    """Write the tables of the plan and those `beside` it, by name, and last the manifest."""
     tables = {} if blame is None else dict(blame[1])
-    for path, frame in _tables(folder, plan):
+    more = [(folder / name, frame) for name, frame in beside.items() if name not in tables]
+    for path, frame in (*_tables(folder, plan), *more):
         table = _to_table(frame)
         tables[path.name] = write_parquet(path, [table], table.schema)
     parts = []
@@ -186,6 +204,7 @@ def finish(
         held = {"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start}
         parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
+    numbers |= {_number_of(name): len(frame) for name, frame in beside.items()}
     held = {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True}
     write_manifest(folder, held if blame is None else {**held, "blame": blame[0]})
 
@@ -241,10 +260,23 @@ def _check_manifest(held: dict[str, Any]) -> None:
         or [part["file"] for part in parts] != [f"{PARTS}/{part_file(Path(), i).name}" for i in range(len(parts))]
         or sum(part["targets"] for part in parts) != held["num_targets"]
         or held["num_explained"] + held["num_failed"] != held["num_targets"]
-        or (held["version"] > 1 and set(tables) != {MOVED, TOO_LARGE, *(BLAME_TABLES if "blame" in held else ())})
+        or (held["version"] > 1 and set(tables) - {*BESIDE_PLAN} != _tables_of(held))
+        or ("blame" in held and CHANGED not in tables)
+        or not all(
+            type(held.get(_number_of(name))) is int for name in {*BESIDE_PLAN} & {*tables} if "blame" not in held
+        )
         or not all(isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
     ):
         raise Damaged("other counts, names or digests than a scan writes")
+
+
+def _tables_of(held: dict[str, Any]) -> set[str]:
+    """Tables that a scan of this kind has, but for those of the graphs."""
+    return {MOVED, TOO_LARGE, *(BLAME_TABLES if "blame" in held else ())} - {*BESIDE_PLAN}
+
+
+def _number_of(name: str) -> str:
+    return f"num_{name.removesuffix('.parquet')}"
 
 
 def _check_blame_notes(held: dict[str, Any]) -> None:
@@ -293,6 +325,6 @@ def _to_table(frame: pd.DataFrame) -> pa.Table:
 
 def _clear(folder: Path) -> None:
     """Take away drafts of this scan's own files, and no others."""
-    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE, *BLAME_TABLES)
+    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE, NODES, *BLAME_TABLES)
     clear_drafts(folder / PARTS, "part-*.parquet", "part-*.sha256")
     clear_drafts(folder / BLAME_PARTS, "facts-*.parquet", "facts-*.sha256")
