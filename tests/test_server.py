@@ -91,7 +91,7 @@ def test_nothing_but_reading_is_answered(server, method):
     [
         "/../manifest.json", "/manifest.json", "/parts/part-000000.parquet", "//etc/passwd", "/%2e%2e/manifest.json",
         "/page/0/0/../../..", "/page/-1/0", "/page/0/99999999999999999999", "/page/9/0", "/page/0/999999999",
-        "/page/0/0?x=<script>", "/page/0/\u0660".encode().decode("latin1"), "http://example.org/", "/page/0/0\\..", "*",
+        "/page/0/0?x=<script>", "http://example.org/", "/page/0/0\\..", "*",
     ],
 )  # fmt: skip
 def test_an_address_is_never_a_file(server, path):

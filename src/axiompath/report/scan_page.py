@@ -179,10 +179,11 @@ def tell_survey(survey: Survey) -> list[str]:
     scan, held = survey.scan, survey.scan.manifest
     what = "value" if scan.output.kind == VALUE else "probability"
     sentences = [scan.summary]
-    least = held.get("thresholds", {}).get("min_kl", 0.0)
+    asked = held.get("thresholds")
+    asked = asked if isinstance(asked, dict) else {}
     if held["num_moved"] > held["num_targets"] + held["num_too_large"]:
-        alone = held.get("thresholds", {}).get("only_flips")
-        rule = "flipped" if alone else f"flipped, or moved by a KL of {least:g} or more"
+        least = f"flipped, or moved by a KL of {asked.get('min_kl', 0.0)} or more"
+        rule = "flipped" if asked.get("only_flips") else least
         others = held["num_moved"] - held["num_targets"] - held["num_too_large"]
         sentences.append(f"The {others:,} others are below what this scan was to explain ({rule}).")
     if survey.flows:

@@ -10,9 +10,11 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import CAUSE_WORDS
+from ..errors import InputError
 from ..explain.moved import find_flipped
 from ..outputs import BINARY, NO_YES, VALUE, Output
 from ..scan.flat import Flat, read_flat
+from ..scan.folder import MOVED
 from ..scan.scan import Scan
 from .credits import Credits, Index, credit_facts, credit_paths, index_changes, match_paths
 from .patterns import Nodes, Pattern, code_paths, count_patterns, join_patterns, read_nodes
@@ -63,7 +65,8 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     patterns: list[pd.DataFrame] = []
     labels: list[list[str] | None] = []
     causes, total, done, first = np.zeros(len(CAUSE_WORDS)), 0.0, 0, 0
-    objective = str(scan.manifest["question"]["objective"])
+    asked = scan.manifest.get("question")
+    objective = asked.get("objective") if isinstance(asked, dict) else None
     for path, part in scan.files():
         flat = read_flat(path)
         slopes = output.slopes(flat.classes[:, 1], flat.logits_before, flat.logits_after)
@@ -132,16 +135,18 @@ def class_names_of(scan: Scan) -> dict[int, str]:
     found = dict(enumerate(NO_YES)) if scan.output.kind == BINARY else {}
     moved = scan.moved()
     for end in ("class_before", "class_after", "label", "column"):
-        if f"{end}_name" in moved:
+        if f"{end}_name" in moved and end in moved:
             pairs = moved[[end, f"{end}_name"]].drop_duplicates()
+            if pairs[end].dtype.kind != "i":
+                raise InputError(f"Expected numbers of classes in {scan.folder / MOVED} (got others).")
             found |= {int(label): str(name) for label, name in pairs.itertuples(index=False)}
     return found
 
 
-def _columns(flat: Flat, output: Output, objective: str, moved: FloatArray, by_cause: FloatArray) -> dict[str, Any]:
+def _columns(flat: Flat, output: Output, objective: Any, moved: FloatArray, by_cause: FloatArray) -> dict[str, Any]:
     """What the table of all predictions shows."""
     ends = (flat.logits_after, flat.logits_before)
-    whole = output.divergence(*(ends if objective == "sufficiency" else ends[::-1]))
+    whole = output.divergence(*(ends[::-1] if objective == "necessity" else ends))
     left = np.where(whole > 0, flat.residual / np.where(whole > 0, whole, 1.0), 0.0)
     return {
         "target": flat.targets[:, 0],
@@ -193,6 +198,8 @@ def _flows(scan: Scan) -> list[tuple[int, int, int]]:
     moved = scan.moved()
     if "class_before" not in moved:
         return []
+    if any(moved[end].dtype.kind != "i" for end in ("class_before", "class_after")):
+        raise InputError(f"Expected numbers of classes in {scan.folder / MOVED} (got others).")
     flips = moved[find_flipped(moved)]
     pairs, counts = np.unique(
         flips[["class_before", "class_after"]].to_numpy(dtype=np.int64), axis=0, return_counts=True

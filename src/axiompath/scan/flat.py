@@ -95,12 +95,17 @@ def _flatten(table: pa.Table) -> Flat:
     if names not in ([*KINDS], [*CAUSE_WORDS]) or after.shape != before.shape:
         raise Damaged("other causes than there are")
     parts = [_matrix(causes.field(name), n, size) for name in names]
+    classes = np.stack([_numbers(table, name) for name in ("class_before", "class_after")], axis=1).astype(np.int64)
+    if n and not 0 <= classes.min() <= classes.max() < max(size, 2):
+        raise Damaged("classes that are none")
+    if not all(np.isfinite(values).all() for values in (before, after, contributions, *parts)):
+        raise Damaged("numbers that are none")
     targets = [_numbers(table, name).astype(np.int64) for name in ("target", PARTNER) if name in table.column_names]
     return Flat(
         rows,
         np.stack(targets, axis=1),
         _names(table, targets),
-        np.stack([_numbers(table, name) for name in ("class_before", "class_after")], axis=1).astype(np.int64),
+        classes,
         _numbers(table, "kl").astype(np.float64),
         _numbers(table, "num_paths").astype(np.float64),
         _numbers(table, "kl_residual").astype(np.float64),

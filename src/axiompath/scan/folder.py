@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, MissingFile, Notice
 from ..explain.explanation import read_task
 from ..explain.moved import find_flipped
-from ..parquet import is_whole, recorded_digest, write_parquet
+from ..parquet import is_whole, recorded_digest, with_notes, write_parquet
 from ..trust import Damaged, blamed, check_version, read_json
 from ..writing import LOCK, clear_drafts, file_digest, locked, write_text
 from .facts import facts_file
@@ -61,7 +61,8 @@ def check_folder(folder: Path, plan: Plan) -> None:
         for path in sorted(place.glob(f"{name}-{'[0-9]' * 6}.{end}"))
     ]
     # A scan writes plain files; a link that leads nowhere, a pipe or a folder is somebody's.
-    names = [folder / MANIFEST, *(path for path, _ in _tables(folder, plan)), *files]
+    beside = [folder / name for name in BESIDE_PLAN]
+    names = [folder / MANIFEST, *(path for path, _ in _tables(folder, plan)), *beside, *files]
     taken = [path for path in names if os.path.lexists(path) and not path.is_file()]
     taken += [lock] if os.path.lexists(lock) and not (lock.is_file() and lock.stat().st_size == 0) else []
     taken += [place for place in places if os.path.lexists(place) and not place.is_dir()]
@@ -72,8 +73,10 @@ def check_folder(folder: Path, plan: Plan) -> None:
             f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
             "other graphs, another model or another question); choose another name: nothing there was touched."
         )
-    if not began:
-        taken += [folder / name for name in BESIDE_PLAN if os.path.lexists(folder / name)]
+    listed = manifest.get("tables", {}) if manifest.get("complete") else {}
+    taken += [
+        path for path in beside if path.is_file() and path.name not in listed and written_for(path) != plan.digest
+    ]
     if not manifest.get("complete"):  # a table is there only if the scan was stopped just before its manifest
         taken += [
             path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
@@ -159,7 +162,7 @@ def missing_facts(folder: Path, num_parts: int, notes: dict[str, Any]) -> list[i
 
 
 def finish_blame(
-    folder: Path, asked: bool | int, num_parts: int, frames: dict[str, pd.DataFrame]
+    folder: Path, asked: bool | int, num_parts: int, num_changes: int, frames: dict[str, pd.DataFrame]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Write the tables that go with the facts; what the manifest says of the facts, and the tables' digests."""
     tables = {}
@@ -171,7 +174,7 @@ def finish_blame(
         file = facts_file(folder / BLAME_PARTS, part)
         rows = pq.read_metadata(file).num_rows
         parts.append({"file": f"{BLAME_PARTS}/{file.name}", "rows": rows, "sha256": recorded_digest(file)})
-    numbers = {"num_changes": len(frames[CHANGED]), "num_targets": len(frames[BLAMED])}
+    numbers = {"num_changes": num_changes, "num_targets": len(frames[BLAMED])}
     return {"asked": asked, **numbers, "num_sampled": len(frames[SAMPLED]), "parts": parts}, tables
 
 
@@ -194,10 +197,13 @@ def finish(
 ) -> None:
     """Write the tables of the plan and those `beside` it, by name, and last the manifest."""
     tables = {} if blame is None else dict(blame[1])
-    more = [(folder / name, frame) for name, frame in beside.items() if name not in tables]
-    for path, frame in (*_tables(folder, plan), *more):
+    for path, frame in _tables(folder, plan):
         table = _to_table(frame)
         tables[path.name] = write_parquet(path, [table], table.schema)
+    for name, frame in beside.items():  # which say whose they are
+        table = _to_table(frame)
+        schema = with_notes(table.schema, {"scan": plan.digest})
+        tables[name] = write_parquet(folder / name, [table.cast(schema)], schema)
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)

@@ -14,6 +14,11 @@ from ..explain.neighbourhood import UNPREDICTED
 from ..graphs.snapshot import Snapshot
 from ..outputs import CLASSES
 
+NODE_COLUMNS = (
+    "node",
+    *(f"{what}_{side}" for side in ("before", "after") for what in ("class", "degree", "num_own")),
+)
+
 
 def list_nodes(case: Case) -> pd.DataFrame:
     """A row a node: node, class, degree and num_own of both graphs; of stored graphs, of what the change reaches.

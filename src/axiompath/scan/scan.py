@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..explain.case import Case
 from ..explain.explanation import Explanation, read_task
 from ..explain.question import Question
+from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
 from ..origin import Origin
@@ -54,13 +55,22 @@ from .folder import (
     part_file,
     read_manifest,
 )
-from .nodes import list_nodes
+from .nodes import NODE_COLUMNS, list_nodes
 from .parts import PARTNER, Failure, read_columns, read_part, read_row
 from .plan import Counts, Plan, Thresholds, make_plan
 from .tally import Facts, Tally, tally_facts
 from .work import PROCESS_BYTES, Load, Workload, share_change
 
 ENGINES = ("local", "ray")
+CHANGE_COLUMNS = {
+    "id": "i",
+    "kind": "OUT",
+    "src": "i",
+    "dst": "i",
+    "src_name": "OUT",
+    "dst_name": "OUT",
+    "directed": "b",
+}
 MIN_MEMORY = 128e6  # bytes: a worker, and something to work with
 
 
@@ -203,11 +213,11 @@ class Scan:
         frame: pd.DataFrame = table.to_pandas()
         for end in {"src", "dst"} & {*frame.columns}:  # numbers to their last digit, where some are missing
             frame[end] = table.select([end]).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)[end]
-        wanted = {"kind", "src", "dst", "src_name", "dst_name", "directed"} if name == CHANGED else {
-            "node", "class_before", "class_after", "degree_before", "degree_after", "num_own_before", "num_own_after",
-        }  # fmt: skip
-        if not wanted <= {*frame.columns}:
-            raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {self.folder / name} (got others).")
+        kinds = CHANGE_COLUMNS if name == CHANGED else dict.fromkeys(NODE_COLUMNS, "i")
+        held = {column: frame[column].dtype.kind for column in frame.columns}
+        fits = all(held.get(column, "") in letters for column, letters in kinds.items())
+        if not fits or (name == CHANGED and not {*frame.kind} <= {*CHANGES, MODEL_RETRAINED}):
+            raise InputError(f"Expected the columns that a scan writes in {self.folder / name} (got others).")
         return frame
 
     @property
@@ -360,12 +370,9 @@ def _blame(
         with closing(engine.run(load, order_parts(missing, load.need_of))) as finished:
             for _ in finished:
                 pass
-    frames = {
-        CHANGED: facts.board.players(open_nodes=False).changes,
-        BLAMED: facts.targets.to_frame(),
-        SAMPLED: facts.sample(),
-    }
-    return finish_blame(folder, asked, facts.num_parts, frames)
+    frames = {BLAMED: facts.targets.to_frame(), SAMPLED: facts.sample()}
+    num_changes = len(facts.board.players(open_nodes=False).changes)
+    return finish_blame(folder, asked, facts.num_parts, num_changes, frames)
 
 
 def _run_aside(run: Callable[[Path], Scan]) -> Scan:
