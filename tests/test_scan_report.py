@@ -18,7 +18,7 @@ from axiompath.report import scan_page
 from axiompath.report.credits import UNIT_KINDS, Credits, credit_facts, credit_paths, index_changes, match_paths
 from axiompath.report.patterns import code_paths, pattern_words, read_nodes
 from axiompath.report.scan_page import find_unusual, tell_coverage
-from axiompath.report.statements import Units, find_statements
+from axiompath.report.statements import Credited, find_statements
 from axiompath.report.survey import BY_BLAME, BY_PATHS, survey_scan
 from axiompath.scan.flat import Flat, read_flat
 from references import credit_paths_literally
@@ -153,7 +153,7 @@ def test_paths_are_credited_as_the_literal_twin_does(scan):
 def hand_made(kinds, ends, classes):
     names = tuple([str(n) for n in column] for column in np.array(ends).T)
     numbers = np.array([UNIT_KINDS.index(kind) for kind in kinds])
-    return Units(numbers, np.array(ends), names, np.array(classes), {0: "red", 1: "blue"})
+    return Credited(numbers, np.array(ends), names, np.array(classes), {0: "red", 1: "blue"})
 
 
 def test_the_smallest_group_that_carries_as_much_is_named():

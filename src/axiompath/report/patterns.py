@@ -25,7 +25,7 @@ ANYONE, LAST_OWN, OWN, WENT_TO, ANOTHER, HUB = range(6)  # roles; a hub of class
 MOST_CLASSES = 200
 
 
-class Nodes(NamedTuple):
+class NodeTable(NamedTuple):
     """What is known of the nodes of a scan, by their number."""
 
     ids: IntArray  # [num_nodes], in order
@@ -50,16 +50,16 @@ class Pattern(NamedTuple):
     example: int  # the place of the prediction that moved the most by it
 
 
-def read_nodes(frame: pd.DataFrame) -> Nodes:
+def read_nodes(frame: pd.DataFrame) -> NodeTable:
     """The table that a scan writes."""
     frame = frame.sort_values("node", kind="stable")
     degree = np.maximum(frame.degree_before.to_numpy(), frame.degree_after.to_numpy())
     least = max(LEAST_DEGREE, float(np.quantile(degree, HUB_QUANTILE))) if len(degree) else LEAST_DEGREE
     classes = frame[["class_before", "class_after"]].to_numpy(dtype=np.int64)
-    return Nodes(frame.node.to_numpy(dtype=np.int64), classes, frame.num_own_after.to_numpy(), degree >= least)
+    return NodeTable(frame.node.to_numpy(dtype=np.int64), classes, frame.num_own_after.to_numpy(), degree >= least)
 
 
-def code_paths(nodes: Nodes, flat: Flat, matched: Matched) -> IntArray:
+def code_paths(nodes: NodeTable, flat: Flat, matched: Matched) -> IntArray:
     """The pattern of each chosen path. [p]."""
     p, paths, kinds = len(flat.paths), flat.paths, flat.kinds
     if p == 0:
@@ -81,7 +81,9 @@ def code_paths(nodes: Nodes, flat: Flat, matched: Matched) -> IntArray:
     return np.asarray((kinds * 3 + place) * (HUB + 2 + MOST_CLASSES) + role)
 
 
-def _roles(nodes: Nodes, other: IntArray, target: IntArray, flat: Flat, place: IntArray, kinds: IntArray) -> IntArray:
+def _roles(
+    nodes: NodeTable, other: IntArray, target: IntArray, flat: Flat, place: IntArray, kinds: IntArray
+) -> IntArray:
     row, mine = nodes.find(other), nodes.find(target)
     if len(nodes.ids) == 0:
         return np.full(len(other), ANYONE)

@@ -25,7 +25,7 @@ from .credits import UNIT_KINDS, Index, find_edges
 from .graph_plot import describe_neighbourhood
 from .html import fill_template, told_change
 from .page import describe_target, number
-from .patterns import Nodes, pattern_words
+from .patterns import NodeTable, pattern_words
 from .statements import class_word
 from .survey import BY_BLAME, Survey, survey_scan
 
@@ -104,7 +104,7 @@ def describe_row(survey: Survey, explanation: Explanation) -> dict[str, Any]:
     return page
 
 
-def see_paths(explanation: Explanation, index: Index, nodes: Nodes) -> Sighted:
+def see_paths(explanation: Explanation, index: Index, nodes: NodeTable) -> Sighted:
     """The nodes and edges of the chosen paths, as a scan's folder knows them."""
     paths = explanation.paths
     ids = np.unique(paths[paths >= 0])

@@ -24,7 +24,7 @@ from .credits import ELSEWHERE, RENORMALISED, UNIT_KINDS, Credits, Index
 
 NUM_STATEMENTS = 10
 NEARLY = 0.9  # of the best: a smaller group that carries as much is told of instead
-LEAST = 1e-3  # of everything: what carries less is no statement
+LEAST_PART = 1e-3  # of everything: what carries less is no statement
 NUM_PARTS, NUM_MOVED = 3, 5
 
 
@@ -42,7 +42,7 @@ class Statement:
     units: IntArray  # [num]: what it is made of
 
 
-class Units(NamedTuple):
+class Credited(NamedTuple):
     """What may be told of: the changes, and what else is credited."""
 
     kinds: IntArray  # [num_units]: places in UNIT_KINDS
@@ -64,7 +64,7 @@ class _Family(NamedTuple):
 
 def list_units(
     changes: pd.DataFrame, index: Index, classes: Any, class_names: dict[int, str], by: object = None
-) -> Units:
+) -> Credited:
     """The units of an Index; `classes` is a Series of those of nodes, by their number."""
     src, dst = (changes[end].fillna(-1).to_numpy(dtype=np.int64) for end in ("src", "dst"))
     at_nodes = index.nodes[index.touched >= 0]
@@ -83,10 +83,12 @@ def list_units(
         labels = np.concatenate([codes, np.full(len(ends) - len(codes), -1)])
     found = classes.reindex(ends.ravel()).fillna(-1).to_numpy(dtype=np.int64).reshape(-1, 2)
     kinds = np.concatenate([index.kinds, renormalised, last]).astype(np.int64)
-    return Units(kinds, ends, (names[0], names[1]), found, class_names, labels, groups)
+    return Credited(kinds, ends, (names[0], names[1]), found, class_names, labels, groups)
 
 
-def find_statements(units: Units, credits: Credits, moved: FloatArray, limit: int = NUM_STATEMENTS) -> list[Statement]:
+def find_statements(
+    units: Credited, credits: Credits, moved: FloatArray, limit: int = NUM_STATEMENTS
+) -> list[Statement]:
     """The statements, largest first; `moved` [num_predictions] is what each moved by, without its sign."""
     total = float(moved.sum())
     carried: FloatArray = np.bincount(credits.units, credits.carried, len(units.kinds)).astype(np.float64)
@@ -95,7 +97,7 @@ def find_statements(units: Units, credits: Credits, moved: FloatArray, limit: in
     found: list[Statement] = []
     while len(found) < limit and total > 0:
         best = _best(families, carried, free)
-        if best is None or best[2] < LEAST * total:
+        if best is None or best[2] < LEAST_PART * total:
             break
         family, label, _ = best
         mine = (family.labels == label).any(axis=1) & free
@@ -104,7 +106,7 @@ def find_statements(units: Units, credits: Credits, moved: FloatArray, limit: in
     return found
 
 
-def _families(units: Units) -> list[_Family]:
+def _families(units: Credited) -> list[_Family]:
     """The more a candidate says, the earlier it comes: that decides between equals."""
     size, (kinds, ends, classes) = len(units.kinds), (units.kinds, units.ends, units.classes)
     nodes, places = np.unique(ends, return_inverse=True)
@@ -159,7 +161,12 @@ def _best(families: list[_Family], carried: FloatArray, free: BoolArray) -> tupl
 
 
 def _tell(
-    units: Units, credits: Credits, moved: FloatArray, carried: FloatArray, chosen: tuple[_Family, int], mine: BoolArray
+    units: Credited,
+    credits: Credits,
+    moved: FloatArray,
+    carried: FloatArray,
+    chosen: tuple[_Family, int],
+    mine: BoolArray,
 ) -> Statement:
     total, here = float(moved.sum()), mine[credits.units]
     by_target = np.bincount(credits.targets[here], weights=credits.carried[here], minlength=len(moved))
@@ -181,7 +188,7 @@ def _tell(
     )
 
 
-def name_unit(units: Units, row: int) -> str:
+def name_unit(units: Credited, row: int) -> str:
     """One change in words."""
     kind, (src, dst) = UNIT_KINDS[units.kinds[row]], (names[row] for names in units.names)
     if kind == MODEL_RETRAINED:
@@ -193,7 +200,7 @@ def name_unit(units: Units, row: int) -> str:
     return f"{kind} {src}{TO}{dst}" if units.ends[row, 1] >= 0 else f"{kind} {src}"
 
 
-def _words(units: Units, family: str, label: int, rows: IntArray) -> str:
+def _words(units: Credited, family: str, label: int, rows: IntArray) -> str:
     if len(rows) == 1:
         return name_unit(units, int(rows[0]))
     kind = UNIT_KINDS[int(np.bincount(units.kinds[rows]).argmax())]

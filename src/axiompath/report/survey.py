@@ -17,7 +17,7 @@ from ..scan.flat import Flat, read_flat
 from ..scan.folder import MOVED
 from ..scan.scan import Scan
 from .credits import Credits, Index, credit_facts, credit_paths, index_changes, match_paths
-from .patterns import Nodes, Pattern, code_paths, count_patterns, join_patterns, read_nodes
+from .patterns import NodeTable, Pattern, code_paths, count_patterns, join_patterns, read_nodes
 from .statements import NUM_STATEMENTS, Statement, find_statements, list_units
 
 BY_BLAME = "blame"  # how the credits were found
@@ -45,7 +45,7 @@ class Survey:
     num_changes: int
     patterns: list[Pattern]
     index: Index | None
-    nodes: Nodes
+    nodes: NodeTable
 
     @property
     def coverage(self) -> float:
@@ -189,7 +189,7 @@ def _concat(parts: list[Credits]) -> Credits:
     return Credits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _class_of(nodes: Nodes) -> Any:
+def _class_of(nodes: NodeTable) -> Any:
     old, new = nodes.classes.T if len(nodes.ids) else (np.zeros(0), np.zeros(0))
     return pd.Series(np.where(old >= 0, old, new), index=nodes.ids)
 
