@@ -54,11 +54,14 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .readers import check as check
     from .readers import register_reader as register_reader
     from .report import build_report as build_report
+    from .report import build_scan_report as build_scan_report
     from .report import build_story_report as build_story_report
     from .report import save_report as save_report
+    from .report import save_scan_report as save_scan_report
     from .report import save_story_report as save_story_report
     from .scan.scan import Scan as Scan
     from .scan.scan import read_scan as read_scan
+    from .scan.scan import read_scans as read_scans
     from .selection import Selection as Selection
     from .selection import select as select
     from .stories.chronicle import Stories as Stories
@@ -85,8 +88,8 @@ _HOMES = {
     "paths.attribution": "Attribution",
     "pyg": "PyGAlgorithm",
     "readers": "UnreadableModel check register_reader",
-    "report": "build_report build_story_report save_report save_story_report",
-    "scan.scan": "Scan read_scan",
+    "report": "build_report build_scan_report build_story_report save_report save_scan_report save_story_report",
+    "scan.scan": "Scan read_scan read_scans",
     "selection": "Selection select",
     "stories.chronicle": "Stories tell_stories",
     "stories.story": "Story",

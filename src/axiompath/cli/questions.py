@@ -221,8 +221,8 @@ def story(
 
 @spread
 def report(
-    model: Model,
-    before: Before,
+    model: Annotated[str, typer.Argument(help="A model as elsewhere; or, alone, the folder of a scan or of scans.")],
+    before: Annotated[Path | None, typer.Argument(help="The graph before, or a folder of snapshots.")] = None,
     after: After = None,
     later: Later = None,
     *,
@@ -240,6 +240,8 @@ def report(
 ) -> None:
     """Write a report, one HTML file to look at; of three graphs or more, with each node's story over all of them.
 
+    Given the folder of a scan alone, a page on everything that moved in it.
+
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
     from ..report import build_report, build_story_report
@@ -248,6 +250,9 @@ def report(
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
+    if before is None:
+        _report_scan(Path(model), out, json)
+        return
     files, unit = spell_out([before, after, *(later or ())], sources.step), "node"
     called = list(files.values())
     title = f"{called[0]} → {called[-1]}"
@@ -274,6 +279,24 @@ def report(
     else:
         said = f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB)."
         Terminal().print(said, soft_wrap=True, markup=False)
+
+
+def _report_scan(folder: Path, out: Path, json: bool) -> None:
+    """The page on everything that moved in the folder of a scan, or of the scans of a sequence."""
+    from ..report import save_scan_report
+    from ..scan.scan import read_scans
+
+    scans = read_scans(folder)
+    with written_to(out):
+        save_scan_report(out, scans)
+    explained, size = sum(len(found) for found in scans), out.stat().st_size
+    if json:
+        print_json({"report": str(out), "steps": len(scans), "explained": explained, "bytes": size})
+        return
+    Terminal().print(
+        f"Everything that moved is in {out} ({explained:,} explanations, {size / 1e6:.1f} MB). With axiompath serve "
+        f"{folder} each of them has its page.", soft_wrap=True, markup=False,
+    )  # fmt: skip
 
 
 @spread
@@ -341,7 +364,7 @@ def watch(
     columns: EventColumns,
     budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
     min_kl: Annotated[float, typer.Option(min=0, help="Explain predictions whose KL (nats) is at least this.")] = 0.01,
-    top: Annotated[int, typer.Option(min=1, help="Targets with a page of their own, at each step.")] = 5,
+    top: Annotated[int, typer.Option(min=1, help="Targets with a page of their own, at each step.")] = 50,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
     json: AsJson = False,
 ) -> None:

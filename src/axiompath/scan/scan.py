@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from ..errors import InputError
 from ..explain.case import Case
 from ..explain.explanation import Explanation, read_task
 from ..explain.question import Question
+from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
 from ..notebook import show
@@ -41,6 +41,7 @@ from .folder import (
     CHANGED,
     MANIFEST,
     MOVED,
+    NODES,
     PARTS,
     SAMPLED,
     TOO_LARGE,
@@ -56,12 +57,22 @@ from .folder import (
     read_manifest,
 )
 from .frame import describe_part
-from .parts import PARTNER, Failure, read_columns, read_part
+from .nodes import NODE_COLUMNS, list_nodes
+from .parts import PARTNER, Failure, read_columns, read_part, read_row
 from .plan import Counts, Plan, Thresholds, make_plan
-from .tally import Tally, tally_facts
+from .tally import Facts, Tally, tally_facts
 from .work import PROCESS_BYTES, Load, Workload, share_change
 
 ENGINES = ("local", "ray")
+CHANGE_COLUMNS = {
+    "id": "i",
+    "kind": "OUT",
+    "src": "i",
+    "dst": "i",
+    "src_name": "OUT",
+    "dst_name": "OUT",
+    "directed": "b",
+}
 MIN_MEMORY = 128e6  # bytes: a worker, and something to work with
 
 
@@ -82,12 +93,12 @@ class Scan:
 
     def __getitem__(self, target: Any) -> Explanation:
         """The Explanation of one target, by number (of a link, both) or by name."""
-        for path, part in self._files():
+        for path, part in self.files():
             ends = ["target", PARTNER] if self._of_links else ["target"]
             frame = _join_targets(read_columns(path, part["targets"], [*ends, "name"]).to_pandas())
             wanted = (frame.name == target) if isinstance(target, str) else frame.target.map(lambda one: one == target)
             for row in np.flatnonzero(wanted)[:1]:
-                found = next(islice(read_part(path, part["targets"]), int(row), None))
+                found = read_row(path, int(row))
                 if isinstance(found, Failure):
                     raise InputError(f"Expected a target that could be explained (got {target!r}: {found.problem}).")
                 return found
@@ -170,11 +181,11 @@ class Scan:
         names += ["problem"]
         if self._of_links:
             names.insert(1, PARTNER)
-        tables = [read_columns(path, part["targets"], names) for path, part in self._files()]
+        tables = [read_columns(path, part["targets"], names) for path, part in self.files()]
         frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
         if self.origin is not None and tables:
-            parts = [describe_part(path, self.output) for path, _ in self._files()]
+            parts = [describe_part(path, self.output) for path, _ in self.files()]
             frame = pd.concat([frame, pd.concat(parts, ignore_index=True)], axis=1)
         if self.output.kind in (LABELS, VALUE):
             about = "label" if self.output.kind == LABELS else "column"
@@ -189,19 +200,76 @@ class Scan:
 
         `by` sums by groups: a column of `changes()`, a dict of ids, a function of a row, or one label a row.
         """
-        held = self.manifest.get("blame")
-        if held is None:
+        found = self.facts()
+        if found is None:
             raise InputError(
                 f"Expected a scan with blame in {self.folder} (got one without); run the same scan with blame=True: it "
                 "goes on from what is there."
             )
+        return tally_facts(*found, by, self.output)
+
+    def facts(self) -> tuple[Facts, list[pd.DataFrame]] | None:
+        """What each change does to each target, and the tables of changes, targets and the sample; None without blame.
+
+        `blame` makes shares of them.
+        """
+        held = self.manifest.get("blame")
+        if held is None:
+            return None
         tables = []
         for name, number in ((CHANGED, "num_changes"), (BLAMED, "num_targets"), (SAMPLED, "num_sampled")):
             _check_digest(self.folder / name, self.manifest["tables"][name])
             tables.append(read_columns(self.folder / name, held[number]).to_pandas())
         for part in held["parts"]:
             _check_digest(self.folder / part["file"], part["sha256"])
-        return tally_facts(read_facts(self.folder, held), tables, by, self.output)
+        return read_facts(self.folder, held), tables
+
+    def changes(self) -> pd.DataFrame | None:
+        """What happened to the graph, the table of `Explainer.changes`; None where 0.1 wrote the scan."""
+        return self._read_beside(CHANGED)
+
+    def nodes(self) -> pd.DataFrame | None:
+        """A row a node: predicted classes, degrees and neighbours of its own class, before and after; None likewise."""
+        return self._read_beside(NODES)
+
+    def at(self, place: int) -> Explanation | Failure:
+        """What is in one place, counted over all parts from 0; nothing else is read."""
+        starts = np.cumsum([0, *(part["targets"] for part in self.manifest["parts"])])
+        if not 0 <= place < starts[-1]:
+            raise InputError(f"Expected a place below {starts[-1]:,}, the targets of this scan (got {place}).")
+        number = int(np.searchsorted(starts, place, side="right")) - 1
+        part = self.manifest["parts"][number]
+        _check_digest(self.folder / part["file"], part["sha256"])
+        return read_row(self.folder / part["file"], place - int(starts[number]))
+
+    def report(self, path: str | Path, *, title: str | None = None, by: Any = None, num_pages: int = 1000) -> Path:
+        """One page on everything that moved, a self-contained HTML file: what did it, what explanations share, and a
+        table of all of them, of which so many have their page in the file. `by` groups changes, as in `blame`."""
+        from ..report import save_scan_report
+
+        return save_scan_report(path, self, title=title, by=by, num_pages=num_pages)
+
+    def _read_beside(self, name: str) -> pd.DataFrame | None:
+        held = self.manifest.get("tables", {})
+        if name not in held:
+            return None
+        _check_digest(self.folder / name, held[name])
+        size = self.manifest.get(f"num_{Path(name).stem}", self.manifest.get("blame", {}).get("num_changes"))
+        table = read_columns(self.folder / name, size)
+        frame: pd.DataFrame = table.to_pandas()
+        for end in {"src", "dst"} & {*frame.columns}:  # numbers to their last digit, where some are missing
+            frame[end] = table.select([end]).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)[end]
+        kinds = CHANGE_COLUMNS if name == CHANGED else dict.fromkeys(NODE_COLUMNS, "i")
+        held = {column: frame[column].dtype.kind for column in frame.columns}
+        fits = all(held.get(column, "") in letters for column, letters in kinds.items())
+        if not fits or (name == CHANGED and not {*frame.kind} <= {*CHANGES, MODEL_RETRAINED}):
+            raise InputError(f"Expected the columns that a scan writes in {self.folder / name} (got others).")
+        return frame
+
+    @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return read_task(self.manifest.get("task", {}))[0]
 
     def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
         """A table of targets; 0.1 called them nodes, and wrote neither names nor a digest."""
@@ -218,16 +286,16 @@ class Scan:
 
     @property
     def _of_links(self) -> bool:
-        return read_task(self.manifest.get("task", {}))[0] == UNIT_OF[LINKS]
+        return self.unit == UNIT_OF[LINKS]
 
-    def _files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    def files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         """Parts in order, each checked against the manifest, and what that says of them."""
         for part in self.manifest["parts"]:
             _check_digest(self.folder / part["file"], part["sha256"])
             yield self.folder / part["file"], part
 
     def _read(self) -> Iterator[Explanation | Failure]:
-        for path, part in self._files():
+        for path, part in self.files():
             yield from read_part(path, part["targets"])
 
 
@@ -324,7 +392,8 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
                 done += plan.part(part).stop - plan.part(part).start
                 report(done, total)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
-        finish(folder, plan, failed, None if blame is False else _blame(case, folder, plan, engine, blame))
+        beside = {CHANGED: case.changes(), NODES: list_nodes(case)}
+        finish(folder, plan, failed, beside, None if blame is False else _blame(case, folder, plan, engine, blame))
     return read_scan(folder)
 
 
@@ -347,12 +416,9 @@ def _blame(
         with closing(engine.run(load, order_parts(missing, load.need_of))) as finished:
             for _ in finished:
                 pass
-    frames = {
-        CHANGED: facts.board.players(open_nodes=False).changes,
-        BLAMED: facts.targets.to_frame(),
-        SAMPLED: facts.sample(),
-    }
-    return finish_blame(folder, asked, facts.num_parts, frames)
+    frames = {BLAMED: facts.targets.to_frame(), SAMPLED: facts.sample()}
+    num_changes = len(facts.board.players(open_nodes=False).changes)
+    return finish_blame(folder, asked, facts.num_parts, num_changes, frames)
 
 
 def _run_aside(run: Callable[[Path], Scan]) -> Scan:
@@ -376,6 +442,14 @@ def read_scan(folder: str | Path) -> Scan:
             "run the same scan again and it goes on where it stopped."
         )
     return Scan(Path(folder), manifest)
+
+
+def read_scans(folder: str | Path) -> list[Scan]:
+    """The scan in a folder, or those of a sequence, in order."""
+    steps = sorted(path for path in Path(folder).glob("step-*") if path.is_dir())
+    if (Path(folder) / MANIFEST).exists() or not steps:
+        return [read_scan(folder)]
+    return [read_scan(step) for step in steps]
 
 
 def _check_digest(path: Path, digest: str | None) -> None:

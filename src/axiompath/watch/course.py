@@ -29,8 +29,6 @@ from ..graphs.sequence import NodeTable, Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
-from ..report import save_report
-from ..scan.scan import Scan
 from ..signals import stoppable
 from ..writing import locked
 from .clues import Clues
@@ -56,7 +54,7 @@ class Pace(NamedTuple):
 
     budget: int = 10
     min_kl: float = 0.01
-    top: int = 5  # targets with a page of their own, a step
+    top: int = 50  # targets with a page of their own, a step
     workers: int | None = None
 
 
@@ -71,7 +69,7 @@ def watch_events(
     features: Any = None,
     budget: int = 10,
     min_kl: float = 0.01,
-    top: int = 5,
+    top: int = 50,
     workers: int | None = None,
     progress: Console | None = None,
     **columns: Any,
@@ -173,7 +171,8 @@ def _do_step(folder: Path, network: nn.Module, made: Snapshots, step: int, held:
     scan = explainer.scan(
         step_folder(folder, step), pace.budget, min_kl=pace.min_kl, workers=pace.workers, progress=False
     )
-    _write_step(explainer, scan, f"{made.names[step - 1]} → {made.names[step]}", pace)
+    title = f"What moved: {made.names[step - 1]} → {made.names[step]}"
+    scan.report(scan.folder.with_suffix(".html"), title=title, num_pages=pace.top)
     counts, score = made[step - 1 : step + 1].to_frame().iloc[1], None
     if held.facts["task"] == NODES and after.get("y") is not None:
         logits = explainer.change.logits_after[find_numbers(explainer.change.after.node_ids, after.n_id.numpy())[0]]
@@ -184,12 +183,6 @@ def _do_step(folder: Path, network: nn.Module, made: Snapshots, step: int, held:
         explainer.num_shared,
         int(numbers["num_moved"]), int(numbers["num_flipped"]), int(numbers["num_explained"]), score,
     )  # fmt: skip
-
-
-def _write_step(explainer: Explainer, scan: Scan, title: str, pace: Pace) -> None:
-    """The page of a step: an overview, and the targets that moved the most."""
-    targets = explainer.moved().target.head(pace.top).tolist()
-    save_report(scan.folder.with_suffix(".html"), explainer, targets, (1, 2, 5, pace.budget), title=title)
 
 
 def _pairs(before: Data, after: Data, step: int) -> Any:
