@@ -88,7 +88,7 @@ def train_on_graphs(
 def accuracy_on_graphs(model: nn.Module, batch: Any) -> float:
     """Share of the graphs whose label is the likeliest class."""
     with torch.no_grad():
-        return float((model(batch.x, batch.edge_index, batch.batch).argmax(dim=1) == batch.y).double().mean())
+        return float((_answer(model, batch).argmax(dim=1) == batch.y).double().mean())
 
 
 def train_on_links(
@@ -107,8 +107,15 @@ def auc_of_links(model: nn.Module, months: Sequence[Data]) -> float:
 
 
 def _loss(net: nn.Module, data: Any) -> torch.Tensor:
+    return nn.functional.cross_entropy(_answer(net, data), data.y)
+
+
+def _answer(model: nn.Module, data: Any) -> torch.Tensor:
+    """Logits for the pairs, or the graphs, of the data; with the features of its edges, where it has them."""
     last = data.edge_label_index if data.get("edge_label_index") is not None else data.batch
-    return nn.functional.cross_entropy(net(data.x, data.edge_index, last), data.y)
+    told = {} if data.get("edge_attr") is None else {"edge_attr": data.edge_attr}
+    logits: torch.Tensor = model(data.x, data.edge_index, last, **told)
+    return logits
 
 
 def _mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
