@@ -17,7 +17,7 @@ from ..outputs import Output
 from .parts import read_nested
 
 ARROW = " → "
-NESTED = ["problem", "objective", "class_before", "class_after", "kl_residual", "logits_before", "logits_after",
+FRAME_COLUMNS = ["problem", "objective", "class_before", "class_after", "kl_residual", "logits_before", "logits_after",
           "causes", "paths", "kinds", "node_names"]  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def describe_part(path: Path, output: Output) -> pd.DataFrame:
 
     A cause is told of the new class against the old one, or of the column that moved most, as shares are everywhere.
     """
-    table = read_nested(path, NESTED)
+    table = read_nested(path, FRAME_COLUMNS)
     table = table.filter(pa.compute.is_null(table.column("problem"))).combine_chunks()
     size = len(table)
     before, after = (_matrix(table.column(name), size) for name in ("logits_before", "logits_after"))

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
 from ..graphs.node_features import Moment
-from ..graphs.sequence import NodeTable
+from ..graphs.sequence import KnownNodes
 
 
 def is_shown(names: Sequence[str]) -> BoolArray:
@@ -27,7 +27,7 @@ def is_shown(names: Sequence[str]) -> BoolArray:
 class Clues:
     """A function of a Moment: a column a class, 1 where a node is known to be of it."""
 
-    table: NodeTable
+    table: KnownNodes
 
     __name__ = "the labels of half of the nodes"
 

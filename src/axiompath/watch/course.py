@@ -25,7 +25,7 @@ from ..files.model_folder import load_model, read_model, save_model
 from ..files.snapshots import save_snapshots
 from ..files.snapshots import snapshots as make_sequence
 from ..graphs.clock import show_period, show_time
-from ..graphs.sequence import NodeTable, Snapshots
+from ..graphs.sequence import KnownNodes, Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
@@ -221,7 +221,7 @@ def _has_labels(nodes: Any) -> bool:
     return nodes is not None and read_node_table(nodes).y is not None
 
 
-def _join(nodes: Any, labels: Any) -> NodeTable | None:
+def _join(nodes: Any, labels: Any) -> KnownNodes | None:
     """One table of a table of nodes and one of labels."""
     if labels is None:
         return None if nodes is None else read_node_table(nodes)
@@ -234,4 +234,4 @@ def _join(nodes: Any, labels: Any) -> NodeTable | None:
     table = read_node_table(nodes)
     place = {name: row for row, name in enumerate(known.names)}
     rows = np.array([place.get(name, -1) for name in table.names])
-    return NodeTable(table.names, table.x, np.where(rows >= 0, known.y[rows], -1), known.class_names)
+    return KnownNodes(table.names, table.x, np.where(rows >= 0, known.y[rows], -1), known.class_names)
