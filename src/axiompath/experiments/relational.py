@@ -25,7 +25,8 @@ from torch_geometric.nn import RGCNConv
 
 from ..arrays import FloatArray, IntArray
 from ..datasets.archives import check_events, check_timed, open_archive
-from .task_models import WIDTH, accuracy_on_rows, fit, rank_auc
+from ..watch.fit import fit, rank_auc
+from .task_models import WIDTH, accuracy_on_rows, loss_on_labels
 
 KINDS_OF_EVENTS = 9  # kinds with a relation of their own; all others share one
 KINDS_PREDICTED = 5  # kinds that a pair's next event is told apart into
@@ -130,6 +131,7 @@ def try_activity(part: int, epochs: int, seed: int, root: str | Path | None) -> 
     model = fit(
         partial(ActorModel, x.shape[1], 2 * len(kinds) + 2, 3, False),
         [month(number) for number in range(FIRST, CHECKED)],
+        loss_on_labels,
         partial(accuracy_on_rows, data=month(CHECKED)),
         epochs,
         seed,
@@ -162,6 +164,7 @@ def try_relation(part: int, epochs: int, seed: int, root: str | Path | None) -> 
     model = fit(
         partial(PairModel, x.shape[1], 2 * len(kinds) + 2, len(told), True),
         [month(number) for number in range(FIRST, CHECKED)],
+        loss_on_labels,
         partial(accuracy_on_rows, data=month(CHECKED)),
         epochs,
         seed,
@@ -203,6 +206,7 @@ def try_trust(part: int, epochs: int, seed: int, root: str | Path | None) -> Tri
     model = fit(
         partial(PairModel, x.shape[1], 4, 2, True),
         [month(number) for number in range(3, first - 1)],
+        loss_on_labels,
         partial(_auc, months=[held]),
         epochs,
         seed,

@@ -1,4 +1,4 @@
-"""What nodes of several types are called: their type, then their own name or number; and which node is meant by that.
+"""What nodes of several types are called: their type, then their own name or number.
 
 Names are given by type, `{"author": names}`, each in a row or by own number, or node by node, `{("author", 5): "Ada"}`;
 a graph may bring its own along as a list `name` of a type.
@@ -27,25 +27,6 @@ def name_nodes(names: Any, graphs: Sequence[HeteroData], schema: Schema) -> dict
             for node in _numbers(data, kind).tolist():
                 found[schema.number(kind, node)] = f"{kind} {own.get(kind, {}).get(node, node)}"
     return found
-
-
-def find_node(target: Any, schema: Schema, names: Mapping[int, str]) -> Any:
-    """The number of a node that is meant by its type and own number, or by its name; whatever else as it is."""
-    if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
-        if target[0] not in schema.node_types:
-            raise InputError(f"Expected a node type among {', '.join(schema.node_types)} (got {target[0]!r}).")
-        if not isinstance(target[1], str):
-            return schema.number(target[0], int(target[1]))
-        target = f"{target[0]} {target[1]}"
-    if isinstance(target, str):
-        found = [number for number, name in names.items() if name == target]
-        if len(found) != 1:
-            raise InputError(
-                f"Expected the name of one node, such as {next(iter(names.values()), 'author 5')!r} (got {target!r}, "
-                f"which {len(found)} nodes are called); or by type and number, ({schema.node_types[0]!r}, 5)."
-            )
-        return found[0]
-    return target
 
 
 def _by_type(names: Any, graphs: Sequence[HeteroData], schema: Schema) -> dict[str, dict[int, str]]:

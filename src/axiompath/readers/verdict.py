@@ -13,6 +13,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from ..arrays import FloatArray
+from ..files.named import take_names
 from ..graphs.snapshot import Snapshot, read_snapshot
 from ..network.layers import Network, run_network
 from ..outputs import AUTO
@@ -99,6 +100,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
     `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
     are fields of the data by name.
     """
+    (data,) = take_names([data]).graphs
     ready = prepare_types(model, (data, data), Usage(call))
     data, call = ready.graphs[0], ready.usage.call
     num_features = read_snapshot(data, "data").x.shape[1]
