@@ -18,9 +18,13 @@ from axiompath.graphs.places import GRAPHS, LINKS
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from axiompath.graphs.targets import with_graphs, with_links
 from axiompath.network import activations
+from axiompath.network.attention import ReadColumns
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
+from axiompath.network.families import Column
 from axiompath.network.layers import Block, Channel, Layer, Network
+from axiompath.network.maxima import Extreme, Highest
 from axiompath.network.readouts import End, Pooled
+from axiompath.network.softmaxes import ColumnSoftmax
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 
@@ -220,8 +224,11 @@ def any_range(rng, width):
 
 
 @st.composite
-def any_networks(draw, max_hops=3, activation_names=None):
-    """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs."""
+def any_networks(draw, max_hops=3, activation_names=None, columns=False):
+    """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs.
+
+    With `columns`, maxima, minima and softmaxes beside them, each column for itself.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     hops = draw(st.integers(1, max_hops))
     local = draw(st.lists(st.booleans(), min_size=hops + 1, max_size=hops + 1))
@@ -242,6 +249,10 @@ def any_networks(draw, max_hops=3, activation_names=None):
             if sparse_maps:
                 weight[rng.random(weight.shape) < 0.4] = 0.0
             channels.append(Channel(rule, weight, inputs, outputs))
+        if columns and not last and draw(st.booleans()):
+            added = draw(column_channels(rng, width, out, is_local))
+            channels += added
+            out += len({channel.outputs.start for channel in added})
         passed = 0
         if not last and draw(st.booleans()):
             passed = 2
@@ -254,6 +265,34 @@ def any_networks(draw, max_hops=3, activation_names=None):
         layers.append(Layer(tuple(channels), bias, blocks, out + passed))
         width = out + passed
     return Network(tuple(layers), 3)
+
+
+@st.composite
+def column_channels(draw, rng, width, start, is_local):
+    """Channels with a coefficient a column: the largest (or least) of a node's own columns, or of its neighbours'."""
+    least = draw(st.booleans())
+    if is_local:
+        size = width // 2
+        rules = [Highest(i, 2, size, least) for i in range(2)]
+        return [
+            Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(start + d, start + d + 1))
+            for rule in rules
+            for d in range(size)
+        ]
+    flow = draw(st.sampled_from(("source_to_target", "target_to_source")))
+    rule = draw(
+        st.sampled_from((Extreme(Sum(True, flow), least), Extreme(Sum(False), least), ColumnSoftmax(Sum(), (0.7,))))
+    )
+    read = any_range(rng, width)
+    return [
+        Channel(
+            ReadColumns(Column(rule, d), read.start, read.stop),
+            None,
+            slice(read.start + d, read.start + d + 1),
+            slice(start + d, start + d + 1),
+        )
+        for d in range(read.stop - read.start)
+    ]
 
 
 def product_layer(rng, width, rule, number_of_factors, bias):
@@ -271,9 +310,9 @@ def product_layer(rng, width, rule, number_of_factors, bias):
 
 
 @st.composite
-def any_tasks(draw, max_hops=2, activation_names=None):
+def any_tasks(draw, max_hops=2, activation_names=None, columns=False):
     """(network, kind): networks of nodes, graphs or links, with gates between layers and products in the decoder."""
-    network = draw(any_networks(max_hops, activation_names))
+    network = draw(any_networks(max_hops, activation_names, columns))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = draw(st.sampled_from((None, GRAPHS, LINKS)))
     layers, width = list(network.layers), network.num_classes
@@ -300,14 +339,19 @@ def any_tasks(draw, max_hops=2, activation_names=None):
         layers.append(Layer((Channel(SymmetricNorm(False, 1.0), weight, slice(0, width), slice(0, 3)),), None, (), 3))
         width = 3
     if kind == GRAPHS:
-        channels, columns = [], 0
+        channels, wide = [], 0
         for mean in draw(st.sampled_from(((True,), (False,), (True, False)))):
-            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(columns, columns + width)))
-            columns += width
-        bias = rng.normal(size=columns) if draw(st.booleans()) else None
-        block = Block(slice(0, columns), any_activation(rng, "relu", columns), "pool")
-        layers.append(Layer(tuple(channels), bias, (block,), columns))
-        width = columns
+            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(wide, wide + width)))
+            wide += width
+        if columns and draw(st.booleans()):
+            rule = Extreme(Pooled(), draw(st.booleans()))
+            for d in range(width):
+                channels.append(Channel(Column(rule, d), None, slice(d, d + 1), slice(wide + d, wide + d + 1)))
+            wide += width
+        bias = rng.normal(size=wide) if draw(st.booleans()) else None
+        block = Block(slice(0, wide), any_activation(rng, "relu", wide), "pool")
+        layers.append(Layer(tuple(channels), bias, (block,), wide))
+        width = wide
     if kind == LINKS:
         if draw(st.booleans()):
             multiply(lambda i: End(i % 2))

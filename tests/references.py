@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from axiompath.network.activations import Product
+from axiompath.network.attention import ReadColumns
+from axiompath.network.maxima import Extreme, Highest
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
 AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"
@@ -43,12 +45,103 @@ def entries(matrix):
     return {(int(v), int(u)): float(a) for v, u, a in zip(matrix.row, matrix.col, matrix.data, strict=True)}
 
 
+def column_rule(rule, inputs):
+    """(the rule with a coefficient a column, its column, the inputs that it is shown), of one of its columns."""
+    if isinstance(rule, ReadColumns):
+        return column_rule(rule.rule, inputs[:, rule.start : rule.stop])
+    return rule.rule, rule.number, inputs
+
+
+def literal_messages(extreme, snapshot, column):
+    """{(V, U): (weight, what it carries)}; the sign of a least one is turned, and of parallel edges the largest counts."""
+    sign, found = -1.0 if extreme.least else 1.0, {}
+    if not extreme.rule.weighted or snapshot.edge_weight is None:
+        pattern = entries(extreme.rule.matrix(snapshot, np.zeros((snapshot.num_nodes, 0))))
+        return {(v, u): (1.0, sign * column[u]) for v, u in pattern}
+    for (u, v), weight in zip(snapshot.edge_index.T.tolist(), snapshot.edge_weight.tolist(), strict=True):
+        key, value = ((v, u) if extreme.flow == "source_to_target" else (u, v)), 0.0
+        value = sign * weight * column[key[1]]
+        if key not in found or value > found[key][1]:
+            found[key] = weight, value
+    return found
+
+
+def literal_holds(values):
+    """{who: hold on the largest of these values}, ties shared."""
+    holders = [who for who, value in values.items() if value == max(values.values())]
+    return {who: (1.0 / len(holders) if who in holders else 0.0) for who in values}
+
+
+def literal_line(low, high):
+    """{who: share of the straight line from low to high on which it is the largest}, from crossing to crossing."""
+    crossings = {0.0, 1.0}
+    for i, j in itertools.permutations(low, 2):
+        slope = (high[i] - low[i]) - (high[j] - low[j])
+        if slope != 0 and 0 < (low[j] - low[i]) / slope < 1:
+            crossings.add((low[j] - low[i]) / slope)
+    shares = dict.fromkeys(low, 0.0)
+    for start, end in itertools.pairwise(sorted(crossings)):
+        middle = (start + end) / 2
+        for who, hold in literal_holds({w: low[w] + middle * (high[w] - low[w]) for w in low}).items():
+            shares[who] += (end - start) * hold
+    return shares
+
+
+def literal_coefficients(rule, snapshot, inputs):
+    """{(V, U): a} of a rule; of a maximum, written out."""
+    if rule.family is rule:
+        return entries(rule.matrix(snapshot, inputs))
+    of, number, inputs = column_rule(rule, inputs)
+    if isinstance(of, Highest):
+        sign, found = -1.0 if of.least else 1.0, {}
+        for v in np.flatnonzero(snapshot.present).tolist():
+            values = {i: sign * inputs[v, i * of.width + number] for i in range(of.count)}
+            found[v, v] = literal_holds(values)[of.number]
+        return found
+    if not isinstance(of, Extreme):
+        return entries(rule.matrix(snapshot, inputs))
+    messages, found = literal_messages(of, snapshot, inputs[:, number]), {}
+    for v in {v for v, _ in messages}:
+        holds = literal_holds({u: value for (w, u), (_, value) in messages.items() if w == v})
+        found |= {(v, u): hold * messages[v, u][0] for u, hold in holds.items()}
+    return found
+
+
+def literal_division(rule, snapshots, inputs, v, u, before, after):
+    """kept, gained, lost of one coefficient, whatever kind of rule it is of."""
+    if not rule.divides:
+        return literal_split(before, after)
+    of, number, _ = column_rule(rule, inputs[0])
+    inputs = [column_rule(rule, part)[2] for part in inputs]
+    if isinstance(of, Highest):
+        if not all(side.present[v] for side in snapshots):
+            return 0.0, after, before
+        sign = -1.0 if of.least else 1.0
+        low, high = ({i: sign * x[v, i * of.width + number] for i in range(of.count)} for x in inputs)
+        return literal_line(low, high)[of.number], 0.0, 0.0
+    sides = [literal_messages(of, s, x[:, number]) for s, x in zip(snapshots, inputs, strict=True)]
+    rows = [{b: value for (a, b), value in side.items() if a == v} for side in sides]
+    both = set(rows[0]) & set(rows[1])
+    low, high = ({b: row[b][1] for b in both} for row in rows)
+    weights = [row.get(u, (0.0, 0.0))[0] for row in rows]
+    line = literal_line(low, high).get(u, 0.0) if both else 0.0
+    kept, gained, lost = (line * part for part in literal_split(*weights))
+    for side, part in ((0, low), (1, high)):
+        hold = literal_holds({b: value for b, (_, value) in rows[side].items()}).get(u, 0.0)
+        hold -= literal_holds(part).get(u, 0.0) if part else 0.0
+        if side == 0:
+            lost += weights[0] * hold
+        else:
+            gained += weights[1] * hold
+    return kept, gained, lost
+
+
 def literal_forward(network, snapshot):
     """The normal form's two lines, message for message."""
     h = [dense(snapshot.x)]
     coefficients, preactivations = [], []
     for layer in network.layers:
-        matrices = [entries(channel.coefficients.matrix(snapshot, h[-1])) for channel in layer.channels]
+        matrices = [literal_coefficients(channel.coefficients, snapshot, h[-1]) for channel in layer.channels]
         if layer.rises:
             snapshot = snapshot.predicted  # graphs or pairs from here on
         z = np.zeros((snapshot.num_nodes, layer.width))
@@ -107,7 +200,7 @@ class LiteralAttribution:
         self.lowest_hop = next(t for t, layer in enumerate(network.layers) if not layer.local)
         self.presence = before.present != after.present
         self.passes = {BEFORE: literal_forward(network, before), AFTER: literal_forward(network, after)}
-        self.known = {}
+        self.snapshots, self.known, self.divided = (before, after), {}, {}
         self.neighbours = []  # layer -> V -> every U with an entry in some channel of some snapshot
         for t in range(len(network.layers)):
             found = defaultdict(set)
@@ -127,10 +220,20 @@ class LiteralAttribution:
             tuple(self.passes[side].coefficients[t][k].get((v, u), 0.0) for side in (BEFORE, AFTER))
             for k in range(len(self.network.layers[t].channels))
         ]
-        parts = [literal_split(*pair) for pair in pairs]
-        return tuple(
-            np.array(column) for column in (*zip(*parts, strict=True), [p[1] for p in pairs], [p[0] for p in pairs])
-        )
+        if (t, v, u) not in self.divided:
+            parts = [self.division(t, v, u, k, *pair) for k, pair in enumerate(pairs)]
+            self.divided[t, v, u] = tuple(
+                np.array(column) for column in (*zip(*parts, strict=True), [p[1] for p in pairs], [p[0] for p in pairs])
+            )
+        return self.divided[t, v, u]
+
+    def division(self, t, v, u, channel, before, after):
+        """kept, gained, lost over one channel of layer t (0-based)."""
+        risen = self.network.rise is not None and t > self.network.rise
+        snapshots = [side.predicted if risen else side for side in self.snapshots]
+        inputs = [self.passes[side].h[t] for side in (BEFORE, AFTER)]
+        rule = self.network.layers[t].channels[channel].coefficients
+        return literal_division(rule, snapshots, inputs, v, u, before, after)
 
     def options(self, t, v, u, state):
         """Over the entry (v, u) of layer t (0-based): the states below and their coefficients, a number a channel."""
@@ -237,7 +340,9 @@ class LiteralAttribution:
         layer = self.network.layers[t]
         width = self.passes[AFTER].h[t].shape[1]
         found = np.zeros(width, dtype=bool)
-        for channel, is_open in zip(layer.channels, open_channels, strict=True):
+        families = [channel.coefficients.family for channel in layer.channels]
+        ways = {family for family, is_open in zip(families, open_channels, strict=True) if is_open}
+        for channel, is_open in zip(layer.channels, [family in ways for family in families], strict=True):
             above, weight = columns[channel.outputs], channel.weight
             if is_open:
                 found[channel.inputs] |= above if weight is None else (weight[:, above] != 0).any(axis=1)
@@ -393,10 +498,16 @@ class LiteralReplay:
         for k, channel in enumerate(layer.channels):
             for u in self.attribution.neighbours[t - 1].get(v, ()):
                 pair = {s: self.attribution.passes[s].coefficients[t - 1][k].get((v, u), 0.0) for s in (BEFORE, AFTER)}
-                kept = literal_split(pair[BEFORE], pair[AFTER])[0]
+                kept, gained, lost = self.attribution.division(t - 1, v, u, k, pair[BEFORE], pair[AFTER])
                 base, other = pair[self.base], pair[self.other]
                 longer = nodes if layer.local else (u, *nodes)
                 children = []
+                rule = channel.coefficients
+                if rule.family is not rule:
+                    parts = (kept, lost, gained) if self.add else (kept, gained, lost)
+                    message = self.by_parts(t, u, longer, mode, rho, (base, other, *parts))[channel.inputs]
+                    z[channel.outputs] += message
+                    continue
                 # What undoing carries down goes on in one factor of a product alone.
                 carried = 1.0 if channel.coefficients.restarts else rho
                 if mode == "shared" and kept:
@@ -416,6 +527,31 @@ class LiteralReplay:
                     message = message[channel.inputs]
                     z[channel.outputs] += message if channel.weight is None else message @ channel.weight
         return z
+
+    def by_parts(self, t, u, nodes, mode, rho, coefficients):
+        """What a coefficient of a column carries: what it carried in the base, and what undoing makes of its parts."""
+        base, other, kept, gained, lost = coefficients
+        least, most = min(rho, 1.0), max(rho, 1.0)
+        children = {
+            "shared": [
+                ("shared", least * kept),
+                ("base", least * gained + (1 - least) * base),
+                ("grown", least * lost + (most - 1) * other),
+            ],
+            "base": [("base", base)],
+            "grown": [("grown", other)],
+        }[mode]
+        h_base = self.attribution.passes[self.base].h[t - 1][u]
+        total = 0.0 * h_base if mode == "grown" else base * h_base
+        for child, coefficient in children:
+            if coefficient == 0:
+                continue
+            if t - 1 == self.lowest:
+                message = self.leaf(t, u, self.stored(nodes), child, coefficient, 1.0, coefficient)
+            else:
+                message = coefficient * self.activated(t - 1, self.value(t - 1, u, nodes, child, 1.0))
+            total = total + message - (0.0 if child == "grown" else coefficient * h_base)
+        return total
 
     def activated(self, t, z):
         return literal_activation(self.network.layers[t - 1], z)

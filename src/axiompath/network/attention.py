@@ -20,7 +20,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
-from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, diagonal, edges_of, renew_loops
+from .coefficients import SOURCE_TO_TARGET, Like, Parts, Rule, Sides, assemble, diagonal, edges_of, renew_loops
 
 LEAST = 1e-12  # what torch takes a length for at least
 
@@ -226,6 +226,21 @@ class ReadColumns(Like):
     start: int
     stop: int
     reads_inputs: ClassVar[bool] = True
+
+    @property
+    def family(self) -> Rule:
+        """That of the rule, where it is one of several columns."""
+        return self if self.rule.family is self.rule else self.rule.family
+
+    @property
+    def divides(self) -> str:
+        """As the rule itself."""
+        return self.rule.divides
+
+    def divide(self, sides: Sides) -> Parts:
+        """As the rule itself."""
+        before, after = (inputs[:, self.start : self.stop] for inputs in sides.inputs)
+        return self.rule.divide(sides._replace(inputs=(before, after)))
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own matrix."""

@@ -69,7 +69,7 @@ from .walk_loops import Level
 
 # One entry of coefficient 1 that both snapshots have: to hang a root from, and for the message of a bias.
 _ONE, _MARKS = np.ones((1, 1)), np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)
-SAME = LayerChange(np.array([0, 1]), np.zeros(1, dtype=np.int32), _ONE, _ONE, _ONE, _MARKS, local=True)
+SAME = LayerChange(np.array([0, 1]), np.zeros(1, dtype=np.int32), _ONE, _ONE, _ONE, _MARKS, True, _ONE, _ONE)
 NO_RATES = Rates(np.zeros((0, 0)), np.zeros((3, 0), dtype=np.int64))
 SUM_WORK = 2  # operations to add one contribution to a sum, roughly
 

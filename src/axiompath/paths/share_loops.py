@@ -115,7 +115,8 @@ def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
             for k in range(len(channels)):
                 column, low, size, rule = channels[k, 0], channels[k, 1], channels[k, 2], channels[k, 3]
                 both, mark = entries.kept[e, rule], entries.marks[e, rule]
-                gained, lost = entries.after[e, rule] - both, both - entries.before[e, rule]
+                gained = entries.after[e, rule] - entries.kept_after[e, rule]
+                lost = entries.kept_before[e, rule] - entries.before[e, rule]
                 if both != 0.0 and below.differs[u]:
                     if below.leaves:
                         for d in range(size):
@@ -176,15 +177,17 @@ def sum_causes(start, stop, indptr, held, shares):
 
 
 @compiled
-def _factor(above, state, kept, after, before, mark):
-    """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients and marks."""
+def _factor(above, state, entries, e, rule):
+    """What P[above] is multiplied with on its way to M[state], over entry e and by one rule."""
     if above != 0:
-        return after if state <= 2 else before
+        return entries.after[e, rule] if state <= 2 else entries.before[e, rule]
     if state == 0:
-        return kept
-    if not mark >> LEAVE >> state & 1:
+        return entries.kept[e, rule]
+    if not entries.marks[e, rule] >> LEAVE >> state & 1:
         return 0.0
-    return after - kept if state <= 2 else kept - before
+    if state <= 2:
+        return entries.after[e, rule] - entries.kept_after[e, rule]
+    return entries.kept_before[e, rule] - entries.before[e, rule]
 
 
 @compiled(fastmath=FAST)
@@ -192,7 +195,6 @@ def multiply_rows(start, stop, above_this, here, maps, found):
     """P of one level from that of the level above, into the product of `found`."""
     above_product, above_first, above_held = above_this.product, above_this.first, above_this.held
     channels, entries = above_this.channels, above_this.entries
-    kept, after, before, marks = entries.kept, entries.after, entries.before, entries.marks
     node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
     slopes, slope_rows = here.rates.slopes, here.rates.place
     first, below, weights = found.first, found.product, maps.weights
@@ -220,7 +222,7 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                     above_row = above_first[p] + COUNT_STATES[above_held[p] & ((1 << above) - 1)]
                     for k in range(len(channels)):
                         column, low, size, rule = channels[k, 0], channels[k, 1], channels[k, 2], channels[k, 3]
-                        factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule], marks[e, rule])
+                        factor = _factor(above, state, entries, e, rule)
                         if factor == 0.0:
                             continue
                         for j in range(0, num_classes, LANES):
@@ -251,6 +253,7 @@ def take_sources(start, stop, above, here, sources, totals):
     """
     above_product, above_first, above_held, channels = above.product, above.first, above.held, above.channels
     kept, after, before = above.entries.kept, above.entries.after, above.entries.before
+    kept_after, kept_before = above.entries.kept_after, above.entries.kept_before
     node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
     slopes, slope_rows = here.rates.slopes, here.rates.place
     source_rows, num_sources, source_entry, source_held = sources.rows, sources.number, sources.entry, sources.held
@@ -283,14 +286,14 @@ def take_sources(start, stop, above, here, sources, totals):
                     continue
                 for k in range(len(channels)):
                     rule = channels[k, 3]
-                    both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                    new, old = after[e_above, rule], before[e_above, rule]
                     factor = 0.0
                     if which == 0:
-                        factor = both if state == 0 else 0.0
+                        factor = kept[e_above, rule] if state == 0 else 0.0
                     elif which == 1:
-                        factor = new - both if state == 0 else new if state <= 2 else 0.0
+                        factor = new - kept_after[e_above, rule] if state == 0 else new if state <= 2 else 0.0
                     else:
-                        factor = both - old if state == 0 else old if state > 2 else 0.0
+                        factor = kept_before[e_above, rule] - old if state == 0 else old if state > 2 else 0.0
                     if factor == 0.0:
                         continue
                     column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
@@ -378,18 +381,18 @@ def take_sources(start, stop, above, here, sources, totals):
 
 
 @compiled
-def _part_of_delta(cause, kept, after, before, mark):
+def _part_of_delta(cause, entries, e, rule):
     """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
     if cause == FEATURE:
-        return kept, -kept
+        return entries.kept[e, rule], -entries.kept[e, rule]
     from_after = from_before = 0.0
-    leaves = mark >> LEAVE
+    leaves = entries.marks[e, rule] >> LEAVE
     for state in range(1, NUM_STATES):
         if leaves >> state & 1 and CAUSE_OF_STATE[state] == cause:
             if state <= 2:
-                from_after = after - kept
+                from_after = entries.after[e, rule] - entries.kept_after[e, rule]
             else:
-                from_before = kept - before
+                from_before = entries.kept_before[e, rule] - entries.before[e, rule]
     return from_after, from_before
 
 
@@ -429,9 +432,7 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                         a_before, a_after = source_entries.before[e, rule], source_entries.after[e, rule]
                         from_after, from_before = (a_after, 0.0) if which == 1 else (0.0, a_before)
                         if which == 0:
-                            from_after, from_before = _part_of_delta(
-                                cause, source_entries.kept[e, rule], a_after, a_before, source_entries.marks[e, rule]
-                            )
+                            from_after, from_before = _part_of_delta(cause, source_entries, e, rule)
                         if not sources.differs[u]:
                             # One message in both snapshots, of which `before`'s may not be held.
                             from_after += from_before
@@ -460,10 +461,7 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                         for k in range(len(channels)):
                             column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
                             rule = channels[k, 3]
-                            factor = _factor(
-                                above, state, entries.kept[e_above, rule], entries.after[e_above, rule],
-                                entries.before[e_above, rule], entries.marks[e_above, rule],
-                            )  # fmt: skip
+                            factor = _factor(above, state, entries, e_above, rule)
                             if factor == 0.0:
                                 continue
                             for j in range(num_classes):

@@ -1,0 +1,50 @@
+"""PyG aggregation -> Form: sums, means, maxima, minima and softmaxes of messages, alone or several side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch_geometric.nn import MessagePassing, aggr
+
+from ..network.coefficients import Mean, Rule, Sum
+from ..network.maxima import Extreme
+from ..network.softmaxes import ColumnSoftmax
+from .calls import Call
+from .forms import Form, concatenate
+
+NAMES = "sum, mean, max, min or softmax"
+
+
+def gather(conv: MessagePassing, call: Call, sent: Form, module: Any = None) -> Form:
+    """What a convolution makes of its messages; of several aggregations, what each makes of them."""
+    module = conv.aggr_module if module is None else module
+    if type(module) is not aggr.MultiAggregation:
+        return call.aggregate(sent, rule_of(conv, call, module))
+    parts = [gather(conv, call, sent, part) for part in module.aggrs]
+    if module.mode == "cat":
+        return concatenate(parts)
+    if module.mode in ("sum", "add", "mean"):
+        return sum(parts[1:], parts[0]) * (1.0 / len(parts) if module.mode == "mean" else 1.0)
+    if module.mode in ("max", "min"):
+        return call.bases.take_largest(parts, least=module.mode == "min")
+    call.refuse(f'combines several aggregations by "{module.mode}", which is no weighted sum of them; use mode="cat".')
+
+
+def rule_of(conv: MessagePassing, call: Call, module: Any) -> Rule:
+    """The rule of one aggregation."""
+    weighted, flow = call.weighted, conv.flow
+    rules: dict[type, Rule] = {
+        aggr.SumAggregation: Sum(weighted, flow),
+        aggr.MeanAggregation: Mean(weighted, flow),
+        aggr.MaxAggregation: Extreme(Sum(weighted, flow)),
+        aggr.MinAggregation: Extreme(Sum(weighted, flow), least=True),
+    }
+    if type(module) is aggr.SoftmaxAggregation and not weighted:
+        return ColumnSoftmax(Sum(False, flow), tuple(torch.as_tensor(module.t).detach().double().reshape(-1).tolist()))
+    if type(module) not in rules:
+        call.refuse(
+            f"expected aggregation by {NAMES} (got {type(module).__name__}), since only a weighted sum of messages splits "
+            'into paths; train with aggr="mean" or aggr="add".'
+        )
+    return rules[type(module)]
