@@ -753,3 +753,26 @@ def least_prices(paths, contributions, prices, n):
     keys = contributions @ prices
     order = np.argsort(keys, kind="stable")[:n]
     return paths[order], keys[order]
+
+
+def literal_snapshot(events, start, end, rule, directed, keep):
+    """Nodes and edges {(u, v): weight} of one window, event by event; events are (u, v, time, weight), in any order."""
+    ordered = sorted(events, key=lambda event: event[2])
+    seen, active, of_pair = [], set(), defaultdict(list)
+    for u, v, time, weight in ordered:
+        if u == v:
+            continue
+        if time < end:
+            seen += [node for node in (u, v) if node not in seen]
+        if start <= time < end:
+            active |= {u, v}
+            of_pair[(u, v) if directed else tuple(sorted((u, v)))].append(weight)
+    pool = {
+        "once": lambda w: None, "count": len, "sum": sum, "mean": lambda w: sum(w) / len(w), "min": min, "max": max,
+        "first": lambda w: w[0], "last": lambda w: w[-1],
+    }[rule]  # fmt: skip
+    edges = {pair: pool(weights) for pair, weights in of_pair.items()}
+    if not directed:
+        edges |= {pair[::-1]: weight for pair, weight in edges.items()}
+    everyone = {node for u, v, _, _ in ordered if u != v for node in (u, v)}
+    return {"seen": set(seen), "window": active, "all": everyone}[keep], edges
