@@ -249,10 +249,10 @@ def any_networks(draw, max_hops=3, activation_names=None, columns=False):
             if sparse_maps:
                 weight[rng.random(weight.shape) < 0.4] = 0.0
             channels.append(Channel(rule, weight, inputs, outputs))
-        if columns and not last and draw(st.booleans()):
-            added = draw(column_channels(rng, width, out, is_local))
-            channels += added
-            out += len({channel.outputs.start for channel in added})
+        if columns and draw(st.sampled_from((True, True, False))):
+            added = draw(column_channels(rng, width, 0 if last else out, is_local))
+            channels += [channel for channel in added if not last or channel.outputs.stop <= out]
+            out += 0 if last else len({channel.outputs.start for channel in added})
         passed = 0
         if not last and draw(st.booleans()):
             passed = 2
@@ -345,8 +345,8 @@ def any_tasks(draw, max_hops=2, activation_names=None, columns=False):
             wide += width
         if columns and draw(st.booleans()):
             rule = Extreme(Pooled(), draw(st.booleans()))
-            for d in range(width):
-                channels.append(Channel(Column(rule, d), None, slice(d, d + 1), slice(wide + d, wide + d + 1)))
+            places = [(slice(d, d + 1), slice(wide + d, wide + d + 1)) for d in range(width)]
+            channels += [Channel(Column(rule, d), None, *place) for d, place in enumerate(places)]
             wide += width
         bias = rng.normal(size=wide) if draw(st.booleans()) else None
         block = Block(slice(0, wide), any_activation(rng, "relu", wide), "pool")

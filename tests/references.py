@@ -53,7 +53,7 @@ def column_rule(rule, inputs):
 
 
 def literal_messages(extreme, snapshot, column):
-    """{(V, U): (weight, what it carries)}; the sign of a least one is turned, and of parallel edges the largest counts."""
+    """{(V, U): (weight, what it carries)}; the sign of a least one is turned; of parallel edges the largest counts."""
     sign, found = -1.0 if extreme.least else 1.0, {}
     if not extreme.rule.weighted or snapshot.edge_weight is None:
         pattern = entries(extreme.rule.matrix(snapshot, np.zeros((snapshot.num_nodes, 0))))
@@ -91,16 +91,16 @@ def literal_coefficients(rule, snapshot, inputs):
     """{(V, U): a} of a rule; of a maximum, written out."""
     if rule.family is rule:
         return entries(rule.matrix(snapshot, inputs))
-    of, number, inputs = column_rule(rule, inputs)
+    of, number, shown = column_rule(rule, inputs)
     if isinstance(of, Highest):
         sign, found = -1.0 if of.least else 1.0, {}
         for v in np.flatnonzero(snapshot.present).tolist():
-            values = {i: sign * inputs[v, i * of.width + number] for i in range(of.count)}
+            values = {i: sign * shown[v, i * of.width + number] for i in range(of.count)}
             found[v, v] = literal_holds(values)[of.number]
         return found
     if not isinstance(of, Extreme):
         return entries(rule.matrix(snapshot, inputs))
-    messages, found = literal_messages(of, snapshot, inputs[:, number]), {}
+    messages, found = literal_messages(of, snapshot, shown[:, number]), {}
     for v in {v for v, _ in messages}:
         holds = literal_holds({u: value for (w, u), (_, value) in messages.items() if w == v})
         found |= {(v, u): hold * messages[v, u][0] for u, hold in holds.items()}

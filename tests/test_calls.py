@@ -603,7 +603,7 @@ def plain(conv):
 
 PNA = {"scalers": ["identity"], "deg": torch.ones(9, dtype=torch.long)}
 WORDS = {
-    "PNA with max": (plain(PNAConv(4, 3, aggregators=["mean", "max"], **PNA)), r"aggregates by maximum"),
+    "PNA with std": (plain(PNAConv(4, 3, aggregators=["mean", "std"], **PNA)), r"aggregates by deviation"),
     "EdgeConv with mean": (plain(EdgeConv(nn.Linear(8, 3), aggr="mean")), r"on every edge, over both(?!.*maximum)"),
     "EdgeConv with max": (plain(EdgeConv(nn.Linear(8, 3))), r"on every edge.*and aggregates by maximum"),
     "GPS": (plain(GPSConv(4, GCNConv(4, 4))), r"parts\.0 \(GPSConv\): attends from every node to all others"),

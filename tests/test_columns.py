@@ -111,9 +111,9 @@ def test_who_comes_takes_the_maximum_from_who_held_it():
     assert len(least.attribute(0).paths) == 0
 
 
-def test_a_wide_maximum_has_one_set_of_states(rng=np.random.default_rng(0)):
-    """The number of sets does not grow with the columns, nor does the number of tree nodes that undoing makes."""
-    sizes = []
+def test_a_wide_maximum_has_one_set_of_states():
+    """The number of sets does not grow with the columns, since they are one family."""
+    rng, sizes = np.random.default_rng(0), []
     for width in (4, 32):
         torch.manual_seed(0)
         model = SAGEConv(width, 3, aggr="max").double().eval()

@@ -6,8 +6,8 @@ alone,
     kept    kappa = the smaller of a_before, a_after in magnitude when they have the same sign, else 0
     gained  a_after - kappa          lost  a_before - kappa,
 
-so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gained h_after - lost h_before, exactly. A rule
-of a maximum, or of a statistic, divides its own coefficients, so that this holds for the sum of a row (see `Rule`).
+so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gained h_after - lost h_before, exactly. The
+rule of a maximum, or of a statistic, divides its own coefficients, so that this holds for a row's sum (see `Rule`).
 
 An entry exists in a snapshot where the rule's matrix holds it, be its coefficient 0 or not: it stands for an edge, or a
 node, of that snapshot's graph. What `after` gained of an entry that `before` has too is a new value, no new entry.

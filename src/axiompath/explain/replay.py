@@ -45,6 +45,7 @@ from ..network.layers import ForwardPass
 from ..paths.union import cut
 from .replay_steps import BASE, GROWN, SHARED, Above, ReplayStep
 
+
 @dataclass(frozen=True, eq=False)
 class Suffixes:
     """The different ends of the chosen paths that have reached one position, a tree of node sequences."""

@@ -1,10 +1,10 @@
 """One layer of a Change -> how its coefficients lead from a tree node to those below it, when paths are undone.
 
-Of three numbers that replay needs for an entry, `of_new` multiplies the value that the tree node below gets, `of_base` the
-value that it had, and `of_other`, at a leaf, the value of the other snapshot. Of a plain coefficient, with rho what undoing
-carries down,
+Of three numbers that replay needs for an entry, `of_new` multiplies the value that the tree node below gets, `of_base`
+the value that it had, and `of_other`, at a leaf, the value of the other snapshot. Of a plain coefficient, with rho what
+undoing carries down,
 
-    shared   a_base h_new - a_base h_base,  at a leaf rho a_other h_other - a_base h_base;  rho a_other / a_base goes down
+    shared   a_base h_new - a_base h_base,  at a leaf rho a_other h_other - a_base h_base;  rho a_other / a_base goes on
     base     a_base h_new - a_base h_base,  at a leaf -a_base h_base
     grown    rho a_other h_new.
 
@@ -64,7 +64,7 @@ class ReplayStep:
     def branches(
         self, family: int, entry: IntArray, mode: NDArray[np.int8], rho: FloatArray
     ) -> Iterator[tuple[int, BoolArray, FloatArray]]:
-        """The modes of what lies below entries, by one family of rules: where there is such a tree node, and its rho."""
+        """The modes of what lies below entries, by one family of rules: where such a tree node is, and its rho."""
         ones = np.ones(len(entry))
         if self._parted(family):
             rules = [rule for rule, its in enumerate(self.layer.families) if its == family]

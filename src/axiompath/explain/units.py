@@ -97,8 +97,8 @@ def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShare
     change, cone = case.change, Cone(case.change, row)
     if any(rule.divides for layer in change.network.layers for rule in layer.rules):
         raise InputError(
-            f"Expected coefficients that an edge has for itself (got a maximum, or a norm over a whole graph, to split by "
-            f"{by}); ask for paths, or for `blame`, whose changes are edges."
+            f"Expected coefficients that an edge has for itself (got a maximum, or a norm over a whole graph, to split "
+            f"by {by}); ask for paths, or for `blame`, whose changes are edges."
         )
     if cone.num_bytes > memory:
         raise TooLarge(

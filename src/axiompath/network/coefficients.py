@@ -11,8 +11,8 @@ is computed anew for all of it whenever anything changes. A rule of reach 1 that
 senders than their number and weight, and adds `snapshot.unseen` to what it counts, says `heeds_unseen = True`; a rule
 that looks at no edge at all says `reads_edges = False`.
 
-A rule may divide its own coefficients into what is kept, gained and lost (see change/comparison.py) where the smaller of
-both would not say what it means: it then says how, by `divides`, and has a `divide`. Rules of one `family` are the
+A rule may divide its own coefficients into what is kept, gained and lost (see change/comparison.py), where the smaller
+of both would not say what it means: it then says how, by `divides`, and has a `divide`. Rules of one `family` are the
 columns of one rule: what one of them lets a walk do, a walk may do over all.
 
 Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop. What
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
@@ -40,7 +41,7 @@ class Sides(NamedTuple):
     snapshots: tuple[Snapshot, Snapshot]  # before, after
     inputs: tuple[Features, Features]
     indptr: IntArray  # [num_rows + 1]
-    indices: IntArray  # [num_entries]
+    indices: NDArray[np.int32]  # [num_entries]
     there: tuple[BoolArray, BoolArray]  # [num_entries]: which entries the rule has in each
     before: FloatArray  # [num_entries]: its coefficients
     after: FloatArray  # [num_entries]

@@ -1,7 +1,7 @@
 """Rules with a coefficient of its own for every column: one plain rule a column, which together are a family.
 
-A maximum is taken column by column, and a norm over the nodes of a graph scales each column by its own deviation. Such a
-rule, a ColumnRule, stands for as many plain ones as there are columns. All take the same entries, so that one set of
+A maximum is taken column by column, and a norm over the nodes of a graph scales each column by its own deviation. Such
+a rule, a ColumnRule, stands for as many plain ones as there are columns. All take the same entries, so that one set of
 states does for all of them, and what one of them lets a walk do, a walk may do (its coefficients are 0 in the others).
 """
 

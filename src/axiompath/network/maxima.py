@@ -2,8 +2,8 @@
 
     z[V, d] = max over U of w[V, U] h[U, d]  =  sum over U of  a[V, U, d] h[U, d],     a = w times U's hold on it.
 
-Between two snapshots the smaller of both coefficients would say nothing: a neighbour that a change of features makes the
-largest would have gained, out of nothing, its whole value. With K the neighbours that both snapshots have,
+Between two snapshots the smaller of both coefficients would say nothing: a neighbour that a change of features makes
+the largest would have gained, out of nothing, its whole value. With K the neighbours that both snapshots have,
 
     kept     the share of the straight line from `before` to `after` on which U holds the maximum over K
     gained   U's hold on the maximum of `after` less that over K alone          lost likewise in `before`,
@@ -100,7 +100,7 @@ class Extreme(Like, ColumnRule):
 
 @dataclass(frozen=True, eq=False)
 class Highest(ColumnRule):
-    """How much one of several values of a node, side by side in the inputs, holds of their largest, or of their least."""
+    """How much one of several values of a node, side by side in the inputs, holds of their largest, or least."""
 
     number: int
     count: int

@@ -1,6 +1,6 @@
 """Snapshot + hidden features -> the shares of a softmax that every column takes for itself: GENConv's aggregation.
 
-    a[V, U, d] = exp(t h[U, d]) / sum over edges U' -> V of exp(t h[U', d]),  parallel edges each with a share of its own.
+a[V, U, d] = exp(t h[U, d]) / sum over edges U' -> V of exp(t h[U', d]),  parallel edges each with its share.
 """
 
 from __future__ import annotations

@@ -224,7 +224,9 @@ def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -
     channels = change.network.layers[t].lay_out(inputs=False)
     rows = found.leaf_rows, found.num_leaves, found.entry, found.held
     messages = map(np.ascontiguousarray, change.messages)
-    sources = Received(*rows, change.layers[t], change.differs[t], channels, *messages)
+    entries = change.layers[t]
+    divided = entries.kept_after is not entries.kept
+    sources = Received(*rows, entries, change.differs[t], channels, *messages, divided)
     _take(change, t, found.levels[t], above, sources, shares)
 
 
@@ -240,7 +242,7 @@ def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: S
     held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(size, np.uint8)
     where = np.arange(size), own.astype(np.int64), np.zeros(size, dtype=np.int64), held
     channels = np.array([[0, 0, layer.width, 0]])
-    sources = Received(*where, SAME, np.zeros(1, dtype=np.bool_), channels, message, message)
+    sources = Received(*where, SAME, np.zeros(1, dtype=np.bool_), channels, message, message, False)
     # A bias does not change, so that its path is what it is by what the snapshots have.
     taken = Shares(np.zeros((size, change.network.num_classes)), np.zeros(size, np.int8), shares.causes)
     _take(change, t, found.levels[t], above, sources, taken)

@@ -232,7 +232,7 @@ def _parts(layer: LayerChange, entries: IntArray, f: int, differs: BoolArray) ->
 
 
 def _divided(layer: LayerChange, entries: IntArray, rule: int) -> tuple[FloatArray, ...]:
-    """Of one rule over these entries: after, before, kept, what is gained, and minus what is lost. [num_entries] each."""
+    """Of one rule over these entries: after, before, kept, gained, and minus what is lost. [num_entries] each."""
     at = entries, rule
     now, once = layer.after[at], layer.before[at]
     return now, once, layer.kept[at], now - layer.kept_after[at], layer.kept_before[at] - once

@@ -81,6 +81,7 @@ class Received(NamedTuple):
     channels: IntArray  # [num_channels, 4]: first column of the messages, first column of z, width, rule
     before: FloatArray  # [senders, columns]: messages
     after: FloatArray  # [senders, columns]
+    divided: bool  # rules divide their own coefficients: an entry's parts do not sum to their difference
 
 
 class Mixed(NamedTuple):
@@ -259,6 +260,7 @@ def take_sources(start, stop, above, here, sources, totals):
     source_rows, num_sources, source_entry, source_held = sources.rows, sources.number, sources.entry, sources.held
     indices, source_after, source_before = sources.entries.indices, sources.entries.after, sources.entries.before
     differs, source_channels, y_before, y_after = sources.differs, sources.channels, sources.before, sources.after
+    source_kept, divided = sources.entries.kept, sources.divided
     has_rates = len(slopes) > 0
     columns, num_classes, y_columns = above_product.shape[1], above_product.shape[2], y_after.shape[1]
     # In delta, after and before, one behind the other: P * factor * rate, [width, stride].
@@ -322,7 +324,7 @@ def take_sources(start, stop, above, here, sources, totals):
                             to += stride
                 above_row += 1
         # The common case of few classes and one channel, in one or two sets of states: these share the reading of y.
-        plain = few and len(source_channels) == 1 and 0 < num_used < 3
+        plain = few and len(source_channels) == 1 and 0 < num_used < 3 and not divided
         one, other = (0 if used[0] else 1 if used[1] else 2), (2 if used[2] else 1)
         ways = (
             1.0 if one < 2 else 0.0, -1.0 if one == 0 else 1.0 if one == 2 else 0.0,
@@ -362,6 +364,10 @@ def take_sources(start, stop, above, here, sources, totals):
                             continue
                         from_after = new if which != 2 else 0.0
                         from_before = old if which == 2 else 0.0 if which == 1 else -old
+                        if divided and which == 0:
+                            both = source_kept[e, rule]
+                            from_after -= sources.entries.kept_after[e, rule] - both
+                            from_before += sources.entries.kept_before[e, rule] - both
                         if not differ:
                             # One message in both snapshots: read it once.
                             from_after += from_before

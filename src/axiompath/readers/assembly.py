@@ -25,6 +25,7 @@ from .columns import SEPARATE, find_output, last_step
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
 from .functions import AFFINE, COPIES, ENDS, MEMBERS, SIZES, Marker, Place, Value, form_of
+from .largest import LARGEST
 from .layout import lay_out
 from .products import PRODUCTS
 from .refusals import REASONS
@@ -53,6 +54,7 @@ PAIRS = Marker(ENDS)
 MARKED = {"batch": Marker(MEMBERS), "edge_label_index": PAIRS}  # fields that say what is predicted, and of what
 KEPT = COPIES | {"expand", "expand_as", "unsqueeze"}
 
+LARGEST_READ = "a maximum: a coefficient a column, of who holds it"
 PRODUCT_READ = "product, shared by its factors"
 # What AFFINE does is folded into neighbours, with these exceptions.
 HOW_READ = {
@@ -161,6 +163,8 @@ class Assembler:
             self.write(step, result, self.how_read(function, args, result))
         elif function in PRODUCTS:
             self.write(step, PRODUCTS[function](self.place(step), *args, **kwargs), PRODUCT_READ)
+        elif function in LARGEST:
+            self.write(step, LARGEST[function](self.place(step), *args, **kwargs), LARGEST_READ)
         else:
             raise Unsupported(
                 f"the function `{operation}` on node features or edges cannot be read; supported are convolutions of "

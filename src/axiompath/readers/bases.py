@@ -84,7 +84,7 @@ class Bases:
         return aggregated(values, rule, shown.terms[0].base)
 
     def combine(self, form: Form, rules: Sequence[ColumnRule], width: int) -> Form:
-        """The sum of what rules with a coefficient a column make of a form; it is held, since no map commutes with it."""
+        """The sum of what rules with a coefficient a column make of a form: held, since no map commutes with it."""
         shown = self.hold(form)
         base = shown.terms[0].base
         terms = tuple(Term(base, rule, None, width, 0, base) for rule in rules)

@@ -20,8 +20,8 @@ from torch_geometric.nn import (
     SAGEConv,
     SimpleConv,
     WLConvContinuous,
+    aggr,
 )
-from torch_geometric.nn import aggr
 
 from ..network.activations import relu
 from ..network.attention import InverseLength

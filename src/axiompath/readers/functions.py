@@ -321,9 +321,8 @@ def _refuse(reason: str) -> Callable[..., Form]:
 _kinds = ("to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu")
 _same = ("contiguous", "clone", "detach", "data", "requires_grad", "retain_grad", *_kinds)
 _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
-_extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
-_scatters = ("scatter", "segment_reduce")
-_reductions = ("scatter_reduce", "index_reduce")  # by maximum, minimum or product
+_ranks = ("topk", "sort", "median", "argmax", "argmin", "kthvalue")
+_scatters = ("scatter", "segment_reduce", "index_reduce")
 
 # Functions that leave every number as it was, but for shape or precision.
 COPIES = frozenset((*_same, *_shapes, "long"))
@@ -368,18 +367,12 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     **dict.fromkeys(("long", "int", "short", "bool"), _whole),
     **dict.fromkeys(_shapes, reshape),
     **dict.fromkeys(
-        _extremes,
-        _refuse("a maximum is not a weighted sum, so it does not split into paths; use a sum, a mean or attention."),
+        _ranks,
+        _refuse("puts features in an order of their size, which does not split into paths; use a maximum or attention."),
     ),
     **dict.fromkeys(
         _scatters,
         _refuse("adds up nodes outside of a convolution; put it into a MessagePassing module and register a reader."),
-    ),
-    **dict.fromkeys(
-        _reductions,
-        _refuse(
-            "pools nodes by a maximum, a minimum or a product, which does not split into paths; use a sum or a mean."
-        ),
     ),
     "__setitem__": _refuse("writes into a part of a tensor; build the new one with torch.cat or torch.where instead."),
 }
