@@ -15,7 +15,7 @@ import torch
 from numba.core.dispatcher import Dispatcher
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GAT, GCNConv, SAGEConv
+from torch_geometric.nn import GAT, GCNConv, GraphSAGE, SAGEConv
 
 import axiompath
 from axiompath.explain import walks

@@ -17,6 +17,7 @@ from torch_geometric.nn import (
     GINConv,
     InnerProductDecoder,
     MeanAggregation,
+    MedianAggregation,
     SAGEConv,
     SumAggregation,
     global_add_pool,

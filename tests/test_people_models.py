@@ -306,7 +306,10 @@ def conv(parts, x, e, w):
 
 
 REFUSED = {
-    "lstm aggregation": (module(conv, SAGEConv(3, 3, aggr="lstm")), r"parts\.0 \(SAGEConv\): .*min or softmax.*train with"),
+    "lstm aggregation": (
+        module(conv, SAGEConv(3, 3, aggr="lstm")),
+        r"parts\.0 \(SAGEConv\): .*min or softmax.*train with",
+    ),
     "several aggregations": (module(conv, SAGEConv(3, 3, aggr=["mean", "median"])), r"parts\.0 .*min or softmax"),
     "median of GraphConv": (module(conv, GraphConv(3, 3, aggr="median")), r"parts\.0 \(GraphConv\): .*min or softmax"),
     "PNA": (

@@ -1,7 +1,7 @@
 """Snapshot + hidden features -> norms over all nodes of a graph: (h - mu) s, mu and s being the graph's.
 
-The scale s is a coefficient of every node, the shift -s mu a source at every node, which each snapshot computes: a bias.
-It is read off columns of ones that stand beside h. No node gets a path to every other. In delta,
+The scale s is a coefficient of every node, the shift -s mu a source at every node, which each snapshot computes: a
+bias. It is read off columns of ones that stand beside h. No node gets a path to every other. In delta,
 
     s_1 (h_1 - mu_1) - s_0 (h_0 - mu_0) = mean(s) (h_1 - h_0)  +  [ (s_1 - s_0) mean(h) - (s_1 mu_1 - s_0 mu_0) ],
 
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 from scipy import sparse
 
-from ..arrays import BoolArray, FloatArray, IntArray
+from ..arrays import FloatArray, IntArray
 from ..graphs.places import GRAPHS
 from ..graphs.snapshot import Features, Snapshot
 from .coefficients import Parts, Sides, diagonal

@@ -223,10 +223,10 @@ def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -
     t = change.lowest_hop
     channels = change.network.layers[t].lay_out(inputs=False)
     rows = found.leaf_rows, found.num_leaves, found.entry, found.held
-    messages = map(np.ascontiguousarray, change.messages)
+    before, after = map(np.ascontiguousarray, change.messages)
     entries = change.layers[t]
     divided = entries.kept_after is not entries.kept
-    sources = Received(*rows, entries, change.differs[t], channels, *messages, divided)
+    sources = Received(*rows, entries, change.differs[t], channels, before, after, divided)
     _take(change, t, found.levels[t], above, sources, shares)
 
 

@@ -368,7 +368,9 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     **dict.fromkeys(_shapes, reshape),
     **dict.fromkeys(
         _ranks,
-        _refuse("puts features in an order of their size, which does not split into paths; use a maximum or attention."),
+        _refuse(
+            "puts features in an order of their size, which does not split into paths; use a maximum or attention."
+        ),
     ),
     **dict.fromkeys(
         _scatters,

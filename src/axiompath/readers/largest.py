@@ -1,4 +1,4 @@
-"""torch function -> the largest, or the least: of stacked layers, of two values, of a node's columns, of a graph's nodes."""
+"""torch function -> the largest, or the least: of stacked layers, two values, a node's columns, a graph's nodes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def along(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, least
     if isinstance(x, Form) and dims in ((1,), (-1,)):
         return place.bases.take_largest([x.select(np.array([i])) for i in range(x.width)], least=least)
     raise Unsupported(
-        "takes a maximum over everything; only one over layers, over a node's features or over the nodes of a graph can "
-        "be read."
+        "takes a maximum over everything; only one over layers, over a node's features or over the nodes of a graph "
+        "can be read."
     )
 
 
