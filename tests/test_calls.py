@@ -15,7 +15,6 @@ from torch_geometric.nn import (
     GATConv,
     GCNConv,
     GINEConv,
-    GPSConv,
     GraphConv,
     LayerNorm,
     PNAConv,
@@ -606,7 +605,6 @@ WORDS = {
     "PNA with std": (plain(PNAConv(4, 3, aggregators=["mean", "std"], **PNA)), r"aggregates by deviation"),
     "EdgeConv with mean": (plain(EdgeConv(nn.Linear(8, 3), aggr="mean")), r"on every edge, over both(?!.*maximum)"),
     "EdgeConv with max": (plain(EdgeConv(nn.Linear(8, 3))), r"on every edge.*and aggregates by maximum"),
-    "GPS": (plain(GPSConv(4, GCNConv(4, 4))), r"parts\.0 \(GPSConv\): attends from every node to all others"),
     "features of its own": (OwnFeatures(), r"conv \(GCNConv\): is given features that do not come from `x`"),
 }  # fmt: skip
 

@@ -156,8 +156,9 @@ class ThenMapped(nn.Module):
         return self.lin(self.conv(x, edge_index, edge_weight))
 
 
-def pna(a, b, scalers=("identity", "amplification", "attenuation", "linear", "inverse_linear"), **settings):
-    return pyg.PNAConv(a, b, ["mean", "sum"], list(scalers), torch.tensor([1, 3, 4, 2]), **settings)
+def pna(a, b, aggregators=("mean", "sum"), **settings):
+    scalers = ["identity", "amplification", "attenuation", "linear", "inverse_linear"]
+    return pyg.PNAConv(a, b, list(aggregators), scalers, torch.tensor([1, 3, 4, 2]), **settings)
 
 
 def appnp(**settings):
@@ -270,6 +271,19 @@ CONVOLUTIONS = {
     "EG": (lambda a, b: pyg.EGConv(a, b, num_heads=3, num_bases=2), False),
     "EG of several": (lambda a, b: pyg.EGConv(a, b, ["mean", "sum", "symnorm"], num_heads=1, num_bases=2), False),
     "EG without loops": (lambda a, b: pyg.EGConv(a, b, ["mean", "sum"], num_heads=3, **LOOPS), False),
+    "SAGE max": (lambda a, b: pyg.SAGEConv(a, b, aggr="max"), False),
+    "SAGE max of a projection": (lambda a, b: pyg.SAGEConv(a, b, aggr="max", project=True, **FLOW), False),
+    "SAGE of several": (lambda a, b: pyg.SAGEConv(a, b, aggr=["mean", "max", "min", "softmax"]), False),
+    "GraphConv max": (lambda a, b: pyg.GraphConv(a, b, aggr="max"), True),
+    "GraphConv min": (lambda a, b: pyg.GraphConv(a, b, aggr="min", **FLOW), True),
+    "GIN max": (lambda a, b: pyg.GINConv(mlp(a, b), aggr="max"), False),
+    "GEN softmax": (lambda a, b: pyg.GENConv(a, b, t=0.7), False),
+    "PNA max": (lambda a, b: pna(a, b, aggregators=["max", "mean", "min"]), False),
+    "EG max": (lambda a, b: pyg.EGConv(a, b, ["max", "symnorm", "min"], num_heads=1), False),
+    "Hypergraph": (lambda a, b: pyg.HypergraphConv(a, b), False),
+    "Hypergraph mean of heads": (lambda a, b: pyg.HypergraphConv(a, b, heads=2, concat=False, bias=False), False),
+    "GPS": (lambda a, b: Mapped(pyg.GPSConv(b, pyg.GCNConv(b, b), heads=3), a, b, False, False), True),
+    "GPS of attention": (lambda a, b: Mapped(pyg.GPSConv(b, None, norm=None, act="elu"), a, b, False, False), True),
     "both ways": (lambda a, b: pyg.DirGNNConv(pyg.GCNConv(a, b)), False),
     "both ways, SAGE": (lambda a, b: pyg.DirGNNConv(pyg.SAGEConv(a, b), alpha=0.2, root_weight=False), False),
     "AntiSymmetric": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b), a, b, False, False), True),
@@ -306,7 +320,7 @@ def test_every_convolution_that_is_read_is_tried():
     tried = {type(part).__name__ for make, _ in CONVOLUTIONS.values() for part in make(6, 6).modules()}
     read = {kind.__name__ for kind in READERS if kind.__name__ in pyg_conv.__all__}
     assert (read | set(LOOKED_INTO)) - tried == set()
-    assert len(read) >= 31
+    assert len(read) >= 33
 
 
 DIVIDES = "Cheb not normalised"  # by the largest degree of the graph: without edges it gives no numbers itself
@@ -381,7 +395,7 @@ MODEL_ACTIVATIONS = (
 def test_models_of_pyg_are_read_exactly_with_every_norm(name, norm):
     # GIN's own MLP has hidden layers of width 6 and 3, for which only norms given by name are rebuilt.
     options = NORMS[norm] if name != "GIN" or isinstance(NORMS[norm].get("norm", ""), str) else {"norm": "batch_norm"}
-    for layers, jk, act_first in ((1, None, False), (2, "cat", True), (3, "last", False), (2, None, True)):
+    for layers, jk, act_first in ((1, None, False), (2, "cat", True), (3, "last", False), (2, "max", True)):
         model = randomise(MODELS[name](layers, jk=jk, act_first=act_first, **options), layers)
         assert_read_exactly(model, *evolution(layers, EVOLUTIONS[layers % len(EVOLUTIONS)]))
 

@@ -19,10 +19,24 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
+from ..errors import TooLarge
 from ..graphs.snapshot import Features, Snapshot
-from .coefficients import SOURCE_TO_TARGET, Like, Parts, Rule, Sides, assemble, diagonal, edges_of, renew_loops
+from .coefficients import (
+    ANYWHERE,
+    SOURCE_TO_TARGET,
+    Like,
+    Parts,
+    Rule,
+    Sides,
+    assemble,
+    diagonal,
+    edges_of,
+    renew_loops,
+)
+from .readouts import members_of
 
 LEAST = 1e-12  # what torch takes a length for at least
+ATTENDED_PAIRS = 4_000_000  # of nodes that attend to each other without an edge: graphs of 2,000
 
 # Edges in order, sorted once for all heads and layers, and forgotten with their snapshot.
 _ORDERED: WeakKeyDictionary[Snapshot, dict[tuple[bool, str], tuple[IntArray, IntArray]]] = WeakKeyDictionary()
@@ -41,13 +55,17 @@ class Attention(Rule):
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The shares of the edges into each node, which sum to 1."""
-        receivers, senders = _attended_edges(snapshot, self.self_loops, self.flow)
+        receivers, senders = self.pairs(snapshot)
         scores = self.scores(inputs, receivers, senders)
         highest = np.full(snapshot.num_nodes, -np.inf)
         np.maximum.at(highest, receivers, scores)
         shares = np.exp(scores - highest[receivers])
         total = np.bincount(receivers, weights=shares, minlength=snapshot.num_nodes)
         return assemble(snapshot, receivers, senders, shares / total[receivers])
+
+    def pairs(self, snapshot: Snapshot) -> tuple[IntArray, IntArray]:
+        """Receivers and senders."""
+        return _attended_edges(snapshot, self.self_loops, self.flow)
 
     @abstractmethod
     def scores(self, inputs: Features, receivers: IntArray, senders: IntArray) -> FloatArray:
@@ -103,6 +121,31 @@ class DotAttention(Attention):
         """Each end has a vector of its own."""
         queries, keys = inputs @ self.query + self.query_bias, inputs @ self.key + self.key_bias
         return np.asarray((queries[receivers] * keys[senders]).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalAttention(DotAttention):
+    """The same from every node to all nodes, or to those of its graph, itself included: GPSConv."""
+
+    by_graph: bool = False
+    flow: str = ANYWHERE
+    reads_edges: ClassVar[bool] = False
+    reach: ClassVar[None] = None  # type: ignore[assignment]  # whoever comes is attended to by all
+
+    def pairs(self, snapshot: Snapshot) -> tuple[IntArray, IntArray]:
+        """All, if they are not too many."""
+        members, graphs = members_of(snapshot, by_graph=self.by_graph)
+        size = int((np.bincount(graphs) ** 2).sum())
+        if size > ATTENDED_PAIRS:
+            raise TooLarge(
+                f"Expected at most {ATTENDED_PAIRS:,} pairs of nodes that attend to each other (got {size:,}, of "
+                f"{len(members):,} nodes): a layer attends from every node to all of its graph, a coefficient each; "
+                "explain smaller graphs, or train with attention along edges."
+            )
+        parts = [members[graphs == graph] for graph in range(int(graphs.max(initial=-1)) + 1)]
+        receivers = np.concatenate([members[:0], *(np.repeat(part, len(part)) for part in parts)])
+        senders = np.concatenate([members[:0], *(np.tile(part, len(part)) for part in parts)])
+        return receivers, senders
 
 
 @dataclass(frozen=True, eq=False)

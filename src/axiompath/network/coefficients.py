@@ -33,6 +33,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
 
 SOURCE_TO_TARGET = "source_to_target"
+ANYWHERE = "anywhere"  # between nodes that no edge joins, too
 
 
 class Sides(NamedTuple):
@@ -95,7 +96,7 @@ class Rule(ABC):
 
     @property
     def flow(self) -> str:
-        """Which way messages flow, in PyG's words."""
+        """Which way messages flow, in PyG's words; or anywhere."""
         return SOURCE_TO_TARGET
 
     @property

@@ -18,10 +18,10 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..graphs.places import GRAPHS
 from ..graphs.snapshot import Features, Snapshot
 from .coefficients import Parts, Sides, diagonal
 from .families import ColumnRule, column_of
+from .readouts import members_of
 
 STATISTICS = "statistics"  # how a norm over a graph divides its coefficients
 
@@ -42,7 +42,7 @@ class Moments:
     def find(self, snapshot: Snapshot, inputs: Features) -> tuple[FloatArray, FloatArray]:
         """mu and s of every node and column, [num_nodes, width]; 0 and 1 where a node belongs to no graph."""
         h = np.asarray(inputs[:, : self.width] if isinstance(inputs, np.ndarray) else inputs.toarray()[:, : self.width])
-        members, graphs = self._members(snapshot)
+        members, graphs = members_of(snapshot, by_graph=self.by_graph)
         mu, s = np.zeros(h.shape), np.ones(h.shape)
         own, size = h[members], np.maximum(np.bincount(graphs), 1)[:, None]
 
@@ -59,16 +59,6 @@ class Moments:
             deviation = np.sqrt(variance) + self.eps if self.beside else np.sqrt(variance + self.eps)
             s[members] = (1.0 / deviation)[graphs]
         return mu, s
-
-    def _members(self, snapshot: Snapshot) -> tuple[IntArray, IntArray]:
-        """The nodes that belong to graphs, and the graph of each, numbered from 0."""
-        graphs = np.where(snapshot.present, 0, -1)
-        if self.by_graph and snapshot.graphs is not None:
-            graphs = np.where(snapshot.present, snapshot.graphs, -1)
-        elif self.by_graph and snapshot.places is not None and snapshot.places.kind == GRAPHS:
-            graphs = np.where(snapshot.present, snapshot.places.nodes, -1)
-        members = np.flatnonzero(graphs >= 0)
-        return members, np.unique(graphs[members], return_inverse=True)[1].reshape(-1)
 
 
 # What was found last of each: all columns ask for the same.

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch_geometric.nn import DirGNNConv, MessagePassing
+from torch_geometric.nn import DirGNNConv, GPSConv, MessagePassing
 
 from ..errors import InputError
 from ..graphs.snapshot import Fields
 from ..network.layers import Network
 from ..outputs import AUTO
-from . import attention_layers, convolutions, gates, norms, propagation  # noqa: F401 (each registers its readers)
+from . import attention_layers, convolutions, everywhere, gates, norms, propagation  # noqa: F401 (these register readers)
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .columns import SEPARATE, find_output, last_step
@@ -254,7 +254,7 @@ class Assembler:
         if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
             features = features[0]
         form = form_of(self.resolve(features))
-        sends = isinstance(module, (MessagePassing, DirGNNConv))
+        sends = isinstance(module, (MessagePassing, DirGNNConv, GPSConv))
         if sends:
             self.check_edges(others)
             # What is aggregated and what skips the aggregation are the same value then.

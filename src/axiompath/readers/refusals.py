@@ -37,8 +37,6 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.NNConv: _edge_features + "without them, such as GraphConv.",
     pyg.CGConv: _edge_features + "without them, such as GATv2Conv.",
     pyg.ResGatedGraphConv: "gates messages feature by feature, a product of features; use GATv2Conv.",
-    pyg.GPSConv: "attends from every node to all others of the graph beside its convolution, so every node would have "
-    "a path to every other; use the convolution alone, or TransformerConv, which attends along edges.",
     pyg.DynamicEdgeConv: "makes its own edges out of the features' distances; find the edges before the model.",
     pyg.FiLMConv: _edge_network + "use GATv2Conv.",
     pyg.PDNConv: "weighs edges by a network on their features; put that weight into the data, and use GCNConv.",
@@ -50,8 +48,6 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.HEATConv: _types + "use GATConv.",
     pyg.HeteroConv: _types + "use the convolution of one type.",
     pyg.SignedConv: "is given two sets of edges, which paths do not tell apart yet; use SAGEConv.",
-    pyg.HypergraphConv: "sends messages over hyperedges, which join any number of nodes; join them by edges, or by "
-    "nodes of their own, and use GCNConv.",
     pyg.DNAConv: "attends over a node's earlier layers, a softmax of products of features; use GCN2Conv.",
     pyg.PANConv: "returns its matrix of paths beside the features; use SSGConv or TAGConv.",
     pyg.WLConv: "gives whole numbers as colours, which are names and no amounts; use WLConvContinuous.",
