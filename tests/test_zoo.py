@@ -39,6 +39,10 @@ def evolution(seed, kinds, num_nodes=7, width=3, repeat=True):
     weights["after"] = weights["before"].copy()
     if "reweight" in kinds:
         weights["after"][rng.random(kept.shape) < 0.3] *= 1.4
+    attr = {"before": rng.normal(size=(*kept.shape, 2))}
+    attr["after"] = attr["before"].copy()
+    if "reweight" in kinds:
+        attr["after"][rng.random(kept.shape) < 0.3] *= 0.7
     features = {"before": rng.normal(size=(num_nodes, width))}
     features["after"] = features["before"].copy()
     if "features" in kinds:
@@ -53,6 +57,9 @@ def evolution(seed, kinds, num_nodes=7, width=3, repeat=True):
             u, v = np.concatenate([u, u[:2]]), np.concatenate([v, v[:2]])
         data = Data(x=torch.from_numpy(features[name][ids]), edge_index=torch.from_numpy(np.stack([u, v])))
         data.edge_weight = torch.from_numpy(weights[name][ids[u], ids[v]])
+        told = attr[name][ids[u], ids[v]]
+        told[len(told) - 2 * repeat :] += 0.5  # parallel edges differ in what is said of them
+        data.edge_attr = torch.from_numpy(told)
         if "nodes" in kinds:
             data.n_id = torch.from_numpy(ids)
         graphs.append(data)
@@ -108,12 +115,15 @@ def assert_undone(explainer, found, scale):
 
 
 def call(model, data):
-    takes = "edge_weight" in model.forward.__code__.co_varnames[: model.forward.__code__.co_argcount]
-    return model(data.x, data.edge_index, edge_weight=data.edge_weight) if takes else model(data.x, data.edge_index)
+    takes = model.forward.__code__.co_varnames[: model.forward.__code__.co_argcount]
+    return model(data.x, data.edge_index, **{key: data[key] for key in ("edge_weight", "edge_attr") if key in takes})
+
+
+ATTR = "edge_attr"
 
 
 class Convolutions(nn.Module):
-    """Convolutions with an activation between, edge weights where they take any."""
+    """Convolutions with an activation between, edge weights or features where they take any."""
 
     def __init__(self, convs, weighted, act):
         super().__init__()
@@ -121,10 +131,13 @@ class Convolutions(nn.Module):
         self.weighted = weighted
         self.act = act
 
-    def forward(self, x, edge_index, edge_weight=None):
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
         for i, conv in enumerate(self.convs):
             x = self.act(x) if i else x
-            x = conv(x, edge_index, edge_weight) if self.weighted else conv(x, edge_index)
+            if self.weighted == ATTR:
+                x = conv(x, edge_index, edge_attr=edge_attr)
+            else:
+                x = conv(x, edge_index, edge_weight) if self.weighted else conv(x, edge_index)
         return x
 
 
@@ -170,7 +183,7 @@ def appnp(**settings):
 
 FLOW = {"flow": "target_to_source"}
 LOOPS = {"add_self_loops": False}
-# name -> (inputs, outputs -> a convolution, whether it is given edge weights)
+# name -> (inputs, outputs -> a convolution, whether it is given edge weights, or edge features)
 CONVOLUTIONS = {
     "GCN": (lambda a, b: pyg.GCNConv(a, b), True),
     "GCN improved": (lambda a, b: pyg.GCNConv(a, b, improved=True), True),
@@ -286,6 +299,8 @@ CONVOLUTIONS = {
     "GPS of attention": (lambda a, b: Mapped(pyg.GPSConv(b, None, norm=None, act="elu"), a, b, False, False), True),
     "both ways": (lambda a, b: pyg.DirGNNConv(pyg.GCNConv(a, b)), False),
     "both ways, SAGE": (lambda a, b: pyg.DirGNNConv(pyg.SAGEConv(a, b), alpha=0.2, root_weight=False), False),
+    "GINE": (lambda a, b: pyg.GINEConv(mlp(a, b), edge_dim=2), ATTR),
+    "GINE mean, backwards": (lambda a, b: pyg.GINEConv(nn.Linear(a, b), 0.3, True, 2, aggr="mean", **FLOW), ATTR),
     "AntiSymmetric": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b), a, b, False, False), True),
     "AntiSymmetric 2 hops": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b, pyg.GraphConv(b, b), 2), a, b), True),
 }

@@ -21,7 +21,7 @@ from ..graphs.labels import label_targets, target_column, with_class_names
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.pair import Pair, open_pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
-from ..graphs.snapshot import Snapshot, find_numbers
+from ..graphs.snapshot import Snapshot, fields_of_edges, find_numbers
 from ..graphs.targets import rows_of_places, with_graphs
 from ..network.digests import digest_graph
 from ..origin import RELEASE, Origin, digest_of
@@ -54,7 +54,7 @@ def open_board(
             f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
         )
     inputs = prepare_inputs(model, before, after, usage)
-    pair = open_pair(inputs.before, inputs.after)
+    pair = open_pair(inputs.before, inputs.after, fields_of_edges(inputs.before, inputs.after))
     raw = OwnModel(model, usage.call, np.asarray)
     count = _count_hops(raw.duplicate)
     with _Ends() as ends:
@@ -70,7 +70,7 @@ def open_board(
 
     def origin() -> Origin:
         weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
-        sides = {"before": digest_graph(pair.before.graph), "after": digest_graph(pair.after.graph)}
+        sides = dict(zip(("before", "after"), map(digest_graph, pair.graphs), strict=True))
         return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
 
     snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole

@@ -102,8 +102,8 @@ class Case:
         pair = self.region.pair
         digests = {
             "model": digest_network(self.change.network),
-            "before": digest_graph(pair.before.graph),
-            "after": digest_graph(pair.after.graph),
+            "before": digest_graph(pair.graphs[0]),
+            "after": digest_graph(pair.graphs[1]),
         }
         if self.change.under_before is not None:
             digests["model before"] = digest_network(self.change.under_before.network)
@@ -135,7 +135,8 @@ class Case:
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
 
-        Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Where every edge
+        Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted, edge features
+        changed (of a model that takes them; its weight may be another one, too). Where every edge
         of both graphs has one back, the two directions are one change, unless `directed`. A node that comes or goes is
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
         this very call, ordered by kind, then by src and dst. Where the model is another one, a last row says so.
@@ -172,7 +173,8 @@ class Case:
             for places in walks.batches():
                 found, shares = walk_rows(self.change, walks.rows[places])
                 for one in split_by_target(self.change, found, shares):
-                    yield replace(one, node_names=self.node_names, class_names=self.class_names)
+                    edges = self.change.edges_on(one.paths)
+                    yield replace(one, node_names=self.node_names, class_names=self.class_names, edge_places=edges)
                 del found, shares  # before the next batch is walked
 
         return walk()
@@ -253,7 +255,8 @@ class Case:
         before, after = case.region.surroundings(case.change.network, target if isinstance(target, int) else -1)
         base, other = (before, after) if add else (after, before)
         hops, weights = hops_of(case.change.network), case.fields.weights
-        mixed = exchange_edges(base, other, edges_of_paths(steps, hops), weights)
+        edges = edges_of_paths(steps, hops, case.change.edges_on(steps))
+        mixed = exchange_edges(base, other, edges, weights)
         return case.run_own(mixed, base, target)
 
     def run_own(self, data: Data, like: Data, target: Target) -> FloatArray:

@@ -33,7 +33,6 @@ _accelerator = "computes on a GPU alone, where this cannot follow; use "
 
 REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.EdgeConv: _refuse_edge_conv,
-    pyg.GINEConv: _edge_features + "without them, such as GINConv.",
     pyg.NNConv: _edge_features + "without them, such as GraphConv.",
     pyg.CGConv: _edge_features + "without them, such as GATv2Conv.",
     pyg.ResGatedGraphConv: "gates messages feature by feature, a product of features; use GATv2Conv.",

@@ -3,12 +3,13 @@
 // (overview.js, story.js) comes after it and calls start().
 const report = (() => {
   const COLOURS = {
-    gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", feature: "#cc79a7", model: "#e69f00", unchanged: "#6b7280",
-    rest: "#d5dae0",
+    gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", feature: "#cc79a7", "edge feature": "#56b4e9",
+    model: "#e69f00", unchanged: "#6b7280", rest: "#d5dae0",
   };
   const MEANING = {
     gained: "gained: runs over a new connection", lost: "lost: ran over a connection that is gone",
     reweighted: "kept, reweighted: a coefficient along it changed", feature: "kept, feature: its leaf's features changed",
+    "edge feature": "kept, edge feature: it begins at an edge whose features changed",
     model: "model: retrained, another model than before", unchanged: "unchanged", rest: "all other paths, net",
   };
   const SVG = "http://www.w3.org/2000/svg";
@@ -64,7 +65,8 @@ const report = (() => {
     })), ...order.map((k) => ({ label: values ? classes[k] : `class ${classes[k]}`, weights: unit(k) }))];
   };
   // A path of the shallower of two models has ABSENT before it; one of a bias is shown from that bias on.
-  const ABSENT = -3;
+  const ABSENT = -3, FIRST_EDGE = -1000;  // edges that a path begins at are numbered from there down
+  const isPlace = (node) => node >= 0 || node <= FIRST_EDGE;
   const startOf = (nodes) => {
     const first = nodes.findIndex((node) => node >= 0);
     return first > 0 && nodes[first - 1] !== ABSENT ? first - 1 : first;
@@ -75,11 +77,11 @@ const report = (() => {
   const prepare = (page) => {
     page.terms = termsOf(page);
     page.views = viewsOf(page.classes, [[page.class_before, page.class_after]], page.values);
-    const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
+    const name = (node) => (isPlace(node) ? page.names[node] ?? String(node) : "bias");
     page.nameOf = name;
     for (const path of page.paths.flatMap((p) => (p.members ? p.members : [p]))) {
       const start = startOf(path.nodes);
-      path.label = path.nodes.slice(start).map(name).join(" → ");
+      path.label ??= path.nodes.slice(start).map(name).join(" → ");
     }
     return page;
   };
@@ -202,7 +204,7 @@ const report = (() => {
     const items = drawn.map((path) => ({
       key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path, bundle: path.nodes.includes(-2),
       from: startOf(path.nodes),
-      at: (t) => (path.nodes[t] >= 0 ? String(path.nodes[t]) : path.nodes[t] === -2 ? `bundle ${path.row}` : "bias"),
+      at: (t) => (isPlace(path.nodes[t]) ? String(path.nodes[t]) : path.nodes[t] === -2 ? `bundle ${path.row}` : "bias"),
     }));
     if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
       label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.end) : "rest") });

@@ -9,7 +9,7 @@
   const LINES = ["#17456e", "#e69f00", "#7b5ea7", "#2f9e8f", "#b0413e", "#8c8c3c", "#56b4e9", "#8a6d5a"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "hexagon"];
-  const KINDS = ["gained", "lost", "reweighted", "feature", ...(index.retrained ? ["model"] : [])];
+  const KINDS = index.kinds;
   const snapshots = index.snapshots, numSteps = snapshots.length - 1;
   const className = (k) => (k === null ? "absent" : index.classes[k]);
   const stories = new Map();
