@@ -31,6 +31,7 @@ from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target, as_tar
 from ..graphs.snapshot import Snapshot, differing_features
 from ..network.coefficients import Sides
 from ..network.layers import ForwardPass, Network, project, run_network
+from ..network.statistics import OF_GRAPH
 from ..outputs import VALUE, Output, scales_of
 from ..threads import run_in_pieces
 from .links import Links, find_links
@@ -38,6 +39,7 @@ from .sets import Steps, merge_causes, trace_sets
 from .states import (
     AFTER_GAINED,
     AFTER_REWEIGHTED,
+    AFTER_STATISTICS,
     AT_EDGE,
     BEFORE_LOST,
     BEFORE_REWEIGHTED,
@@ -116,7 +118,7 @@ class Change:
         """The first row that is an edge's, where edges are places; else the number of all rows."""
         return self.before.first_edge
 
-    def mark_leaves(self, paths: IntArray, held: NDArray[np.uint8]) -> None:
+    def mark_leaves(self, paths: IntArray, held: NDArray[np.uint16]) -> None:
         """Write into the states of whole paths, leaf first, which of them begin at an edge."""
         if self.before.edge_rows is not None:
             held[paths[:, 0] >= self.first_edge] |= AT_EDGE
@@ -444,7 +446,8 @@ def _divide(
         kept, gained, lost = rule.divide(Sides(snapshots, inputs, found.indptr, found.indices, there, old, new))
         found.kept[:, k], kept_after[:, k], kept_before[:, k] = kept, new - gained, old - lost
         states = np.where(kept != 0, DELTA, 0) | np.where(new != 0, IN_AFTER, 0) | np.where(old != 0, IN_BEFORE, 0)
-        leaves = np.where(gained != 0, np.where(there[0], AFTER_REWEIGHTED, AFTER_GAINED), 0)
+        moved = AFTER_STATISTICS if rule.divides == OF_GRAPH else AFTER_REWEIGHTED
+        leaves = np.where(gained != 0, np.where(there[0], moved, AFTER_GAINED), 0)
         leaves |= np.where(lost != 0, np.where(there[1], BEFORE_REWEIGHTED, BEFORE_LOST), 0)
         found.marks[:, k] = (marks & (OF_BEFORE | OF_AFTER)) | states | leaves << LEAVE
     return found._replace(kept_after=kept_after, kept_before=kept_before)

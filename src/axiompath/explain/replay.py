@@ -216,7 +216,7 @@ def _children(suffix: IntArray, parent_of: IntArray) -> tuple[IntArray, IntArray
 def _branch(step: ReplayStep, nodes: TreeNodes, parent: IntArray, suffix: IntArray, entry: IntArray) -> TreeNodes:
     """The tree nodes below: for each family of rules, shared with the parent, of the base's tree alone, or grown."""
     parts = []
-    for family in dict.fromkeys(step.layer.families):
+    for family in dict.fromkeys(step.families):
         for mode, chosen, ratio in step.branches(family, entry, nodes.mode[parent], nodes.rho[parent]):
             i = np.flatnonzero(chosen)
             parts.append(
@@ -257,7 +257,7 @@ def _evaluate(
         column = 0
         for channel, number in zip(layer.channels, layer.rule_numbers, strict=True):
             size = channel.outputs.stop - channel.outputs.start
-            i = np.flatnonzero(below.rule == layer.families[number])
+            i = np.flatnonzero(below.rule == step.families[number])
             of_new, of_base, of_other = step.factors(number, below.entry[i], below.mode[i], above.of(i))
             of_other = _unless_unaltered(of_base, of_other, held.altered[below.suffix[i]], add)
             if lowest:

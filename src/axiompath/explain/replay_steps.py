@@ -14,6 +14,9 @@ snapshot's value, since that is how the parts were made. Nothing of rho goes fur
 base, all of which is then altered, is scaled, with rho > 1 that of the other,
 
     rho z_other = z_base + (rho - 1) z_base + rho (z_other - z_base) = z_base + (z_other - z_base) + (rho - 1) z_other.
+
+**Norms over a graph.** Undoing the path that starts at the node itself gives its tree node the other snapshot's mean and
+deviation; else it keeps those of the base.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import LayerChange
 from ..network.layers import Layer
+from ..network.statistics import OF_GRAPH, GraphScale, GraphShift
 
 SHARED, BASE, GROWN = 0, 1, 2
 
@@ -54,6 +58,16 @@ class ReplayStep:
     add: bool  # paths are added to `before`, rather than undone in `after`
 
     @cached_property
+    def families(self) -> tuple[int, ...]:
+        """Of each rule, the first of those with which it shares a tree node: its family, and a norm's scale and shift."""
+        first: dict[object, int] = {}
+        found = []
+        for i, rule in enumerate(self.layer.rules):
+            kin = rule.family
+            found.append(first.setdefault(kin.moments if isinstance(kin, (GraphScale, GraphShift)) else kin, i))
+        return tuple(found)
+
+    @cached_property
     def sides(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Coefficients of the base and of the other snapshot, and what of each the other does not lack."""
         e = self.entries
@@ -66,8 +80,13 @@ class ReplayStep:
     ) -> Iterator[tuple[int, BoolArray, FloatArray]]:
         """The modes of what lies below entries, by one family of rules: where such a tree node is, and its rho."""
         ones = np.ones(len(entry))
+        if self.layer.rules[family].divides == OF_GRAPH:
+            yield SHARED, mode == SHARED, self._carried(family, rho)
+            yield BASE, mode == BASE, ones
+            yield GROWN, mode == GROWN, ones
+            return
         if self._parted(family):
-            rules = [rule for rule, its in enumerate(self.layer.families) if its == family]
+            rules = [rule for rule, its in enumerate(self.families) if its == family]
             above = Above(mode, rho, np.zeros(len(entry), dtype=np.bool_))
             for below in (SHARED, BASE, GROWN):
                 modes, there = np.full(len(entry), below), np.zeros(len(entry), dtype=np.bool_)
@@ -92,6 +111,9 @@ class ReplayStep:
         """of_new, of_base and of_other of one rule, over entries below which there are tree nodes of these modes."""
         a_base, a_other, kept_base, kept_other = (side[entry, rule] for side in self.sides)
         rho = np.where(above.mode == SHARED, self._carried(rule, above.rho), 1.0)
+        if self.layer.rules[rule].divides == OF_GRAPH:
+            of_new = np.where((mode == GROWN) | ((mode == SHARED) & above.undone), a_other, a_base)
+            return of_new, np.where(mode == GROWN, 0.0, -a_base), rho * a_other
         if self._parted(rule):
             below_shared = above.mode == SHARED
             least = np.minimum(rho, 1.0)

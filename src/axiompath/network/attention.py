@@ -235,6 +235,7 @@ class InverseLength(Rule):
     """a[V, V] = 1 / |x[V]|: what gives every node's features the length 1."""
 
     least: float = LEAST  # no length is taken for less
+    beside: bool = False  # it is added to every length instead
     local: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
     reads_edges: ClassVar[bool] = False
@@ -243,7 +244,8 @@ class InverseLength(Rule):
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """One number a node."""
         dense = _dense(inputs)
-        return diagonal(snapshot, 1 / np.maximum(np.sqrt((dense * dense).sum(axis=1)), self.least))
+        length = np.sqrt((dense * dense).sum(axis=1))
+        return diagonal(snapshot, 1 / (length + self.least if self.beside else np.maximum(length, self.least)))
 
 
 @dataclass(frozen=True, eq=False)

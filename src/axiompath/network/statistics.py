@@ -23,7 +23,7 @@ from .coefficients import Parts, Sides, diagonal
 from .families import ColumnRule, column_of
 from .readouts import members_of
 
-STATISTICS = "statistics"  # how a norm over a graph divides its coefficients
+OF_GRAPH = "graph"  # how a norm over a graph divides its coefficients
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class GraphScale(ColumnRule):
     moments: Moments
     local: ClassVar[bool] = True
     reads_edges: ClassVar[bool] = False
-    divides: ClassVar[str] = STATISTICS
+    divides: ClassVar[str] = OF_GRAPH
 
     def column_matrix(self, snapshot: Snapshot, inputs: Features, number: int) -> sparse.csr_array:
         """On the diagonal."""
@@ -91,7 +91,7 @@ class GraphShift(ColumnRule):
     moments: Moments
     local: ClassVar[bool] = True
     reads_edges: ClassVar[bool] = False
-    divides: ClassVar[str] = STATISTICS
+    divides: ClassVar[str] = OF_GRAPH
 
     @property
     def first(self) -> int:

@@ -43,12 +43,15 @@ from ..change.states import (
     OF_AFTER,
     OF_BEFORE,
     ONE_CAUSE,
+    REWEIGHTED,
     STATES,
+    STATISTICS,
     name_causes,
 )
 from ..graphs.labels import class_columns, label_nodes, label_targets, name_edges, target_column
 from ..graphs.places import EdgePlace, Target
 from ..network.layers import Layer
+from ..network.statistics import OF_GRAPH
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -128,17 +131,22 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     contributions = np.zeros((len(found.paths), num_classes))
     causes = np.zeros((len(found.targets), len(KINDS), num_classes))
     shares = Shares(contributions, KIND_OF_SET[found.held], causes)
+    normed = any(rule.divides == OF_GRAPH for layer in change.network.layers for rule in layer.rules)
+    statistics = np.zeros_like(contributions) if normed else None  # the part of each path that has this cause
     top = max(found.levels)
     above = _above_the_root(len(found.levels[top].node), num_classes)
     for t in range(top, change.lowest_hop - 1, -1):
         if t in found.bias_rows:
-            _take_biases(change, found, t, above, shares)
+            _take_biases(change, found, t, above, shares, statistics)
         if t == change.lowest_hop:
             _take_leaves(change, found, above, shares)
         else:
             above = _multiply(change, t, found.levels[t], above, shared=t == top)
     work = contributions.size * SUM_WORK
     run_in_pieces(sum_causes, len(found.targets), work, found.indptr, found.held, shares)
+    if statistics is not None:
+        larger = np.abs(statistics).sum(axis=1) > np.abs(contributions - statistics).sum(axis=1)
+        shares.kinds[larger & (shares.kinds == REWEIGHTED)] = STATISTICS
     return shares
 
 
@@ -232,8 +240,10 @@ def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -
     _take(change, t, found.levels[t], above, sources, shares)
 
 
-def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: Shares) -> None:
-    """Add to each row what the bias of layer t contributes.
+def _take_biases(
+    change: Change, found: PathSet, t: int, above: Above, shares: Shares, statistics: FloatArray | None
+) -> None:
+    """Add to each row what the bias of layer t contributes, and to `statistics` what is due to these.
 
     A bias is a leaf that both snapshots have, with the same message; in delta it cancels.
     """
@@ -241,23 +251,30 @@ def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: S
     assert layer.bias is not None
     own = rows >= 0
     size, message = len(rows), np.ascontiguousarray(layer.bias[None])
-    held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(size, np.uint8)
+    held = np.where(own, found.held[rows], 0).astype(np.uint16) if len(found.held) else np.zeros(size, np.uint16)
     where = np.arange(size), own.astype(np.int64), np.zeros(size, dtype=np.int64), held
     channels = np.array([[0, 0, layer.width, 0]])
     sources = Received(*where, SAME, np.zeros(1, dtype=np.bool_), channels, message, message, False)
     # A bias does not change, so that its path is what it is by what the snapshots have.
     taken = Shares(np.zeros((size, change.network.num_classes)), np.zeros(size, np.int8), shares.causes)
-    _take(change, t, found.levels[t], above, sources, taken)
+    slot, causes = _take(change, t, found.levels[t], above, sources, taken)
     shares.contributions[rows[own]] += taken.contributions[own]
+    if statistics is not None:
+        alone = np.flatnonzero(own & (ONE_CAUSE[held] == STATISTICS))
+        statistics[rows[alone]] += taken.contributions[alone]
+        several = np.flatnonzero(own & (slot >= 0))
+        statistics[rows[several]] += causes[slot[several], STATISTICS]
 
 
-def _take(change: Change, t: int, level: Level, above: Above, sources: Received, shares: Shares) -> None:
-    """Sources of one cause, then those of several."""
+def _take(
+    change: Change, t: int, level: Level, above: Above, sources: Received, shares: Shares
+) -> tuple[IntArray, FloatArray]:
+    """Sources of one cause, then those of several: where the latter are, and what of them has which cause."""
     here, size = _suffixes(change, t, level), len(level.node)
     work = float(shares.contributions.size) * above.product.shape[1]
     run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
     if not can_mix(change):
-        return
+        return np.full(size, -1), np.zeros((0, *shares.causes.shape[1:]))
     several = np.zeros(size, dtype=np.int64)
     run_in_pieces(mark_mixed, size, float(sources.number.sum()), sources, several)
     slot = np.where(several > 0, np.cumsum(several) - 1, -1)
@@ -265,6 +282,7 @@ def _take(change: Change, t: int, level: Level, above: Above, sources: Received,
     mixed = Mixed(slot, causes, shares.contributions, shares.kinds)
     run_in_pieces(take_mixed, size, work, above, here, sources, mixed)
     np.add.at(shares.causes, level.target[slot >= 0], causes)
+    return slot, causes
 
 
 def can_mix(change: Change) -> bool:

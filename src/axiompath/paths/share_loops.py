@@ -18,12 +18,15 @@ from ..change.states import (
     IN_AFTER,
     IN_BEFORE,
     KINDS,
+    LAST_AFTER,
     LEAVE,
     NUM_STATES,
     OF_AFTER,
     OF_BEFORE,
     ONE_CAUSE,
     REWEIGHTED,
+    SIDE_OF_STATE,
+    STATISTICS,
 )
 from ..compiled import compiled
 from .lanes import LANES, expect, fetch, plus_scaled, product, put, put_all, two_products, zeros
@@ -78,7 +81,7 @@ class Received(NamedTuple):
     rows: IntArray  # [num_suffixes]: first row of each one's sources
     number: IntArray  # [num_suffixes]
     entry: IntArray  # [rows]
-    held: NDArray[np.uint8]  # [rows]
+    held: NDArray[np.uint16]  # [rows]
     entries: LayerChange
     differs: BoolArray  # [senders]
     channels: IntArray  # [num_channels, 4]: first column of the messages, first column of z, width, rule
@@ -140,9 +143,9 @@ def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
                     # `before`'s message of a leaf that does not differ may not be held apart.
                     for d in range(size):
                         value = below.after[u, column + d]
-                        if state > 2 and below.differs[u]:
+                        if state > LAST_AFTER and below.differs[u]:
                             value = below.before[u, column + d]
-                        sums[i, cause, low + d] += (gained if state <= 2 else lost) * value
+                        sums[i, cause, low + d] += (gained if state <= LAST_AFTER else lost) * value
 
 
 @compiled
@@ -178,7 +181,7 @@ def sum_causes(start, stop, indptr, held, shares):
                 put(causes, to, plus_scaled(fetch(causes, to, num_classes - j), total, 1.0), num_classes - j)
         for row in range(indptr[i], indptr[i + 1]):
             # Delta alone goes over entries that both snapshots have.
-            if ONE_CAUSE[held[row]] >= FEATURE and contributions[row].any():
+            if ONE_CAUSE[held[row]] >= STATISTICS and contributions[row].any():
                 kinds[row] = ONE_CAUSE[held[row]]
 
 
@@ -186,12 +189,12 @@ def sum_causes(start, stop, indptr, held, shares):
 def _factor(above, state, entries, e, rule):
     """What P[above] is multiplied with on its way to M[state], over entry e and by one rule."""
     if above != 0:
-        return entries.after[e, rule] if state <= 2 else entries.before[e, rule]
+        return entries.after[e, rule] if state <= LAST_AFTER else entries.before[e, rule]
     if state == 0:
         return entries.kept[e, rule]
     if not entries.marks[e, rule] >> LEAVE >> state & 1:
         return 0.0
-    if state <= 2:
+    if state <= LAST_AFTER:
         return entries.after[e, rule] - entries.kept_after[e, rule]
     return entries.kept_before[e, rule] - entries.before[e, rule]
 
@@ -219,7 +222,7 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                 if not held[i] >> state & 1:
                     continue
                 q[:] = 0.0
-                slope = slope_rows[(state + 1) // 2, w] if has_rates else 0
+                slope = slope_rows[SIDE_OF_STATE[state], w] if has_rates else 0
                 # A state is reached from delta or from itself.
                 for from_delta in range(2 if state else 1):
                     above = 0 if from_delta == 0 else state
@@ -298,9 +301,9 @@ def take_sources(start, stop, above, here, sources, totals):
                     if which == 0:
                         factor = kept[e_above, rule] if state == 0 else 0.0
                     elif which == 1:
-                        factor = new - kept_after[e_above, rule] if state == 0 else new if state <= 2 else 0.0
+                        factor = new - kept_after[e_above, rule] if state == 0 else new if state <= LAST_AFTER else 0.0
                     else:
-                        factor = kept_before[e_above, rule] - old if state == 0 else old if state > 2 else 0.0
+                        factor = kept_before[e_above, rule] - old if state == 0 else old if state > LAST_AFTER else 0.0
                     if factor == 0.0:
                         continue
                     column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
@@ -400,7 +403,7 @@ def _part_of_delta(cause, entries, e, rule):
     leaves = entries.marks[e, rule] >> LEAVE
     for state in range(1, NUM_STATES):
         if leaves >> state & 1 and CAUSE_OF_STATE[state] == cause:
-            if state <= 2:
+            if state <= LAST_AFTER:
                 from_after = entries.after[e, rule] - entries.kept_after[e, rule]
             else:
                 from_before = entries.kept_before[e, rule] - entries.before[e, rule]
@@ -478,7 +481,7 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                             for j in range(num_classes):
                                 total = 0.0
                                 for d in range(size):
-                                    total += above_product[above_row, column + d, j] * g[(state + 1) // 2, low + d]
+                                    total += above_product[above_row, column + d, j] * g[SIDE_OF_STATE[state], low + d]
                                 share[j] += factor * total
                     above_row += 1
                 size_of_share = 0.0

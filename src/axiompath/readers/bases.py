@@ -12,6 +12,7 @@ from ..network.activations import Activation, Product, product
 from ..network.coefficients import Factor, Rule
 from ..network.families import ColumnRule
 from ..network.maxima import Highest
+from ..network.statistics import GraphScale, GraphShift, Moments
 from .forms import Form, Term, aggregated, base_form, concatenate
 
 INPUT = 0
@@ -95,6 +96,11 @@ class Bases:
         width = forms[0].width
         rules = [Highest(i, len(forms), width, least) for i in range(len(forms))]
         return self.combine(concatenate(forms), rules, width)
+
+    def norm_graphs(self, form: Form, moments: Moments) -> Form:
+        """(form - mu) s, mu and s being those of the nodes of a graph; columns of ones carry the shift."""
+        ones = Form((), np.ones(form.width), form.width, form.name)
+        return self.combine(concatenate([form, ones]), [GraphScale(moments), GraphShift(moments)], form.width)
 
     def multiply(self, factors: Sequence[Form]) -> Form:
         """The product of forms, column by column; a factor that is a product itself is opened."""

@@ -18,11 +18,12 @@ import torch
 from ..arrays import FloatArray
 from ..network.attention import InverseLength
 from ..network.readouts import End, Pooled
+from ..network.statistics import Moments
 from .bases import Bases
 from .calls import array, vector
 from .elementwise import Unsupported
 from .forms import Form, concatenate
-from .norms import ALL_NODES, normalise_nodes, standardise
+from .norms import normalise_graphs, normalise_nodes, standardise
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,10 +250,12 @@ def batch_norm(
     place: Place, input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Form:  # fmt: skip
-    """Affine with the statistics that training has left."""
+    """Affine with the statistics that training has left; without any, those of the nodes."""
+    form = form_of(input)
     if training or running_mean is None or running_var is None:
-        raise Unsupported(ALL_NODES + " (BatchNorm needs track_running_stats=True.)")
-    return standardise(form_of(input), array(running_mean), array(running_var), eps, vector(weight), vector(bias))
+        moments = Moments(form.width, eps=eps)
+        return normalise_graphs(place.bases, form, moments, vector(weight), vector(bias))
+    return standardise(form, array(running_mean), array(running_var), eps, vector(weight), vector(bias))
 
 
 def layer_norm(

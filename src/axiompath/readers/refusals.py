@@ -9,8 +9,6 @@ from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.nn.aggr import MaxAggregation
 
-from .norms import ALL_NODES
-
 
 def _refuse_edge_conv(conv: Any) -> str:
     reason = "runs a network of its own on every edge, over both ends at once, so its messages are no linear maps of "
@@ -65,9 +63,6 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.FusedGATConv: _accelerator + "GATConv, which computes the same.",
     nn.Embedding: _lookup,
     nn.EmbeddingBag: _lookup,
-    pyg.norm.GraphNorm: ALL_NODES,
-    pyg.norm.PairNorm: ALL_NODES,
-    pyg.norm.MeanSubtractionNorm: ALL_NODES,
     pyg.norm.DiffGroupNorm: "weights features by a softmax of features, a product of the two; train with BatchNorm.",
     pyg.norm.MessageNorm: "scales messages by the length of features, a product of the two; train without it.",
 }
