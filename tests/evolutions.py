@@ -27,6 +27,7 @@ from axiompath.network.maxima import Extreme, Highest
 from axiompath.network.messages import RECEIVER, SENDER, Delivered, Gathered
 from axiompath.network.readouts import End, Pooled
 from axiompath.network.softmaxes import ColumnSoftmax
+from axiompath.network.statistics import GraphScale, GraphShift, Moments
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 EDGE_WIDTH = 2  # columns of edge features
@@ -254,7 +255,7 @@ def any_range(rng, width):
 def any_networks(draw, max_hops=3, activation_names=None, columns=False):
     """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs.
 
-    With `columns`, maxima, minima and softmaxes beside them, each column for itself.
+    With `columns`, maxima, minima and softmaxes beside them, each column for itself, and norms over a whole graph.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     hops = draw(st.integers(1, max_hops))
@@ -291,7 +292,26 @@ def any_networks(draw, max_hops=3, activation_names=None, columns=False):
         blocks = (Block(slice(0, out), any_activation(rng, name, out), f"layer {t}"),)
         layers.append(Layer(tuple(channels), bias, blocks, out + passed))
         width = out + passed
+        if columns and not last and draw(st.booleans()):
+            layers += draw(norm_layers(rng, width))
     return Network(tuple(layers), 3)
+
+
+@st.composite
+def norm_layers(draw, rng, width):
+    """A norm over the nodes of a graph: columns of ones beside what is there, then a scale and a shift."""
+    flags = {name: draw(st.booleans()) for name in ("by_graph", "together", "beside", "summed", "scaled")}
+    part = rng.uniform(0.5, 1.5, size=width) if draw(st.booleans()) and not flags["together"] else None
+    moments = Moments(width, eps=0.3, part=part, **flags)
+    ones = np.concatenate([np.zeros(width), np.ones(width)])
+    held = Layer((Channel(Identity(), None, slice(0, width), slice(0, width)),), ones, (), 2 * width)
+    channels = [
+        Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(d, d + 1))
+        for rule in (GraphScale(moments), GraphShift(moments))
+        for d in range(width)
+    ]
+    block = Block(slice(0, width), any_activation(rng, draw(st.sampled_from(("relu", "identity"))), width), "norm")
+    return [held, Layer(tuple(channels), rng.normal(size=width) if draw(st.booleans()) else None, (block,), width)]
 
 
 @st.composite

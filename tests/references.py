@@ -12,15 +12,19 @@ import numpy as np
 from axiompath.network.activations import Product
 from axiompath.network.attention import ReadColumns
 from axiompath.network.maxima import Extreme, Highest
+from axiompath.network.statistics import OF_GRAPH, GraphScale, GraphShift
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
 AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"
+AFTER_STATISTICS = "after-statistics"
 BEFORE_LOST, BEFORE_REWEIGHTED = "before-lost", "before-reweighted"
 SIDE = {AFTER_GAINED: AFTER, AFTER_REWEIGHTED: AFTER, BEFORE_LOST: BEFORE, BEFORE_REWEIGHTED: BEFORE, DELTA: DELTA}
+SIDE[AFTER_STATISTICS] = AFTER
 CAUSE = {
     DELTA: "feature",
     AFTER_GAINED: "gained",
     AFTER_REWEIGHTED: "reweighted",
+    AFTER_STATISTICS: "statistics",
     BEFORE_LOST: "lost",
     BEFORE_REWEIGHTED: "reweighted",
 }
@@ -87,6 +91,26 @@ def literal_line(low, high):
     return shares
 
 
+def literal_moments(moments, snapshot, inputs, v, number):
+    """mu and s of one column of the graph that node v is in, by their definitions."""
+    if not snapshot.present[v]:
+        return 0.0, 1.0
+    graphs = snapshot.graphs if moments.by_graph and snapshot.graphs is not None else np.zeros(snapshot.num_nodes)
+    nodes = [u for u in range(snapshot.num_nodes) if snapshot.present[u] and graphs[u] == graphs[v]]
+    part = np.ones(moments.width) if moments.part is None else moments.part
+    means = [sum(inputs[u, c] for u in nodes) / len(nodes) * part[c] for c in range(moments.width)]
+    if moments.together:
+        means = [sum(means) / len(means)] * len(means)
+    variances = [sum((inputs[u, c] - means[c]) ** 2 for u in nodes) / len(nodes) for c in range(moments.width)]
+    variance = variances[number]
+    if moments.together:
+        variance = sum(variances) / len(variances)
+    if moments.summed:
+        variance = sum(variances)
+    deviation = math.sqrt(variance) + moments.eps if moments.beside else math.sqrt(variance + moments.eps)
+    return means[number], 1.0 / deviation if moments.scaled else 1.0
+
+
 def literal_coefficients(rule, snapshot, inputs):
     """{(V, U): a} of a rule; of a maximum, written out."""
     if rule.family is rule:
@@ -97,6 +121,12 @@ def literal_coefficients(rule, snapshot, inputs):
         for v in np.flatnonzero(snapshot.present).tolist():
             values = {i: sign * shown[v, i * of.width + number] for i in range(of.count)}
             found[v, v] = literal_holds(values)[of.number]
+        return found
+    if isinstance(of, (GraphScale, GraphShift)):
+        found = {}
+        for v in np.flatnonzero(snapshot.present).tolist():
+            mu, s = literal_moments(of.moments, snapshot, shown, v, number)
+            found[v, v] = s if isinstance(of, GraphScale) else -s * mu
         return found
     if not isinstance(of, Extreme):
         return entries(rule.matrix(snapshot, inputs))
@@ -119,6 +149,16 @@ def literal_division(rule, snapshots, inputs, v, u, before, after):
         sign = -1.0 if of.least else 1.0
         low, high = ({i: sign * x[v, i * of.width + number] for i in range(of.count)} for x in inputs)
         return literal_line(low, high)[of.number], 0.0, 0.0
+    if rule.divides == OF_GRAPH:
+        if not all(side.present[v] for side in snapshots):
+            return 0.0, after, before
+        (mu_0, s_0), (mu_1, s_1) = (
+            literal_moments(of.moments, side, x, v, number) for side, x in zip(snapshots, inputs, strict=True)
+        )
+        if isinstance(of, GraphScale):
+            return (s_0 + s_1) / 2, 0.0, 0.0
+        mean = (inputs[0][v, number] + inputs[1][v, number]) / 2
+        return 0.0, (s_1 - s_0) * mean - (s_1 * mu_1 - s_0 * mu_0), 0.0
     sides = [literal_messages(of, s, x[:, number]) for s, x in zip(snapshots, inputs, strict=True)]
     rows = [{b: value for (a, b), value in side.items() if a == v} for side in sides]
     both = set(rows[0]) & set(rows[1])
@@ -242,10 +282,13 @@ class LiteralAttribution:
         if state != DELTA:
             return [(state, a_after if SIDE[state] == AFTER else a_before)]
         in_before, in_after = self.there(t, v, u, BEFORE), self.there(t, v, u, AFTER)
+        channels = self.network.layers[t].channels
+        of_graph = np.array([channel.coefficients.divides == OF_GRAPH for channel in channels])
         return [
             (DELTA, kept if self.can_differ(u, t) else 0 * kept),
             (AFTER_GAINED, np.where(in_before, 0.0, gained)),
-            (AFTER_REWEIGHTED, np.where(in_before, gained, 0.0)),
+            (AFTER_REWEIGHTED, np.where(in_before & ~of_graph, gained, 0.0)),
+            (AFTER_STATISTICS, np.where(in_before & of_graph, gained, 0.0)),
             (BEFORE_LOST, -np.where(in_after, 0.0, lost)),
             (BEFORE_REWEIGHTED, -np.where(in_after, lost, 0.0)),
         ]
@@ -404,14 +447,14 @@ def literal_kind(reference, path):
     if not (in_after and in_before):
         return ("gained" if in_after else "lost"), np.inf
     sizes = {cause: np.abs(share).sum() for cause, share in reference.shares[path].items()}
-    kind = "edge feature" if path[0] >= reference.first_edge else "feature"
+    kind = "edge feature" if path[0] >= reference.first_edge else "feature" if path[0] >= 0 else "statistics"
     feature, reweighted = sizes.get(kind, 0.0), sizes.get("reweighted", 0.0)
     return (kind if feature > reweighted else "reweighted"), abs(feature - reweighted)
 
 
 def literal_causes(reference):
     """The causes of the target just called: sums over all its state sequences."""
-    kinds = ("gained", "lost", "reweighted", "feature", "edge feature")
+    kinds = ("gained", "lost", "reweighted", "statistics", "feature", "edge feature")
     total = {kind: np.zeros(reference.network.num_classes) for kind in kinds}
     for causes in reference.shares.values():
         for cause, share in causes.items():
@@ -482,6 +525,10 @@ def literal_lrp(adjacency, weights, x, path):
     return relevances
 
 
+def carried_of(rule, mode, rho):
+    return rho if mode == "shared" and not rule.restarts else 1.0
+
+
 class LiteralReplay:
     """The whole unrolled tree of a target, evaluated by recursion, with some paths undone (or added)."""
 
@@ -512,6 +559,13 @@ class LiteralReplay:
                 longer = nodes if layer.local else (u, *nodes)
                 children = []
                 rule = channel.coefficients
+                if rule.divides == OF_GRAPH:
+                    # Undoing the path that starts here gives the node the other snapshot's mean and deviation.
+                    undone = self.stored(nodes) in self.chosen and self.stored(nodes) in self.altered
+                    coefficient = other if mode == "grown" or (mode == "shared" and undone) else base
+                    below = self.value(t - 1, u, nodes, mode, carried_of(rule, mode, rho))
+                    z[channel.outputs] += coefficient * self.activated(t - 1, below)[channel.inputs]
+                    continue
                 if rule.family is not rule:
                     parts = (kept, lost, gained) if self.add else (kept, gained, lost)
                     message = self.by_parts(t, u, longer, mode, rho, (base, other, *parts))[channel.inputs]

@@ -1,4 +1,4 @@
-"""Maxima, minima, softmaxes of single columns: complete, equal to the literal twin, undone, and steady at near ties."""
+"""Maxima, softmaxes a column, norms over a graph: complete, equal to the literal twin, undone, steady at near ties."""
 
 import numpy as np
 import pytest

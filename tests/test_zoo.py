@@ -391,6 +391,13 @@ NORMS = {
     },
     "GraphSizeNorm": {"norm": pyg.GraphSizeNorm()},
     "RMSNorm": {"norm": nn.RMSNorm(6, eps=1e-6)},
+    "LayerNorm of a graph": {"norm": "layer_norm"},
+    "GraphNorm": {"norm": "graph_norm"},
+    "PairNorm": {"norm": "pair_norm", "norm_kwargs": {"scale": 1.3}},
+    "PairNorm of single nodes": {"norm": "pair_norm", "norm_kwargs": {"scale_individually": True}},
+    "InstanceNorm": {"norm": "instance_norm", "norm_kwargs": {"affine": True}},
+    "MeanSubtractionNorm": {"norm": pyg.MeanSubtractionNorm()},
+    "BatchNorm without statistics": {"norm": nn.BatchNorm1d(6, track_running_stats=False)},
 }
 MODELS = {
     "GCN": lambda layers, **settings: pyg.GCN(3, 6, layers, 3, **settings),

@@ -63,8 +63,8 @@ def trace_sets(links: Sequence[Links | None], marks: Sequence[NDArray[np.uint16]
 def merge_causes(marks: NDArray[np.uint16]) -> NDArray[np.uint16]:
     """The marks for walks that only have to be counted: as if every walk left delta over what both snapshots have."""
     states = marks & (DELTA | AFTER_REWEIGHTED | BEFORE_REWEIGHTED)
-    leaves = (marks >> LEAVE) & STATES
-    leaves = np.where(leaves & IN_AFTER, AFTER_REWEIGHTED, 0) | np.where(leaves & IN_BEFORE, BEFORE_REWEIGHTED, 0)
+    to_after, to_before = ((marks >> LEAVE) & side > 0 for side in (IN_AFTER, IN_BEFORE))
+    leaves = to_after * AFTER_REWEIGHTED + to_before * BEFORE_REWEIGHTED
     return np.asarray(states | leaves << LEAVE, dtype=np.uint16)
 
 

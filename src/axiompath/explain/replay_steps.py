@@ -15,8 +15,8 @@ base, all of which is then altered, is scaled, with rho > 1 that of the other,
 
     rho z_other = z_base + (rho - 1) z_base + rho (z_other - z_base) = z_base + (z_other - z_base) + (rho - 1) z_other.
 
-**Norms over a graph.** Undoing the path that starts at the node itself gives its tree node the other snapshot's mean and
-deviation; else it keeps those of the base.
+**Norms over a graph.** Undoing the path that starts at the node itself gives its tree node the other snapshot's mean
+and deviation; else it keeps those of the base.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ReplayStep:
 
     @cached_property
     def families(self) -> tuple[int, ...]:
-        """Of each rule, the first of those with which it shares a tree node: its family, and a norm's scale and shift."""
+        """Of each rule, the first of those that share its tree nodes: its family, or a norm's scale and shift."""
         first: dict[object, int] = {}
         found = []
         for i, rule in enumerate(self.layer.rules):

@@ -132,21 +132,22 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     causes = np.zeros((len(found.targets), len(KINDS), num_classes))
     shares = Shares(contributions, KIND_OF_SET[found.held], causes)
     normed = any(rule.divides == OF_GRAPH for layer in change.network.layers for rule in layer.rules)
-    statistics = np.zeros_like(contributions) if normed else None  # the part of each path that has this cause
+    # Of paths that start at a node itself, what the statistics did and what coefficients did.
+    own = np.zeros((2, *contributions.shape)) if normed else None
     top = max(found.levels)
     above = _above_the_root(len(found.levels[top].node), num_classes)
     for t in range(top, change.lowest_hop - 1, -1):
         if t in found.bias_rows:
-            _take_biases(change, found, t, above, shares, statistics)
+            _take_biases(change, found, t, above, shares, own)
         if t == change.lowest_hop:
             _take_leaves(change, found, above, shares)
         else:
             above = _multiply(change, t, found.levels[t], above, shared=t == top)
     work = contributions.size * SUM_WORK
     run_in_pieces(sum_causes, len(found.targets), work, found.indptr, found.held, shares)
-    if statistics is not None:
-        larger = np.abs(statistics).sum(axis=1) > np.abs(contributions - statistics).sum(axis=1)
-        shares.kinds[larger & (shares.kinds == REWEIGHTED)] = STATISTICS
+    if own is not None:
+        statistics, reweighted = np.abs(own).sum(axis=2)
+        shares.kinds[(statistics > reweighted) & (shares.kinds == REWEIGHTED)] = STATISTICS
     return shares
 
 
@@ -241,9 +242,9 @@ def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -
 
 
 def _take_biases(
-    change: Change, found: PathSet, t: int, above: Above, shares: Shares, statistics: FloatArray | None
+    change: Change, found: PathSet, t: int, above: Above, shares: Shares, parts: FloatArray | None
 ) -> None:
-    """Add to each row what the bias of layer t contributes, and to `statistics` what is due to these.
+    """Add to each row what the bias of layer t contributes, and to `parts` what statistics and coefficients did.
 
     A bias is a leaf that both snapshots have, with the same message; in delta it cancels.
     """
@@ -259,11 +260,10 @@ def _take_biases(
     taken = Shares(np.zeros((size, change.network.num_classes)), np.zeros(size, np.int8), shares.causes)
     slot, causes = _take(change, t, found.levels[t], above, sources, taken)
     shares.contributions[rows[own]] += taken.contributions[own]
-    if statistics is not None:
-        alone = np.flatnonzero(own & (ONE_CAUSE[held] == STATISTICS))
-        statistics[rows[alone]] += taken.contributions[alone]
-        several = np.flatnonzero(own & (slot >= 0))
-        statistics[rows[several]] += causes[slot[several], STATISTICS]
+    for part, cause in () if parts is None else zip(parts, (STATISTICS, REWEIGHTED), strict=True):
+        alone, several = np.flatnonzero(own & (ONE_CAUSE[held] == cause)), np.flatnonzero(own & (slot >= 0))
+        part[rows[alone]] += taken.contributions[alone]
+        part[rows[several]] += causes[slot[several], cause]
 
 
 def _take(

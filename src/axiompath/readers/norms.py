@@ -1,4 +1,4 @@
-"""Normalisation -> Form: affine in eval mode, a coefficient of each node, or the mean and deviation of a whole graph."""
+"""Normalisation -> Form: affine in eval mode, a coefficient of each node, or mean and deviation of a whole graph."""
 
 from __future__ import annotations
 

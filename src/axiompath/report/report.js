@@ -3,12 +3,13 @@
 // (overview.js, story.js) comes after it and calls start().
 const report = (() => {
   const COLOURS = {
-    gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", feature: "#cc79a7", "edge feature": "#56b4e9",
-    model: "#e69f00", unchanged: "#6b7280", rest: "#d5dae0",
+    gained: "#0072b2", lost: "#d55e00", reweighted: "#009e73", statistics: "#7b5ea7", feature: "#cc79a7",
+    "edge feature": "#56b4e9", model: "#e69f00", unchanged: "#6b7280", rest: "#d5dae0",
   };
   const MEANING = {
     gained: "gained: runs over a new connection", lost: "lost: ran over a connection that is gone",
     reweighted: "kept, reweighted: a coefficient along it changed", feature: "kept, feature: its leaf's features changed",
+    statistics: "kept, statistics: the mean and deviation of the whole graph changed",
     "edge feature": "kept, edge feature: it begins at an edge whose features changed",
     model: "model: retrained, another model than before", unchanged: "unchanged", rest: "all other paths, net",
   };
