@@ -43,7 +43,7 @@ from ..graphs.labels import ANY
 from ..graphs.rows import find_in_rows, multiply_each
 from ..network.layers import ForwardPass
 from ..paths.union import cut
-from .replay_steps import BASE, GROWN, SHARED, Above, ReplayStep
+from .replay_steps import BASE, GROWN, SHARED, ReplayStep, TreeParents
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ def _evaluate(
             values += _bias_factors(here, nodes, add)[:, None] * layer.bias
         step = ReplayStep(layer, entries, add)
         undone = (here.biased & here.altered)[nodes.suffix]
-        above = Above(nodes.mode[below.parent], nodes.rho[below.parent], undone[below.parent])
+        above = TreeParents(nodes.mode[below.parent], nodes.rho[below.parent], undone[below.parent])
         lowest = t == change.lowest_hop
         held = positions[position if entries.local else position + 1]
         node_below = held.node[below.suffix]

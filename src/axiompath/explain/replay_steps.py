@@ -37,16 +37,16 @@ SHARED, BASE, GROWN = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Above:
+class TreeParents:
     """What is known of the tree node above each of some entries."""
 
     mode: NDArray[np.int8]
     rho: FloatArray
     undone: BoolArray  # a chosen path starts at its bias, and is altered
 
-    def of(self, some: IntArray) -> Above:
+    def of(self, some: IntArray) -> TreeParents:
         """Of some of them."""
-        return Above(self.mode[some], self.rho[some], self.undone[some])
+        return TreeParents(self.mode[some], self.rho[some], self.undone[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class ReplayStep:
             return
         if self._parted(family):
             rules = [rule for rule, its in enumerate(self.families) if its == family]
-            above = Above(mode, rho, np.zeros(len(entry), dtype=np.bool_))
+            above = TreeParents(mode, rho, np.zeros(len(entry), dtype=np.bool_))
             for below in (SHARED, BASE, GROWN):
                 modes, there = np.full(len(entry), below), np.zeros(len(entry), dtype=np.bool_)
                 for rule in rules:
@@ -106,7 +106,7 @@ class ReplayStep:
         yield GROWN, (a_other != 0) & ((mode == GROWN) | alone), ones
 
     def factors(
-        self, rule: int, entry: IntArray, mode: NDArray[np.int8], above: Above
+        self, rule: int, entry: IntArray, mode: NDArray[np.int8], above: TreeParents
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """of_new, of_base and of_other of one rule, over entries below which there are tree nodes of these modes."""
         a_base, a_other, kept_base, kept_other = (side[entry, rule] for side in self.sides)

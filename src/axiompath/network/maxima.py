@@ -27,7 +27,7 @@ from .coefficients import Like, Parts, Rule, Sides, diagonal, edges_of
 from .families import ColumnRule, column_of
 from .maximum_loops import hold_shares, line_shares
 
-LINE = "line"  # how a maximum divides its coefficients
+BY_LINE = "line"  # how a maximum divides its coefficients
 
 # Which entries a rule has, found once for all columns, and forgotten with their snapshot.
 _PATTERNS: WeakKeyDictionary[Snapshot, dict[Rule, sparse.csr_array]] = WeakKeyDictionary()
@@ -39,7 +39,7 @@ class Extreme(Like, ColumnRule):
 
     rule: Rule
     least: bool = False
-    divides: ClassVar[str] = LINE
+    divides: ClassVar[str] = BY_LINE
     reads_inputs: ClassVar[bool] = True
     __eq__, __hash__ = object.__eq__, object.__hash__  # by identity, unlike what it extends
 
@@ -110,7 +110,7 @@ class Highest(ColumnRule):
     local: ClassVar[bool] = True
     reads_edges: ClassVar[bool] = False
     reach: ClassVar[int] = 0
-    divides: ClassVar[str] = LINE
+    divides: ClassVar[str] = BY_LINE
 
     @property
     def first(self) -> int:

@@ -13,8 +13,6 @@ from ..network.softmaxes import ColumnSoftmax
 from .calls import Call
 from .forms import Form, concatenate
 
-NAMES = "sum, mean, max, min or softmax"
-
 
 def gather(conv: MessagePassing, call: Call, sent: Form, module: Any = None) -> Form:
     """What a convolution makes of its messages; of several aggregations, what each makes of them."""
@@ -44,7 +42,7 @@ def rule_of(conv: MessagePassing, call: Call, module: Any) -> Rule:
         return ColumnSoftmax(Sum(False, flow), tuple(torch.as_tensor(module.t).detach().double().reshape(-1).tolist()))
     if type(module) not in rules:
         call.refuse(
-            f"expected aggregation by {NAMES} (got {type(module).__name__}), since only a weighted sum of messages "
-            'splits into paths; train with aggr="mean" or aggr="add".'
+            f"expected aggregation by sum, mean, max, min or softmax (got {type(module).__name__}), since only a "
+            'weighted sum of messages splits into paths; train with aggr="mean" or aggr="add".'
         )
     return rules[type(module)]
