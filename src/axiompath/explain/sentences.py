@@ -11,6 +11,7 @@ from ..arrays import FloatArray
 from ..graphs.labels import ABSENT, ANY
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
+from .hops import TO_EDGE
 
 if TYPE_CHECKING:
     from .explanation import Explanation
@@ -110,11 +111,10 @@ def path_name(e: Explanation, path: Sequence[int]) -> str:
     for p, node in enumerate(path):
         last, following = path[p - 1] if p else None, path[p + 1] if p + 1 < len(path) else None
         edge = e.edge_places.get(node)
-        if node in (ANY, ABSENT) or (e.edge_places and following == node and (edge is not None or node == -1)):
-            continue
-        if edge is not None and edge.among == 1 and last != following and {last, following} == {edge.src, edge.dst}:
-            continue
-        told.append(e.name_of(node))
+        stays = e.edge_places and node == last and (node < 0 or e.hops[p - 1].flow == TO_EDGE)
+        over = edge is not None and edge.among == 1 and last != following and {last, following} == {edge.src, edge.dst}
+        if node not in (ANY, ABSENT) and not stays and not over:
+            told.append(e.name_of(node))
     return " → ".join(told)
 
 

@@ -17,7 +17,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
   const items = drawn.map((path) => ({
     key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path, bundle: path.nodes.includes(-2),
     from: startOf(path.nodes),
-    at: (t) => (path.nodes[t] >= 0 ? String(path.nodes[t]) : path.nodes[t] === -2 ? `bundle ${path.row}` : "bias"),
+    at: (t) => (isPlace(path.nodes[t]) ? String(path.nodes[t]) : path.nodes[t] === -2 ? `bundle ${path.row}` : "bias"),
   }));
   if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
     label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.end) : "rest") });
