@@ -9,17 +9,23 @@ from torch_geometric.nn import MessagePassing, aggr
 
 from ..network.coefficients import Mean, Rule, Sum
 from ..network.maxima import Extreme
+from ..network.messages import Delivered
 from ..network.softmaxes import ColumnSoftmax
 from .calls import Call
 from .forms import Form, concatenate
 
 
-def gather(conv: MessagePassing, call: Call, sent: Form, module: Any = None) -> Form:
-    """What a convolution makes of its messages; of several aggregations, what each makes of them."""
+def gather(
+    conv: MessagePassing, call: Call, sent: Form, module: Any = None, *, from_edges: bool = False
+) -> Form:
+    """What a convolution makes of its messages; of several aggregations, what each makes of them.
+
+    Messages are values of their senders, or, `from_edges`, of edges that are places.
+    """
     module = conv.aggr_module if module is None else module
     if type(module) is not aggr.MultiAggregation:
-        return call.aggregate(sent, rule_of(conv, call, module))
-    parts = [gather(conv, call, sent, part) for part in module.aggrs]
+        return call.aggregate(sent, _rule_of(conv, call, module, from_edges))
+    parts = [gather(conv, call, sent, part, from_edges=from_edges) for part in module.aggrs]
     if module.mode == "cat":
         return concatenate(parts)
     if module.mode in ("sum", "add", "mean"):
@@ -29,17 +35,19 @@ def gather(conv: MessagePassing, call: Call, sent: Form, module: Any = None) -> 
     call.refuse(f'combines several aggregations by "{module.mode}", which is no weighted sum of them; use mode="cat".')
 
 
-def rule_of(conv: MessagePassing, call: Call, module: Any) -> Rule:
+def _rule_of(conv: MessagePassing, call: Call, module: Any, from_edges: bool) -> Rule:
     """The rule of one aggregation."""
     weighted, flow = call.weighted, conv.flow
+    sums: Rule = Delivered(False, weighted, flow) if from_edges else Sum(weighted, flow)
+    means: Rule = Delivered(True, weighted, flow) if from_edges else Mean(weighted, flow)
     rules: dict[type, Rule] = {
-        aggr.SumAggregation: Sum(weighted, flow),
-        aggr.MeanAggregation: Mean(weighted, flow),
-        aggr.MaxAggregation: Extreme(Sum(weighted, flow)),
-        aggr.MinAggregation: Extreme(Sum(weighted, flow), least=True),
+        aggr.SumAggregation: sums,
+        aggr.MeanAggregation: means,
+        aggr.MaxAggregation: Extreme(sums),
+        aggr.MinAggregation: Extreme(sums, least=True),
     }
     if type(module) is aggr.SoftmaxAggregation and not weighted:
-        return ColumnSoftmax(Sum(False, flow), tuple(torch.as_tensor(module.t).detach().double().reshape(-1).tolist()))
+        return ColumnSoftmax(sums, tuple(torch.as_tensor(module.t).detach().double().reshape(-1).tolist()))
     if type(module) not in rules:
         call.refuse(
             f"expected aggregation by sum, mean, max, min or softmax (got {type(module).__name__}), since only a "

@@ -257,8 +257,7 @@ class Assembler:
     def read_module(self, step: RecordedStep, module: nn.Module) -> Form:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
-            reason = REASONS[type(module)]
-            raise Unsupported(reason if isinstance(reason, str) else reason(module))
+            raise Unsupported(REASONS[type(module)])
         reader = READERS.get(type(module))
         if reader is None:
             raise Unsupported(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from torch_geometric.nn import GINEConv, MessagePassing
+from torch_geometric.nn import EdgeConv, GINEConv, MessagePassing
 from torch_geometric.nn.aggr import MeanAggregation
 
 from ..network.activations import relu
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.messages import RECEIVER, SENDER, Delivered, Gathered
+from .aggregations import gather
 from .calls import Call, register_reader
 from .convolutions import sum_or_mean
-from .forms import Form
+from .forms import Form, concatenate
 
 
 @register_reader(GINEConv)
@@ -21,6 +22,13 @@ def read_gine_conv(conv: GINEConv, call: Call) -> Form:
     sent = call.activate(at_edges(call, call.x, conv.flow) + told, relu())
     around = call.aggregate(sent, delivered(conv, call))
     return call.run(conv.nn, around + (1.0 + float(conv.eps.detach())) * call.x, "nn")
+
+
+@register_reader(EdgeConv)
+def read_edge_conv(conv: EdgeConv, call: Call) -> Form:
+    """max (or another aggregation) of nn(X[V], X[U] - X[V])."""
+    own, sent = at_edges(call, call.x, conv.flow, receiver=True), at_edges(call, call.x, conv.flow)
+    return gather(conv, call, call.run(conv.nn, concatenate([own, sent - own]), "nn"), from_edges=True)
 
 
 def edge_features(call: Call, name: str = "edge_attr") -> Form:

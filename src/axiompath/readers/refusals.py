@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from torch import nn
 from torch_geometric import nn as pyg
-from torch_geometric.nn.aggr import MaxAggregation
+from torch_geometric.nn import models
 
-
-def _refuse_edge_conv(conv: Any) -> str:
-    reason = "runs a network of its own on every edge, over both ends at once, so its messages are no linear maps of "
-    reason += "what is sent"
-    if isinstance(conv.aggr_module, MaxAggregation):
-        reason += ", and aggregates by maximum, which is no weighted sum of them"
-    return reason + "; use GraphConv or GINConv."
+from .tape import UnreadableModel
 
 
 _edge_features = "its messages depend on edge features, which are not a part of a path of nodes; use a convolution "
@@ -29,8 +20,7 @@ _points = "sends messages that depend on where points lie, not linearly on what 
 _edge_network = "runs a network of its own on every edge, so its messages are no linear maps of what is sent; "
 _accelerator = "computes on a GPU alone, where this cannot follow; use "
 
-REASONS: dict[type, str | Callable[[Any], str]] = {
-    pyg.EdgeConv: _refuse_edge_conv,
+REASONS: dict[type, str] = {
     pyg.NNConv: _edge_features + "without them, such as GraphConv.",
     pyg.CGConv: _edge_features + "without them, such as GATv2Conv.",
     pyg.ResGatedGraphConv: "gates messages feature by feature, a product of features; use GATv2Conv.",
@@ -66,3 +56,53 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.norm.DiffGroupNorm: "weights features by a softmax of features, a product of the two; train with BatchNorm.",
     pyg.norm.MessageNorm: "scales messages by the length of features, a product of the two; train without it.",
 }
+
+_rows_of_nodes = "has a row of its own for every node, which a graph of other nodes has not; put these rows into `x`, and "
+_molecules = "makes its edges, and messages that are not linear in what is sent, out of where atoms lie; "
+
+# Models that cannot be read whatever they are given: said before they are run.
+WHOLE_MODELS: dict[type, str] = {
+    models.Node2Vec: "answers with a row that it has learnt for each node, and passes no messages; put the rows into `x` of "
+    "a model that does.",
+    models.MetaPath2Vec: "answers with a row that it has learnt for each node, and passes no messages; put the rows into "
+    "`x` of a model that does.",
+    models.LINKX: _rows_of_nodes + "use a convolution on the edges.",
+    models.LightGCN: _rows_of_nodes + "use LGConv on them.",
+    models.RENet: "reads a history of events for each pair, one recurrent step a time; use a model of one graph.",
+    models.TGNMemory: "keeps a memory of events that only they themselves change; explain the model that reads it, with the "
+    "memory as `x`.",
+    models.DeepGraphInfomax: "answers for a corrupted graph beside the true one; explain its `encoder`.",
+    models.GraphUNet: "keeps some nodes by the order of their scores, and makes edges of its own; use GCN.",
+    models.SignedGCN: "is given two sets of edges, which paths do not tell apart yet; use GraphSAGE.",
+    models.SchNet: _molecules + "use GINEConv with distances as edge features.",
+    models.DimeNet: _molecules + "use GINEConv with distances as edge features.",
+    models.DimeNetPlusPlus: _molecules + "use GINEConv with distances as edge features.",
+    models.ViSNet: _molecules + "use GINEConv with distances as edge features.",
+    models.GNNFF: _molecules + "use GINEConv with distances as edge features.",
+    models.GPSE: "starts from random features of every node, so that its answer is random; use GPSConv.",
+    models.AttentiveFP: "attends from a whole graph to its nodes again and again, after they were read out; use GATConv and "
+    "global_add_pool.",
+    models.LabelPropagation: "passes on labels, which are answers and no features; explain the model whose answers it smooths.",
+    models.CorrectAndSmooth: "passes on labels and errors, which are answers and no features; explain the model whose answers "
+    "it smooths.",
+    models.HeteroJumpingKnowledge: "joins layers of several types in a dictionary; use JumpingKnowledge for each type.",
+    models.MetaLayer: "calls models of your own on both ends of every edge and on whole graphs; write it as a "
+    "MessagePassing module, and register a reader.",
+    models.MaskLabel: "looks labels up, which are answers and no features; put them into `x`.",
+    models.SGFormer: "attends from every node to all others by a product of sums over all nodes; use GPSConv.",
+    models.Polynormer: "attends from every node to all others by a product of sums over all nodes; use GPSConv.",
+    models.LPFormer: "attends from pairs to nodes that it picks by a matrix of its own; use GAE.",
+    models.GroupAddRev: "frees what it has computed while it runs, so that its steps cannot be watched; use "
+    "DeepGCNLayer.",
+    models.NeuralFingerprint: "adds up softmaxes of every layer, which are no weighted sums; use MFConv and global_add_pool.",
+    models.ARLinkPredictor: "passes no messages: it answers from features alone, edge by edge; use GAE.",
+}
+
+
+def refuse_whole(model: nn.Module) -> None:
+    """Say what cannot be read of a model that is known by its type, or of one inside it."""
+    for where, module in model.named_modules():
+        if type(module) in WHOLE_MODELS:
+            refusal = UnreadableModel(f"{where or 'forward'} ({type(module).__name__}): {WHOLE_MODELS[type(module)]}")
+            refusal.where = where
+            raise refusal
