@@ -160,6 +160,17 @@ class Mapped(nn.Module):
         return self.conv(*given, edge_index, edge_weight) if self.weighted else self.conv(*given, edge_index)
 
 
+class Without(nn.Module):
+    """A convolution that is not given the weights."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.conv(x, edge_index)
+
+
 class ThenMapped(nn.Module):
     """A convolution, then a Linear map of what it gave."""
 
@@ -305,6 +316,34 @@ CONVOLUTIONS = {
     "both ways, SAGE": (lambda a, b: pyg.DirGNNConv(pyg.SAGEConv(a, b), alpha=0.2, root_weight=False), False),
     "GINE": (lambda a, b: pyg.GINEConv(mlp(a, b), edge_dim=2), ATTR),
     "GINE mean, backwards": (lambda a, b: pyg.GINEConv(nn.Linear(a, b), 0.3, True, 2, aggr="mean", **FLOW), ATTR),
+    "NN": (lambda a, b: pyg.NNConv(a, b, nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, a * b))), ATTR),
+    "NN mean": (lambda a, b: pyg.NNConv(a, b, nn.Linear(2, a * b), aggr="mean", root_weight=False, **FLOW), ATTR),
+    "CG": (
+        lambda a, b: pyg.Sequential(
+            "x, edge_index, edge_attr",
+            [(pyg.CGConv(a, 2, batch_norm=True), "x, edge_index, edge_attr -> x"), (nn.Linear(a, b), "x -> x")],
+        ),
+        ATTR,
+    ),
+    "CG without edge features": (lambda a, b: ThenMapped(Without(pyg.CGConv(a, aggr="mean")), a, b), True),
+    "ResGated": (lambda a, b: pyg.ResGatedGraphConv(a, b), False),
+    "ResGated of edges": (lambda a, b: pyg.ResGatedGraphConv(a, b, act=nn.Tanh(), edge_dim=2, **FLOW), ATTR),
+    "FiLM": (lambda a, b: pyg.FiLMConv(a, b), False),
+    "FiLM without activation": (lambda a, b: pyg.FiLMConv(a, b, act=None, aggr="sum"), False),
+    "Edge": (lambda a, b: pyg.EdgeConv(mlp(2 * a, b), aggr="mean"), False),
+    "PDN": (lambda a, b: pyg.PDNConv(a, b, 2, 3, **LOOPS), ATTR),
+    "PDN not normalised": (lambda a, b: pyg.PDNConv(a, b, 2, 3, normalize=False, bias=False, **FLOW), ATTR),
+    "GMM": (lambda a, b: pyg.GMMConv(a, b, 2, 3), ATTR),
+    "GMM sum": (lambda a, b: pyg.GMMConv(a, b, 2, 2, aggr="add", root_weight=True, bias=False, **FLOW), ATTR),
+    "GAT of edges": (lambda a, b: pyg.GATConv(a, b // 3, heads=3, edge_dim=2), ATTR),
+    "GAT of edges, filled": (lambda a, b: pyg.GATConv(a, b, edge_dim=2, fill_value=0.3, **FLOW), ATTR),
+    "GAT of edges without loops": (lambda a, b: pyg.GATConv(a, b, edge_dim=2, **LOOPS), ATTR),
+    "GATv2 of edges": (lambda a, b: pyg.GATv2Conv(a, b // 3, heads=3, edge_dim=2), ATTR),
+    "GATv2 of edges, backwards": (lambda a, b: pyg.GATv2Conv(a, b, edge_dim=2, **FLOW), ATTR),
+    "Transformer of edges": (lambda a, b: pyg.TransformerConv(a, b // 3, heads=3, edge_dim=2), ATTR),
+    "Transformer of edges, gated": (lambda a, b: pyg.TransformerConv(a, b, edge_dim=2, beta=True, **FLOW), ATTR),
+    "GEN of edges": (lambda a, b: pyg.GENConv(a, b, aggr="mean", edge_dim=2), ATTR),
+    "PNA of edges": (lambda a, b: pna(a, b, edge_dim=2), ATTR),
     "AntiSymmetric": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b), a, b, False, False), True),
     "AntiSymmetric 2 hops": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b, pyg.GraphConv(b, b), 2), a, b), True),
 }
@@ -663,7 +702,10 @@ TRIED_MODELS = {
         [lambda block=block: Deep(block) for block in ("res+", "res", "dense", "plain")],
     ),
     "RECT_L": ("looked into: a convolution and a linear map", [lambda: models.RECT_L(3, 6)]),
-    "PMLP": ("looked into: linear maps, and the messages that it passes at evaluation", [lambda: models.PMLP(3, 6, 3, 2)]),
+    "PMLP": (
+        "looked into: linear maps, and the messages that it passes at evaluation",
+        [lambda: models.PMLP(3, 6, 3, 2)],
+    ),
 }
 
 

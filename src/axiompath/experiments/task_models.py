@@ -90,7 +90,7 @@ def train_on_graphs(
 def accuracy_on_graphs(model: nn.Module, batch: Any) -> float:
     """Share of the graphs whose label is the likeliest class."""
     with torch.no_grad():
-        return float((model(batch.x, batch.edge_index, batch.batch).argmax(dim=1) == batch.y).double().mean())
+        return float((_answer(model, batch).argmax(dim=1) == batch.y).double().mean())
 
 
 def train_on_links(
@@ -131,8 +131,7 @@ def _fit(
     best, kept = judge(net), deepcopy(net.state_dict())
     for _ in range(epochs):
         for data in batches:
-            last = data.edge_label_index if data.get("edge_label_index") is not None else data.batch
-            loss = nn.functional.cross_entropy(net(data.x, data.edge_index, last), data.y)
+            loss = nn.functional.cross_entropy(_answer(net, data), data.y)
             adam.zero_grad()
             torch.autograd.backward(loss)
             adam.step()
@@ -141,6 +140,14 @@ def _fit(
             best, kept = found, deepcopy(net.state_dict())
     net.load_state_dict(kept)
     return net.eval()
+
+
+def _answer(model: nn.Module, data: Any) -> torch.Tensor:
+    """Logits for the pairs, or the graphs, of the data; with the features of its edges, where it has them."""
+    last = data.edge_label_index if data.get("edge_label_index") is not None else data.batch
+    told = {} if data.get("edge_attr") is None else {"edge_attr": data.edge_attr}
+    logits: torch.Tensor = model(data.x, data.edge_index, last, **told)
+    return logits
 
 
 def _mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:

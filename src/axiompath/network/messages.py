@@ -6,7 +6,7 @@ an activation, a network or a product acts on it as on any place, and the result
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
-from .coefficients import SOURCE_TO_TARGET, Rule
+from .coefficients import SOURCE_TO_TARGET, Like, Rule
 
 SENDER, RECEIVER = "sender", "receiver"
 
@@ -59,6 +59,46 @@ class Delivered(OnEdges):
         if self.mean:
             values /= np.bincount(receivers, minlength=snapshot.num_nodes)[receivers]
         return to_csr(snapshot, receivers, rows_of_edges(snapshot), values)
+
+
+class Weighing(Like):
+    """Another rule's coefficients with weights of edges that the network makes of their features."""
+
+    of_edges: ClassVar[bool] = True
+    weighted: ClassVar[bool] = False  # by no weights of the data
+    reads_inputs: ClassVar[bool] = True
+    __eq__, __hash__ = object.__eq__, object.__hash__  # by identity, unlike what it extends
+
+    def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
+        """The rule's own, with these weights."""
+        rows = inputs[rows_of_edges(snapshot)]
+        told = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
+        return self.rule.matrix(replace(snapshot, edge_weight=self.weights(told)), inputs)
+
+    def weights(self, told: FloatArray) -> FloatArray:
+        """One number an edge, of its row of the inputs. [num_edges]."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed(Weighing):
+    """w[e] = the one column of the inputs."""
+
+    def weights(self, told: FloatArray) -> FloatArray:
+        """As they are."""
+        return np.ascontiguousarray(told[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Weighing):
+    """w[e] = exp(- sum over d of (x[e, d] - mean[d])^2 / (2 variance[d])): one kernel of GMMConv."""
+
+    mean: FloatArray  # [width]
+    variance: FloatArray  # [width]
+
+    def weights(self, told: FloatArray) -> FloatArray:
+        """By where the pseudo-coordinates lie."""
+        return np.asarray(np.exp(-0.5 * ((told - self.mean) ** 2 / self.variance).sum(axis=1)))
 
 
 def ends_of(snapshot: Snapshot, flow: str) -> tuple[IntArray, IntArray]:

@@ -15,9 +15,7 @@ from .calls import Call
 from .forms import Form, concatenate
 
 
-def gather(
-    conv: MessagePassing, call: Call, sent: Form, module: Any = None, *, from_edges: bool = False
-) -> Form:
+def gather(conv: MessagePassing, call: Call, sent: Form, module: Any = None, *, from_edges: bool = False) -> Form:
     """What a convolution makes of its messages; of several aggregations, what each makes of them.
 
     Messages are values of their senders, or, `from_edges`, of edges that are places.

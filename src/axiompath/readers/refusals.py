@@ -8,8 +8,6 @@ from torch_geometric.nn import models
 
 from .tape import UnreadableModel
 
-
-_edge_features = "its messages depend on edge features, which are not a part of a path of nodes; use a convolution "
 _lookup = (
     "looks up a row for each whole number, so that its input is a name and no amount: nothing splits it into shares; "
     "look the rows up before, put them into `x`, and explain the model without this layer."
@@ -17,16 +15,10 @@ _lookup = (
 
 _types = "tells edges or nodes of several types apart, which paths do not know yet; "
 _points = "sends messages that depend on where points lie, not linearly on what is sent; "
-_edge_network = "runs a network of its own on every edge, so its messages are no linear maps of what is sent; "
 _accelerator = "computes on a GPU alone, where this cannot follow; use "
 
 REASONS: dict[type, str] = {
-    pyg.NNConv: _edge_features + "without them, such as GraphConv.",
-    pyg.CGConv: _edge_features + "without them, such as GATv2Conv.",
-    pyg.ResGatedGraphConv: "gates messages feature by feature, a product of features; use GATv2Conv.",
     pyg.DynamicEdgeConv: "makes its own edges out of the features' distances; find the edges before the model.",
-    pyg.FiLMConv: _edge_network + "use GATv2Conv.",
-    pyg.PDNConv: "weighs edges by a network on their features; put that weight into the data, and use GCNConv.",
     pyg.RGCNConv: _types + "use GraphConv, or a model for each type.",
     pyg.FastRGCNConv: _types + "use GraphConv, or a model for each type.",
     pyg.RGATConv: _types + "use GATConv.",
@@ -43,7 +35,6 @@ REASONS: dict[type, str] = {
     pyg.PointGNNConv: _points + "use GraphConv.",
     pyg.PPFConv: _points + "use GraphConv.",
     pyg.XConv: _points + "use GraphConv.",
-    pyg.GMMConv: _points + "use GATConv.",
     pyg.SplineConv: _points + "use GATConv.",
     pyg.GravNetConv: "makes its own edges out of the features' distances, and takes a maximum; find the edges before.",
     pyg.MeshCNNConv: "runs on the edges of a mesh, each of which has four neighbours in an order; use GraphConv.",
@@ -57,7 +48,9 @@ REASONS: dict[type, str] = {
     pyg.norm.MessageNorm: "scales messages by the length of features, a product of the two; train without it.",
 }
 
-_rows_of_nodes = "has a row of its own for every node, which a graph of other nodes has not; put these rows into `x`, and "
+_rows_of_nodes = (
+    "has a row of its own for every node, which a graph of other nodes has not; put these rows into `x`, and "
+)
 _molecules = "makes its edges, and messages that are not linear in what is sent, out of where atoms lie; "
 
 # Models that cannot be read whatever they are given: said before they are run.

@@ -39,6 +39,7 @@
       column("place", "Step", false, (r) => `${r.before} → ${r.after}`),
       column("edges_added", "Edges added", true), column("edges_removed", "Removed", true),
       ...(used("edges_reweighted") ? [column("edges_reweighted", "Reweighted", true)] : []),
+      ...(used("edge_features_changed") ? [column("edge_features_changed", "Edge features", true)] : []),
       ...(used("nodes_added") || used("nodes_removed") ? [column("nodes_added", "Nodes added", true), column("nodes_removed", "Gone", true)] : []),
       ...(used("features_changed") ? [column("features_changed", "Other features", true)] : []),
       column("reached", "Predictions reached", true), column("flipped", "To another class", true),

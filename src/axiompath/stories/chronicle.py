@@ -55,6 +55,7 @@ class Step:
     reached: int  # nodes that an altered path reaches
     flipped: int  # those of them that changed their class
     num_paths: int  # altered paths of all nodes
+    edge_features_changed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
