@@ -818,6 +818,38 @@ def least_prices(paths, contributions, prices, n):
     return paths[order], keys[order]
 
 
+def credit_paths_literally(changes, flat, carried):
+    """{(change, or (node,) for what is renormalised there, or None), target's place): share}, path by path."""
+    found = {}
+    rows = list(changes.itertuples())
+    edges = [set() for _ in rows]
+    for place, row in enumerate(rows):
+        if row.kind.startswith("edge"):
+            edges[place] = {(row.src, row.dst)} | (set() if row.directed else {(row.dst, row.src)})
+    touched = {node for pairs in edges for pair in pairs for node in pair}
+    for path, kind, owner, share in zip(flat.paths.tolist(), flat.kinds.tolist(), flat.owner, carried, strict=True):
+        wanted = {0: ("edge added", "node added"), 1: ("edge removed", "node removed")}.get(kind, ())
+        hits = []
+        for u, v in itertools.pairwise(path):
+            found_edge = [p for p, pairs in enumerate(edges) if (u, v) in pairs] or [
+                p for p, pairs in enumerate(edges) if (v, u) in pairs
+            ]
+            hits += [p for p in found_edge[-1:] if rows[p].kind in (*wanted, "edge reweighted")]
+        for node in path:
+            hits += [
+                p
+                for p, row in enumerate(rows)
+                if row.kind in wanted and row.kind.startswith("node") and row.src == node
+            ]
+        if kind == 3:
+            leaf = next(node for node in path if node >= 0)
+            hits += [p for p, row in enumerate(rows) if row.kind == "features changed" and row.src == leaf]
+        hits = hits or [(node,) for node in path if node in touched] or [None]
+        for hit in hits:
+            found[hit, owner] = found.get((hit, owner), 0.0) + share / len(hits)
+    return found
+
+
 def slopes_by_small_steps(output, columns, before, after, num_steps=300, tiny=1e-6):
     """The gradient of what is told, by differences, at the middles of many small steps from before to after."""
     found = np.zeros_like(before)

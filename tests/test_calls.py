@@ -11,7 +11,6 @@ from torch_geometric.data import Data
 from torch_geometric.nn import (
     GAT,
     GCN,
-    EdgeConv,
     GATConv,
     GCNConv,
     GINEConv,
@@ -603,8 +602,6 @@ def plain(conv):
 PNA = {"scalers": ["identity"], "deg": torch.ones(9, dtype=torch.long)}
 WORDS = {
     "PNA with std": (plain(PNAConv(4, 3, aggregators=["mean", "std"], **PNA)), r"aggregates by deviation"),
-    "EdgeConv with mean": (plain(EdgeConv(nn.Linear(8, 3), aggr="mean")), r"on every edge, over both(?!.*maximum)"),
-    "EdgeConv with max": (plain(EdgeConv(nn.Linear(8, 3))), r"on every edge.*and aggregates by maximum"),
     "features of its own": (OwnFeatures(), r"conv \(GCNConv\): is given features that do not come from `x`"),
 }  # fmt: skip
 

@@ -11,7 +11,6 @@ from torch_geometric.nn import (
     PNA,
     BatchNorm,
     DirGNNConv,
-    EdgeConv,
     EGConv,
     GATConv,
     GATv2Conv,
@@ -314,7 +313,6 @@ REFUSED = {
         PNA(3, 4, 2, 3, aggregators=["mean", "std"], scalers=["identity"], deg=torch.ones(5, dtype=torch.long)),
         r"convs\.0 \(PNAConv\): aggregates by deviation.*train with aggregators",
     ),
-    "EdgeConv": (module(conv, EdgeConv(nn.Linear(6, 3))), r"parts\.0 \(EdgeConv\): runs a network.*by maximum"),
     "PNA's own networks": (
         PNA(3, 4, 2, 3, aggregators=["mean"], scalers=["identity"], deg=torch.ones(5, dtype=torch.long), pre_layers=2),
         r"convs\.0 \(PNAConv\): pre_layers.*pre_layers=1",

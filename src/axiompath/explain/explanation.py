@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError
-from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, label_class, name_edges, name_node
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, label_class, name_edges, name_node
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
@@ -209,6 +210,28 @@ class Explanation(Saved):
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"Explanation: {self.headline}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a chosen path, most important first.
+
+        path (in words), kind, share (of the new class against the old one, or of the value that moved), num_paths
+        (more than one where it is a group), then the share of every logit.
+        """
+        _, weights = self.view
+        columns = class_columns(self.contributions.shape[1], self.class_names)
+        frame = pd.DataFrame(
+            {
+                "path": [self.unit_name(row) for row in range(len(self.paths))],
+                "kind": list(self.kinds),
+                "share": self.contributions @ weights,
+                "num_paths": list(self.sizes),
+            }
+        )
+        return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:

@@ -52,6 +52,7 @@ from ..graphs.labels import class_columns, label_nodes, label_targets, name_edge
 from ..graphs.places import EdgePlace, Target
 from ..network.layers import Layer
 from ..network.statistics import OF_GRAPH
+from ..notebook import show
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -105,6 +106,18 @@ class Attribution:
         """
         fixed = self.causes.get(MODEL, 0.0)
         return float(np.abs(self.contributions.sum(axis=0) + fixed - self.delta_logits).max())
+
+    def __repr__(self) -> str:
+        """How many paths, and how far their sum is from the change."""
+        called = label_targets(np.asarray([self.target]), self.node_names)[0]
+        return (
+            f"Attribution of {called}: {len(self.paths):,} altered paths, whose shares sum to the change of "
+            f"{len(self.delta_logits)} logits to within {self.residual:.1e}"
+        )
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
 
     def to_frame(self) -> pd.DataFrame:
         """One row a path: the target, the path's nodes (leaf first), kind, and contribution to each class.
@@ -273,10 +286,13 @@ def _take(
     here, size = _suffixes(change, t, level), len(level.node)
     work = float(shares.contributions.size) * above.product.shape[1]
     run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
+    nowhere = np.full(size, -1), np.zeros((0, *shares.causes.shape[1:]))
     if not can_mix(change):
-        return np.full(size, -1), np.zeros((0, *shares.causes.shape[1:]))
+        return nowhere
     several = np.zeros(size, dtype=np.int64)
     run_in_pieces(mark_mixed, size, float(sources.number.sum()), sources, several)
+    if not several.any():
+        return nowhere
     slot = np.where(several > 0, np.cumsum(several) - 1, -1)
     causes = np.zeros((int(several.sum()), *shares.causes.shape[1:]))
     mixed = Mixed(slot, causes, shares.contributions, shares.kinds)

@@ -185,7 +185,7 @@ def sum_causes(start, stop, indptr, held, shares):
                 kinds[row] = ONE_CAUSE[held[row]]
 
 
-@compiled
+@compiled(inner=True)
 def _factor(above, state, entries, e, rule):
     """What P[above] is multiplied with on its way to M[state], over entry e and by one rule."""
     if above != 0:
@@ -394,7 +394,7 @@ def take_sources(start, stop, above, here, sources, totals):
                 put(totals, row * num_classes + j, total, num_classes - j)
 
 
-@compiled
+@compiled(inner=True)
 def _part_of_delta(cause, entries, e, rule):
     """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
     if cause >= FEATURE:

@@ -28,6 +28,7 @@ from ..explain.explanation import Explanation
 from ..graphs.labels import FIRST_EDGE, class_columns, label_class, name_edges, name_node, with_class_names
 from ..graphs.places import EdgePlace
 from ..metrics import kl_divergence
+from ..notebook import show
 from ..origin import Origin
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
@@ -238,6 +239,14 @@ class Story(Saved):
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"Story: {self.headline}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary(), self.to_frame())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold, with the format's name and version; None for logits that are not there."""
