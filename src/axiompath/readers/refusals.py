@@ -49,45 +49,52 @@ REASONS: dict[type, str] = {
 }
 
 _rows_of_nodes = (
-    "has a row of its own for every node, which a graph of other nodes has not; put these rows into `x`, and "
+    "has a row of its own for every node, which a graph of other nodes has not; put these rows into `x`, and use "
 )
-_molecules = "makes its edges, and messages that are not linear in what is sent, out of where atoms lie; "
+_learnt_rows = (
+    "answers with a row that it has learnt for each node, and passes no messages; put the rows into `x` of a model that "
+    "does."
+)
+_molecules = (
+    "makes its edges, and messages that are not linear in what is sent, out of where atoms lie; use GINEConv with "
+    "distances as edge features."
+)
+_all_nodes = "attends from every node to all others by a product of sums over all nodes; use GPSConv."
+_answers = "passes on labels, which are answers and no features; explain the model whose answers it smooths."
 
 # Models that cannot be read whatever they are given: said before they are run.
 WHOLE_MODELS: dict[type, str] = {
-    models.Node2Vec: "answers with a row that it has learnt for each node, and passes no messages; put the rows into `x` of "
-    "a model that does.",
-    models.MetaPath2Vec: "answers with a row that it has learnt for each node, and passes no messages; put the rows into "
-    "`x` of a model that does.",
-    models.LINKX: _rows_of_nodes + "use a convolution on the edges.",
-    models.LightGCN: _rows_of_nodes + "use LGConv on them.",
+    models.Node2Vec: _learnt_rows,
+    models.MetaPath2Vec: _learnt_rows,
+    models.LINKX: _rows_of_nodes + "a convolution on the edges.",
+    models.LightGCN: _rows_of_nodes + "LGConv on them.",
     models.RENet: "reads a history of events for each pair, one recurrent step a time; use a model of one graph.",
-    models.TGNMemory: "keeps a memory of events that only they themselves change; explain the model that reads it, with the "
-    "memory as `x`.",
+    models.TGNMemory: "keeps a memory of events that only they themselves change; explain the model that reads it, with "
+    "the memory as `x`.",
     models.DeepGraphInfomax: "answers for a corrupted graph beside the true one; explain its `encoder`.",
     models.GraphUNet: "keeps some nodes by the order of their scores, and makes edges of its own; use GCN.",
     models.SignedGCN: "is given two sets of edges, which paths do not tell apart yet; use GraphSAGE.",
-    models.SchNet: _molecules + "use GINEConv with distances as edge features.",
-    models.DimeNet: _molecules + "use GINEConv with distances as edge features.",
-    models.DimeNetPlusPlus: _molecules + "use GINEConv with distances as edge features.",
-    models.ViSNet: _molecules + "use GINEConv with distances as edge features.",
-    models.GNNFF: _molecules + "use GINEConv with distances as edge features.",
+    models.SchNet: _molecules,
+    models.DimeNet: _molecules,
+    models.DimeNetPlusPlus: _molecules,
+    models.ViSNet: _molecules,
+    models.GNNFF: _molecules,
     models.GPSE: "starts from random features of every node, so that its answer is random; use GPSConv.",
-    models.AttentiveFP: "attends from a whole graph to its nodes again and again, after they were read out; use GATConv and "
-    "global_add_pool.",
-    models.LabelPropagation: "passes on labels, which are answers and no features; explain the model whose answers it smooths.",
-    models.CorrectAndSmooth: "passes on labels and errors, which are answers and no features; explain the model whose answers "
-    "it smooths.",
+    models.AttentiveFP: "attends from a whole graph to its nodes again and again, after they were read out; use GATConv "
+    "and global_add_pool.",
+    models.LabelPropagation: _answers,
+    models.CorrectAndSmooth: _answers,
     models.HeteroJumpingKnowledge: "joins layers of several types in a dictionary; use JumpingKnowledge for each type.",
     models.MetaLayer: "calls models of your own on both ends of every edge and on whole graphs; write it as a "
     "MessagePassing module, and register a reader.",
     models.MaskLabel: "looks labels up, which are answers and no features; put them into `x`.",
-    models.SGFormer: "attends from every node to all others by a product of sums over all nodes; use GPSConv.",
-    models.Polynormer: "attends from every node to all others by a product of sums over all nodes; use GPSConv.",
+    models.SGFormer: _all_nodes,
+    models.Polynormer: _all_nodes,
     models.LPFormer: "attends from pairs to nodes that it picks by a matrix of its own; use GAE.",
     models.GroupAddRev: "frees what it has computed while it runs, so that its steps cannot be watched; use "
     "DeepGCNLayer.",
-    models.NeuralFingerprint: "adds up softmaxes of every layer, which are no weighted sums; use MFConv and global_add_pool.",
+    models.NeuralFingerprint: "adds up softmaxes of every layer, which are no weighted sums; use MFConv and "
+    "global_add_pool.",
     models.ARLinkPredictor: "passes no messages: it answers from features alone, edge by edge; use GAE.",
 }
 
