@@ -52,8 +52,8 @@ _rows_of_nodes = (
     "has a row of its own for every node, which a graph of other nodes has not; put these rows into `x`, and use "
 )
 _learnt_rows = (
-    "answers with a row that it has learnt for each node, and passes no messages; put the rows into `x` of a model that "
-    "does."
+    "answers with a row that it has learnt for each node, and passes no messages; put the rows into `x` of a model "
+    "that does."
 )
 _molecules = (
     "makes its edges, and messages that are not linear in what is sent, out of where atoms lie; use GINEConv with "
@@ -69,8 +69,8 @@ WHOLE_MODELS: dict[type, str] = {
     models.LINKX: _rows_of_nodes + "a convolution on the edges.",
     models.LightGCN: _rows_of_nodes + "LGConv on them.",
     models.RENet: "reads a history of events for each pair, one recurrent step a time; use a model of one graph.",
-    models.TGNMemory: "keeps a memory of events that only they themselves change; explain the model that reads it, with "
-    "the memory as `x`.",
+    models.TGNMemory: "keeps a memory of events that only they themselves change; explain the model that reads it, "
+    "with the memory as `x`.",
     models.DeepGraphInfomax: "answers for a corrupted graph beside the true one; explain its `encoder`.",
     models.GraphUNet: "keeps some nodes by the order of their scores, and makes edges of its own; use GCN.",
     models.SignedGCN: "is given two sets of edges, which paths do not tell apart yet; use GraphSAGE.",
@@ -80,8 +80,8 @@ WHOLE_MODELS: dict[type, str] = {
     models.ViSNet: _molecules,
     models.GNNFF: _molecules,
     models.GPSE: "starts from random features of every node, so that its answer is random; use GPSConv.",
-    models.AttentiveFP: "attends from a whole graph to its nodes again and again, after they were read out; use GATConv "
-    "and global_add_pool.",
+    models.AttentiveFP: "attends from a whole graph to its nodes again and again, after they were read out; use "
+    "GATConv and global_add_pool.",
     models.LabelPropagation: _answers,
     models.CorrectAndSmooth: _answers,
     models.HeteroJumpingKnowledge: "joins layers of several types in a dictionary; use JumpingKnowledge for each type.",
