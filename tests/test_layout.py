@@ -14,10 +14,11 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
-    "errors arrays signals",
+    "errors arrays signals machine notebook",
     "memory threads writing metrics trust",
     "outputs",
     "origin parquet pages compiled saved",
+    "stable_order",
     "graphs",
     "files",
     "network",
@@ -32,6 +33,7 @@ FLOORS = [
     "explainer",
     "pyg",
     "report",
+    "watch",
     "datasets",
     "experiments",
     "cli",

@@ -11,6 +11,7 @@ model + before + after
   -> Scan           every moved node, explained on all cores or a cluster               scan/
   -> Story          the explanations of a sequence of snapshots, step by step           stories/
   -> report         pictures and pages to look at                                       report/
+  -> Watch          all of it from a list of events, step after step                    watch/
 
 A name is imported when it is first asked for: `import axiompath` alone loads no torch and compiles nothing.
 """
@@ -66,6 +67,9 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .stories.chronicle import Stories as Stories
     from .stories.chronicle import tell_stories as tell_stories
     from .stories.story import Story as Story
+    from .watch.course import watch_events as watch_events
+    from .watch.diary import Watch as Watch
+    from .watch.diary import read_watch as read_watch
 
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
@@ -89,6 +93,8 @@ _HOMES = {
     "selection": "Selection select",
     "stories.chronicle": "Stories tell_stories",
     "stories.story": "Story",
+    "watch.course": "watch_events",
+    "watch.diary": "Watch read_watch",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

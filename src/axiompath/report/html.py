@@ -25,6 +25,7 @@ from ..explain.explanation import Explanation
 from ..explain.neighbourhood import find_neighbourhood
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
+from ..graphs.names import Asked
 from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
@@ -44,7 +45,7 @@ Item = TypeVar("Item")
 
 def build_report(
     explainer: Explainer,
-    targets: Iterable[Target] | None = None,
+    targets: Iterable[Asked] | None = None,
     budgets: Sequence[int] = BUDGETS,
     *,
     method: str = DEFAULT_METHOD,
@@ -61,7 +62,8 @@ def build_report(
     blame and the least to undo, a second a target at most, less of more than twenty; blame=False leaves that out.
     """
     moved = explainer.moved()
-    wanted = list(dict.fromkeys(moved.target.head(NUM_TARGETS).tolist() if targets is None else targets))
+    asked = moved.target.head(NUM_TARGETS).tolist() if targets is None else map(explainer.index.target, targets)
+    wanted = list(dict.fromkeys(asked))
     seconds = min(1.0, ALL_SECONDS / max(len(wanted), 1))
     pages, left_out = [], []
     changes = explainer.changes(open_nodes=True)
@@ -104,7 +106,7 @@ def build_report(
 def save_report(
     path: str | Path,
     explainer: Explainer,
-    targets: Iterable[Target] | None = None,
+    targets: Iterable[Asked] | None = None,
     budgets: Sequence[int] = BUDGETS,
     **options: Any,
 ) -> Path:

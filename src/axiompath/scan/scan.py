@@ -25,6 +25,7 @@ from ..explain.question import Question
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
@@ -55,6 +56,7 @@ from .folder import (
     part_file,
     read_manifest,
 )
+from .frame import describe_part
 from .nodes import NODE_COLUMNS, list_nodes
 from .parts import PARTNER, Failure, read_columns, read_part, read_row
 from .plan import Counts, Plan, Thresholds, make_plan
@@ -89,6 +91,42 @@ class Scan:
         """Every target that was explained."""
         return (found for found in self._read() if isinstance(found, Explanation))
 
+    def __getitem__(self, target: Any) -> Explanation:
+        """The Explanation of one target, by number (of a link, both) or by name."""
+        for path, part in self.files():
+            ends = ["target", PARTNER] if self._of_links else ["target"]
+            frame = _join_targets(read_columns(path, part["targets"], [*ends, "name"]).to_pandas())
+            wanted = (frame.name == target) if isinstance(target, str) else frame.target.map(lambda one: one == target)
+            for row in np.flatnonzero(wanted)[:1]:
+                found = read_row(path, int(row))
+                if isinstance(found, Failure):
+                    raise InputError(f"Expected a target that could be explained (got {target!r}: {found.problem}).")
+                return found
+        raise InputError(
+            f"Expected a target that this scan explained (got {target!r}); `to_frame()` lists them, `moved()` all that "
+            "moved."
+        )
+
+    def __repr__(self) -> str:
+        """Where it is, and the summary."""
+        return f"Scan in {self.folder}: {self.summary}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
+
+    @property
+    def left_out(self) -> str:
+        """Why not all that moved were explained, in a sentence; nothing where all were."""
+        held = self.manifest
+        asked = held.get("thresholds", {})
+        left = held["num_moved"] - held["num_explained"] - held["num_failed"] - held["num_too_large"]
+        if left <= 0 or "min_kl" not in asked:
+            return ""
+        if asked.get("only_flips"):
+            return f" The other {left:,} kept their class, and flips alone were asked for (only_flips)."
+        return f" The other {left:,} moved by less than {asked['min_kl']:g} nats (min_kl) and kept their class."
+
     @property
     def summary(self) -> str:
         """What was found, in a sentence or two."""
@@ -102,7 +140,7 @@ class Scan:
             text += f"; failed: {held['num_failed']:,}"
         if held["num_too_large"]:
             text += f"; too many paths for the memory budget: {held['num_too_large']:,}"
-        return text + "."
+        return f"{text}.{self.left_out}"
 
     @property
     def output(self) -> Output:
@@ -132,7 +170,12 @@ class Scan:
         return pd.DataFrame(failed, columns=["target", "name", "problem"])
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an explained node: its numbers, without paths."""
+        """One row an explained target: its numbers, and what one filters by.
+
+        explained is the share of the change that the chosen paths account for; by_gained, by_lost, by_reweighted and
+        by_feature (and by_model) what each cause did to the new class against the old one; best_path and best_kind the
+        most important path. Of scans that 0.1 wrote, the numbers alone.
+        """
         names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
         names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
         names += ["problem"]
@@ -141,6 +184,9 @@ class Scan:
         tables = [read_columns(path, part["targets"], names) for path, part in self.files()]
         frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        if self.origin is not None and tables:
+            parts = [describe_part(path, self.output) for path, _ in self.files()]
+            frame = pd.concat([frame, pd.concat(parts, ignore_index=True)], axis=1)
         if self.output.kind in (LABELS, VALUE):
             about = "label" if self.output.kind == LABELS else "column"
             return frame.drop(columns=["class_before_name", "class_after", "class_after_name"]).rename(
