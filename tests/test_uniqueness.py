@@ -182,9 +182,12 @@ def test_the_largest_are_not_the_best():
     assert min(errors.values()) == errors[(2,)] == errors[(0, 1)] == 1
     found = axiompath.select(shares[:, None], np.zeros(1), np.array([whole]), 2, method="exact", output="value")
     assert abs(whole - shares[found.chosen].sum()) == 1
-    assert found.kl_residual <= axiompath.select(
-        shares[:, None], np.zeros(1), np.array([whole]), 2, method="topk", output="value"
-    ).kl_residual
+    assert (
+        found.kl_residual
+        <= axiompath.select(
+            shares[:, None], np.zeros(1), np.array([whole]), 2, method="topk", output="value"
+        ).kl_residual
+    )
 
 
 def test_the_objective_is_one_row_of_a_logistic_regression():
