@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class Graphs:
 
     def __init__(self, graphs: Sequence[Any], numbered: bool) -> None:
         """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
+        from ..graphs.names import index_names
         from ..graphs.pair import Pair, match_stored
         from ..graphs.stored import StoredGraph
 
@@ -35,9 +37,7 @@ class Graphs:
         self.stored: Pair | None = match_stored(self.before, self.after) if is_stored else None
         pairs = [pair for graph in graphs for pair in graph.node_names.items()]
         self.names: dict[int, str] = dict(pairs)
-        self.numbers: dict[str, set[int]] = {}  # nodes of each name; two where `n_id` and names disagree
-        for number, name in pairs:
-            self.numbers.setdefault(name, set()).add(number)
+        self.index = index_names(pairs, None if self.stored is None else self.stored.number)
         self.numbered = numbered
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
@@ -69,11 +69,7 @@ class Graphs:
 
     def number(self, text: str) -> int:
         """The node that a name or a number on the command line means."""
-        if self.stored is not None:
-            known = self.stored.number(text)
-            found = set() if known is None else {known}
-        else:
-            found = self.numbers.get(text, set())
+        found = self.index.find(text)
         if len(found) > 1:
             raise InputError(
                 f"Expected the name of one node after --target (got {text!r}, which the graphs give to the nodes "
@@ -84,8 +80,10 @@ class Graphs:
         try:
             number = int(text)
         except ValueError:
-            raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
-        numeric = next((name for name in self.numbers if NUMBER.fullmatch(name)), None)
+            near = get_close_matches(text, list(self.index.numbers)[:10_000], 2)
+            like = f"; there are {' and '.join(map(repr, near))}" if near else ""
+            raise InputError(f"Expected a node's name or number after --target (got {text!r}{like}).") from None
+        numeric = next((name for name in self.index.numbers if NUMBER.fullmatch(name)), None)
         example = numeric if self.stored is None else self.stored.name_that_is_a_number()
         if not self.numbered and example is not None:
             # Nodes called 100 to 400 are never meant by their row.
@@ -102,30 +100,56 @@ def _number_of_graph(text: str) -> int:
     return int(text)
 
 
+def spell_out(given: Sequence[Path | None], step: int | None = None) -> dict[Path, str]:
+    """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
+    from ..files.snapshots import is_snapshots, read_held
+
+    files: list[tuple[Path, str]] = []
+    for path in given:
+        if path is not None and is_snapshots(path):
+            held = read_held(path)
+            files += [(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
+        elif path is not None:
+            files.append((path, path.stem))
+    if step is not None and not 0 < step < len(files):
+        raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
+    files = files if step is None else files[step - 1 : step + 1]
+    stems = [name for _, name in files]
+    return {path: name if stems.count(name) == 1 else str(path) for path, name in files}
+
+
+def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
+    """Two graphs; of a folder of snapshots those of a step, which is the last one where none is named."""
+    return read_graphs(list(spell_out([before, after], sources.step))[-2:], sources.nodes)
+
+
 def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
     """Two graphs or more, numbered alike."""
     from ..files import match_graphs, read_graph
 
+    if len(files) < 2:
+        raise InputError(
+            f"Expected two graphs, before and after, or a folder of snapshots (got {', '.join(map(str, files))} alone)."
+        )
     with aside().status("Reading the graphs"):
         graphs = [read_graph(file, nodes) for file in files]
         return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
 
 
 def tell(
-    model: str, files: Sequence[Path], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
+    model: str, files: dict[Path, str], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
 ) -> Stories:
     """Stories of these targets over the graphs, or of those that moved the most."""
     from ..files import read_model
     from ..stories.chronicle import tell_stories
 
     old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
-    graphs = read_graphs(files, sources.nodes)
-    stems = [file.stem for file in files]
+    graphs = read_graphs(list(files), sources.nodes)
     return tell_stories(
         new if old is None else [old, new], graphs.data, [graphs.number(text) for text in target or ()] or None,
         wanted.budget, wanted.method, wanted.objective,
         top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
-        snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),
+        snapshot_names=list(files.values()), progress=aside(),
     )  # fmt: skip
 
 

@@ -12,12 +12,21 @@ from rich.progress import track
 
 from ..errors import InputError
 from ..graphs.places import Target
-from .inputs import asked_or_most_moved, open_explainer, read_graphs, read_model_before, tell
+from .inputs import (
+    asked_or_most_moved,
+    open_explainer,
+    read_graphs,
+    read_model_before,
+    read_pair,
+    spell_out,
+    tell,
+)
 from .options import (
     After,
     AsJson,
     Before,
     Depth,
+    EventColumns,
     FirstBlame,
     Later,
     Limit,
@@ -32,7 +41,7 @@ from .options import (
     read_depth,
     spread,
 )
-from .output import Terminal, aside, moved_table, path_table, print_json, records, written_to
+from .output import Terminal, aside, moved_table, path_table, print_json, records, steps_table, written_to
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
@@ -42,7 +51,7 @@ if TYPE_CHECKING:
 def explain(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     *,
     target: Targets = None,
     budget: Annotated[
@@ -60,7 +69,7 @@ def explain(
 
     Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
     """
-    pair = read_graphs([before, after], sources.nodes)
+    pair = read_pair(before, after, sources)
     explainer = open_explainer(model, pair, sources)
     targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(1).tolist()
     rule, size = (manner.method, manner.objective), read_depth(depth)
@@ -104,7 +113,7 @@ def _missed(explanation: Explanation) -> str:
 def blame(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     *,
     target: Targets = None,
     by: Annotated[str | None, typer.Option(help="Group changes by a column of the changes, or by node.")] = None,
@@ -121,7 +130,7 @@ def blame(
 
     Example: axiompath blame demo/model demo/before.npz demo/after.npz --target 13
     """
-    pair = read_graphs([before, after], sources.nodes)
+    pair = read_pair(before, after, sources)
     explainer = open_explainer(model, pair, sources, paths=paths)
     found = [
         explainer.blame(one, by=by, opened=opened, open_nodes=open_nodes, seconds=seconds, seed=seed)
@@ -143,7 +152,7 @@ def blame(
 def undo(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     *,
     target: Targets = None,
     to: Annotated[int | None, typer.Option(help="The class to reach, by number; else the old one.")] = None,
@@ -160,7 +169,7 @@ def undo(
 
     Example: axiompath undo demo/model demo/before.npz demo/after.npz --target "member 8"
     """
-    pair = read_graphs([before, after], sources.nodes)
+    pair = read_pair(before, after, sources)
     explainer = open_explainer(model, pair, sources, paths=paths)
     found = [
         explainer.undo(
@@ -184,7 +193,7 @@ def undo(
 def story(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     later: Later = None,
     *,
     target: Targets = None,
@@ -198,7 +207,7 @@ def story(
     """
     from ..report.terminal import story_table
 
-    told = tell(model, [before, after, *(later or ())], sources, target, 1, wanted)
+    told = tell(model, spell_out([before, after, *(later or ())], sources.step), sources, target, 1, wanted)
     if json:
         print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
         return
@@ -212,9 +221,9 @@ def story(
 
 @spread
 def report(
-    model: Model,
-    before: Before,
-    after: After,
+    model: Annotated[str, typer.Argument(help="A model as elsewhere; or, alone, the folder of a scan or of scans.")],
+    before: Annotated[Path | None, typer.Argument(help="The graph before, or a folder of snapshots.")] = None,
+    after: After = None,
     later: Later = None,
     *,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
@@ -231,6 +240,8 @@ def report(
 ) -> None:
     """Write a report, one HTML file to look at; of three graphs or more, with each node's story over all of them.
 
+    Given the folder of a scan alone, a page on everything that moved in it.
+
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
     from ..report import build_report, build_story_report
@@ -239,16 +250,20 @@ def report(
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
-    files, unit = [before, after, *(later or ())], "node"
-    title = " → ".join((files[0].stem, files[-1].stem))
-    if later:
+    if before is None:
+        _report_scan(Path(model), out, json)
+        return
+    files, unit = spell_out([before, after, *(later or ())], sources.step), "node"
+    called = list(files.values())
+    title = f"{called[0]} → {called[-1]}"
+    if len(files) > 2:
         wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
         told = tell(model, files, sources, target, top, wanted)
         targets: list[Target] = [item.target for item in told]
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         largest = 50 if budget is None else budget
-        pair = read_graphs(files, sources.nodes)
+        pair = read_graphs(list(files), sources.nodes)
         explainer = open_explainer(model, pair, sources)
         unit = explainer.change.unit
         targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(top).tolist()
@@ -266,10 +281,30 @@ def report(
         Terminal().print(said, soft_wrap=True, markup=False)
 
 
+def _report_scan(folder: Path, out: Path, json: bool) -> None:
+    """The page on everything that moved in the folder of a scan, or of the scans of a sequence."""
+    from ..report import save_scan_report
+    from ..scan.scan import read_scans
+
+    scans = read_scans(folder)
+    with written_to(out):
+        save_scan_report(out, scans)
+    explained, size = sum(len(found) for found in scans), out.stat().st_size
+    if json:
+        print_json({"report": str(out), "steps": len(scans), "explained": explained, "bytes": size})
+        return
+    Terminal().print(
+        f"Everything that moved is in {out} ({explained:,} explanations, {size / 1e6:.1f} MB). With axiompath serve "
+        f"{folder} each of them has its page.", soft_wrap=True, markup=False,
+    )  # fmt: skip
+
+
 @spread
 def scan(
     model: Model,
-    graphs: Annotated[list[Path], typer.Argument(help="The graphs in order of time: two, or more for a sequence.")],
+    graphs: Annotated[
+        list[Path], typer.Argument(help="The graphs in order of time, two or more; or a folder of snapshots.")
+    ],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the results; a scan that was stopped goes on there.")],
     wanted: Wanted,
@@ -291,10 +326,11 @@ def scan(
     """
     from ..explainer import step_folders
 
-    if len(graphs) > 2:
-        read_model_before(sources, len(graphs))  # which is refused, before any work
+    files = spell_out(graphs, sources.step)
+    if len(files) > 2:
+        read_model_before(sources, len(files))  # which is refused, before any work
     found, console = [], Terminal(quiet=json)
-    for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
+    for (before, after), folder in zip(pairwise(files), step_folders(out, len(files)), strict=True):
         explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)
         with written_to(folder):
             done = explainer.scan(
@@ -304,7 +340,7 @@ def scan(
             )  # fmt: skip
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
-        console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
+        console.print(f"[bold]{escape(files[before])} → {escape(files[after])}[/]: {done.summary}", highlight=False)
         if blame:
             tally = done.blame()
             found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}
@@ -315,3 +351,39 @@ def scan(
         console.print(told, soft_wrap=True, markup=False)
     if json:
         print_json(found)
+
+
+@spread
+def watch(
+    events: Annotated[Path, typer.Argument(help="Dated events: .csv, .csv.gz, .tsv or .parquet.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for everything; run again with more events, it does what is new.")],
+    labels: Annotated[Path | None, typer.Option(help="Table of labels: id, label.")] = None,
+    task: Annotated[str | None, typer.Option(help="nodes, or links, which needs no labels.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model to use in place of training one.")] = None,
+    columns: EventColumns,
+    budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
+    min_kl: Annotated[float, typer.Option(min=0, help="Explain predictions whose KL (nats) is at least this.")] = 0.01,
+    top: Annotated[int, typer.Option(min=1, help="Targets with a page of their own, at each step.")] = 50,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
+    json: AsJson = False,
+) -> None:
+    """From a list of events to a report: snapshots, a model trained on the first, what moved at each step, explained.
+
+    Example: axiompath watch events.csv --labels labels.csv --every 60D --window 180D --out watched
+    """
+    from ..watch import watch_events
+
+    with written_to(out):
+        done = watch_events(
+            events, out, labels, task=task, model=model, budget=budget, min_kl=min_kl, top=top, workers=workers,
+            progress=aside(), **vars(columns),
+        )  # fmt: skip
+    if json:
+        held = {"report": str(done.report), "facts": dict(done.facts), "sentences": done.sentences}
+        print_json({**held, "steps": records(done.to_frame())})
+        return
+    console = Terminal()
+    console.print("\n".join(done.sentences) + "\n", markup=False, highlight=False)
+    console.print(steps_table(done.to_frame()))
+    console.print(f"The report is in {done.report}: open it in a browser.", soft_wrap=True, markup=False)

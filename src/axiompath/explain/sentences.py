@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..arrays import FloatArray
 from ..graphs.labels import ABSENT, ANY
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
+from .hops import TO_EDGE
 
 if TYPE_CHECKING:
     from .explanation import Explanation
@@ -20,17 +22,25 @@ ENDS = {UNIT_OF[GRAPHS]: "the graph", UNIT_OF[LINKS]: "the link"}  # what paths 
 def view(e: Explanation) -> tuple[str, FloatArray]:
     """What shares are told of, in words and as weights of the columns [num_classes].
 
-    Of classes the logit of the new one against the old one, of a label its logit, of values the column itself.
+    Of classes the logit of the new one against the old one, of a label its logit, of values the column itself. Where
+    the class stayed, its probability: its logit alone may go up while that goes down.
     """
     old, new = e.class_before, e.class_after
+    if e.output.kind == CLASSES and old == new:
+        return f"the probability of {e.class_name(new)}", chance_weights(e)
     weights = e.output.weights(old, new, len(e.logits_before))
     if e.output.kind == CLASSES:
-        told = f"{e.class_name(new)} against {e.class_name(old)}" if old != new else e.class_name(new)
-        return f"the logit of {told}", weights
+        return f"the logit of {e.class_name(new)} against {e.class_name(old)}", weights
     column = e.output.column(new)
     if e.output.kind == BINARY:
         return f"the logit of {e.class_name(1)}", weights
     return ("the logit of " * (e.output.kind == LABELS) + e.column_name(column)), weights
+
+
+def chance_weights(e: Explanation) -> FloatArray:
+    """Weights of the columns [num_classes] that make shares of the new class's probability of shares of the logits."""
+    ends = e.logits_before[None], e.logits_after[None]
+    return np.asarray(e.output.slopes(np.array([e.class_after]), *ends)[0])
 
 
 def headline(e: Explanation) -> str:
@@ -87,12 +97,25 @@ def chosen(e: Explanation) -> str:
 
 def unit_name(e: Explanation, i: int) -> str:
     """A chosen path by its nodes, or a group by how its paths end and how many there are."""
-    nodes = " → ".join(e.name_of(node) for node in e.paths[i].tolist() if node not in (ANY, ABSENT))
+    nodes = path_name(e, e.paths[i].tolist())
     if not (e.paths[i] == ANY).any():
         return nodes
     end = nodes if e.unit == NODE_UNIT else f"{nodes} → {ENDS[e.unit]}"
     size = e.sizes[i]
     return f"any path that ends {end} ({size:,} path{'s' * (size != 1)})"
+
+
+def path_name(e: Explanation, path: Sequence[int]) -> str:
+    """The nodes of a path; of its edges those that say more: its first place, one of several, what a receiver adds."""
+    told = []
+    for p, node in enumerate(path):
+        last, following = path[p - 1] if p else None, path[p + 1] if p + 1 < len(path) else None
+        edge = e.edge_places.get(node)
+        stays = e.edge_places and node == last and (node < 0 or e.hops[p - 1].flow == TO_EDGE)
+        over = edge is not None and edge.among == 1 and last != following and {last, following} == {edge.src, edge.dst}
+        if node not in (ANY, ABSENT) and not stays and not over:
+            told.append(e.name_of(node))
+    return " → ".join(told)
 
 
 def _verdict_of_models(e: Explanation) -> str:
