@@ -34,7 +34,7 @@ from axiompath.experiments.fidelity import (
 from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw_runtime
 from axiompath.experiments.flips import FlipSettings, run_flips, summarise_flips
 from axiompath.experiments.job_parts import Job, merge_parts, read_table, run_parts, write_table
-from axiompath.experiments.multigraphs import COUNTED, with_parallel_edges
+from axiompath.experiments.multigraphs import PAPER_ENTRIES, with_parallel_edges
 from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scipy, solve_with_scs
 from axiompath.experiments.steps import Surroundings, compare_orders, look_around, run_steps, summarise_steps
 from axiompath.experiments.trained import Training, _scale, prepare, settings_for, train
@@ -464,7 +464,7 @@ def test_means_and_parallel_edges_are_settings_of_the_same_comparison(tmp_path, 
 
 
 def test_parallel_edges_are_as_many_as_the_paper_counts(data_root):
-    for name, counted in COUNTED.items():
+    for name, counted in PAPER_ENTRIES.items():
         data = datasets.load(name, data_root)
         wide = with_parallel_edges(data, name)
         assert wide.edge_index.shape[1] == counted

@@ -13,8 +13,13 @@ from torch_geometric.data import Data
 from ..errors import InputError
 
 # Directed entries that the paper's table of data sets counts.
-COUNTED = {"amazon_computers": 574_418, "amazon_photo": 287_326, "coauthor_cs": 327_576, "coauthor_physics": 991_848}
-SEED = 0
+DRAW = 0  # which pairs are twice, where that is not known
+PAPER_ENTRIES = {
+    "amazon_computers": 574_418,
+    "amazon_photo": 287_326,
+    "coauthor_cs": 327_576,
+    "coauthor_physics": 991_848,
+}
 
 
 def with_parallel_edges(data: Data, name: str, drawn_from: Data | None = None) -> Data:
@@ -22,12 +27,12 @@ def with_parallel_edges(data: Data, name: str, drawn_from: Data | None = None) -
 
     Self-loops, and edges that only `data` has, stay single. Where one of a pair is twice, so is the other direction.
     """
-    if name not in COUNTED:
-        raise InputError(f"Expected a data set with parallel edges, {', '.join(COUNTED)} (got {name!r}).")
+    if name not in PAPER_ENTRIES:
+        raise InputError(f"Expected a data set with parallel edges, {', '.join(PAPER_ENTRIES)} (got {name!r}).")
     edges = (drawn_from or data).edge_index.numpy()
     low, high = edges[:, edges[0] < edges[1]]
-    twice = COUNTED[name] // 2 - len(low)
-    chosen = np.random.default_rng(SEED).choice(len(low), twice, replace=False) if twice < len(low) else slice(None)
+    twice = PAPER_ENTRIES[name] // 2 - len(low)
+    chosen = np.random.default_rng(DRAW).choice(len(low), twice, replace=False) if twice < len(low) else slice(None)
     more = np.stack([low[chosen], high[chosen]])
     wide = data.clone()
     wide.edge_index = torch.cat([data.edge_index, torch.from_numpy(more), torch.from_numpy(more[::-1].copy())], dim=1)

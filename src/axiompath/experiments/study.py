@@ -19,7 +19,7 @@ from .conditions import write_results
 from .fidelity import (
     AGGREGATIONS,
     COMPARED,
-    EDGES,
+    EDGE_KINDS,
     EVOLUTIONS,
     OPTIONAL_METHODS,
     run_fidelity,
@@ -54,7 +54,7 @@ class Comparison:
             *((method, (*COMPARED, *OPTIONAL_METHODS), "a method and its objective") for method in self.methods),
             (self.evolution, tuple(EVOLUTIONS), "an evolution"),
             (self.aggregation, AGGREGATIONS, "an aggregation"),
-            (self.edges, EDGES, "edges"),
+            (self.edges, EDGE_KINDS, "edges"),
         ):
             if value not in allowed:
                 raise InputError(f"Expected {what} among {', '.join(map(str, allowed))} (got {value!r}).")
