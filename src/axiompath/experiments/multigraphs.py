@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 
 from ..errors import InputError
 
+DRAW = 0  # seed: which pairs are twice, where that is not known
 # Directed entries that the paper's table of data sets counts.
-DRAW = 0  # which pairs are twice, where that is not known
 PAPER_ENTRIES = {
     "amazon_computers": 574_418,
     "amazon_photo": 287_326,

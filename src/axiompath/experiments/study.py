@@ -19,8 +19,8 @@ from .conditions import write_results
 from .fidelity import (
     AGGREGATIONS,
     COMPARED,
-    EDGE_KINDS,
     EVOLUTIONS,
+    LOADED_EDGES,
     OPTIONAL_METHODS,
     run_fidelity,
     table_by_level,
@@ -54,7 +54,7 @@ class Comparison:
             *((method, (*COMPARED, *OPTIONAL_METHODS), "a method and its objective") for method in self.methods),
             (self.evolution, tuple(EVOLUTIONS), "an evolution"),
             (self.aggregation, AGGREGATIONS, "an aggregation"),
-            (self.edges, EDGE_KINDS, "edges"),
+            (self.edges, LOADED_EDGES, "edges"),
         ):
             if value not in allowed:
                 raise InputError(f"Expected {what} among {', '.join(map(str, allowed))} (got {value!r}).")
