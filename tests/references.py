@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from axiompath.network.activations import Product
+from axiompath.network.layers import run_network
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
 AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"
@@ -44,11 +45,18 @@ def entries(matrix):
 
 
 def literal_forward(network, snapshot):
-    """The normal form's two lines, message for message."""
-    h = [dense(snapshot.x)]
+    """The normal form's two lines, message for message.
+
+    Coefficients that depend on features are those of the network's own pass. Whether such a coefficient is the same in
+    two snapshots, and hence whether a path leaves delta there, may hang on how its inputs were rounded, and a pass that
+    adds in another order rounds otherwise. That its inputs are these, to rounding, is checked.
+    """
+    h, run = [dense(snapshot.x)], run_network(network, snapshot)
     coefficients, preactivations = [], []
-    for layer in network.layers:
-        matrices = [entries(channel.coefficients.matrix(snapshot, h[-1])) for channel in layer.channels]
+    for t, layer in enumerate(network.layers):
+        inputs = dense(run.received(t))
+        np.testing.assert_allclose(h[-1], inputs, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(inputs).max(initial=0.0)))
+        matrices = [entries(channel.coefficients.matrix(snapshot, inputs)) for channel in layer.channels]
         if layer.rises:
             snapshot = snapshot.predicted  # graphs or pairs from here on
         z = np.zeros((snapshot.num_nodes, layer.width))
