@@ -32,9 +32,10 @@ from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .facts import TORCH_BYTES, plan_facts, read_facts
+from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
 from .folder import (
     BLAME_PARTS,
+    BLAME_TABLES,
     BLAMED,
     CHANGED,
     MANIFEST,
@@ -148,12 +149,11 @@ class Scan:
                 f"Expected a scan with blame in {self.folder} (got one without); run the same scan with blame=True: it "
                 "goes on from what is there."
             )
-        tables = []
-        for name, number in ((CHANGED, "num_changes"), (BLAMED, "num_targets"), (SAMPLED, "num_sampled")):
+        for name in BLAME_TABLES:
             _check_digest(self.folder / name, self.manifest["tables"][name])
-            tables.append(read_columns(self.folder / name, held[number]).to_pandas())
         for part in held["parts"]:
             _check_digest(self.folder / part["file"], part["sha256"])
+        tables = read_blame_tables(self.folder, held, BLAME_TABLES)
         return tally_facts(read_facts(self.folder, held), tables, by, self.output)
 
     def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
