@@ -356,7 +356,7 @@ def test_causes_on_the_page_sum_to_the_change_from_first_to_last(page, stories):
         whole = float((story.logits[-1] - story.logits[0]) @ weights)
         assert number(page, "#story-whole") == pytest.approx(whole, abs=1e-6)
         assert sum(parts) == pytest.approx(whole, abs=1e-6)
-        page.select_option("#view", label="class east")
+        page.select_option("#view", label="logit of class east")
         change = float(story.logits[-1, 2] - story.logits[0, 2])
         assert number(page, "#story-whole") == pytest.approx(change, abs=1e-6)
         for step, e in enumerate(story.explanations):
