@@ -2,7 +2,8 @@
 
 Links: `attribute((u, v))` against `attribute(u)` and `attribute(v)` of a model that has a head for nodes, of the same
 number of classes, on the same two GCN layers. Graphs: `attribute(g)` against `attribute_many` of all its nodes that the
-change reaches. One call a target, and all targets at once; the least processor time of each, in turns. Run with AXIOMPATH_DATA set (not needed for --tiny):
+change reaches. One call a target, and all targets at once; the least processor time of each, in turns. Run with
+AXIOMPATH_DATA set (not needed for --tiny):
 
     python benchmarks/tasks.py [--tiny] [--docs docs]
 """
