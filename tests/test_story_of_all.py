@@ -164,6 +164,11 @@ def test_targets_of_another_kind_are_refused(name, targets, error, words):
         axiompath.tell_stories(made(name), DAYS, targets, **TOLD[name][1])
 
 
+def test_links_of_nodes_that_no_snapshot_has_are_refused():
+    with pytest.raises(InputError, match=r"links between nodes of the snapshots \(got \(0, 9\)\)"):
+        axiompath.tell_stories(made("link"), DAYS, links=[(0, 5), (0, 9)])
+
+
 def test_a_raw_column_is_asked_for_and_not_guessed():
     with pytest.raises(InputError, match=r"binary.*value"):
         axiompath.tell_stories(Columns(1, False).double().eval(), DAYS, [3])

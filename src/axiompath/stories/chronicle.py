@@ -111,7 +111,7 @@ def tell_stories(
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
     names, snapshots, ids = _check_snapshots(snapshots, snapshot_names)
     asked = None if targets is None else _read_targets(targets)
-    pairs = read_pairs(links) if links is not None else None
+    pairs = None if links is None else _known_pairs(read_pairs(links), ids)
     if asked and isinstance(asked[0], tuple):
         pairs = read_pairs(asked)
     called, classes = read_names(node_names, ids), read_class_names(class_names)
@@ -234,6 +234,15 @@ def _check_snapshots(
     if batches and not any(numbered):
         ids = [read_snapshot(data, "snapshot").node_ids for data in alike]
     return names, alike, ids
+
+
+def _known_pairs(pairs: IntArray, ids: list[IntArray]) -> IntArray:
+    for pair in pairs[~_have(np.concatenate(ids), pairs)][:1]:
+        raise InputError(
+            f"Expected links between nodes of the snapshots (got {as_target(pair)}); nodes are named by `n_id` where the "
+            "snapshots have it, else by their row, from 0."
+        )
+    return pairs
 
 
 def _read_targets(targets: Iterable[Target]) -> list[Target]:
