@@ -239,8 +239,8 @@ def _check_snapshots(
 def _known_pairs(pairs: IntArray, ids: list[IntArray]) -> IntArray:
     for pair in pairs[~_have(np.concatenate(ids), pairs)][:1]:
         raise InputError(
-            f"Expected links between nodes of the snapshots (got {as_target(pair)}); nodes are named by `n_id` where the "
-            "snapshots have it, else by their row, from 0."
+            f"Expected links between nodes of the snapshots (got {as_target(pair)}); nodes are named by `n_id` where "
+            "the snapshots have it, else by their row, from 0."
         )
     return pairs
 
