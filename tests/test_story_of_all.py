@@ -141,7 +141,7 @@ def test_a_pair_with_an_end_that_comes_and_goes_is_told_so():
     graphs[2].n_id = torch.arange(9)[keep]
     model = made("link")
     gone, there = axiompath.tell_stories(model, graphs, [(8, 1), (0, 5)], 3)
-    assert gone.notes == ("", "Link (8, 1) is absent from snapshot 2.", "Link (8, 1) is absent from snapshot 2.")
+    assert gone.notes == ("", "Link 8 – 1 is absent from snapshot 2.", "Link 8 – 1 is absent from snapshot 2.")
     assert not gone.unbroken
     assert gone.residual < 1e-11
     assert there.unbroken
@@ -156,7 +156,8 @@ def test_a_pair_with_an_end_that_comes_and_goes_is_told_so():
         ("link", [(0, 1, 2)], InputError, r"pairs of node numbers, \[num_pairs, 2\]"),
         ("logit", [(0, 5)], InputError, "Expected a model of links"),
         ("graph", [4], InputError, "two consecutive snapshots"),
-        ("logit", ["a"], WrongKind, "node numbers, integers"),
+        ("logit", ["a"], InputError, "'a'"),
+        ("logit", [1.5], WrongKind, "node numbers, integers"),
     ],
 )
 def test_targets_of_another_kind_are_refused(name, targets, error, words):

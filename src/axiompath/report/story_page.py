@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray
-from ..change.states import MODEL
+from ..change.states import CAUSE_WORDS
 from ..explain.explanation import Explanation
 from ..graphs.places import NODE_UNIT
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
@@ -42,7 +42,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "values": any(story.output.kind == VALUE for story in stories),
         "classes": [name for story in stories[:1] for name in _columns(story)],
         "targets": targets,
-        "retrained": any(MODEL in (causes or ()) for story in stories for causes in story.causes),
+        "kinds": [cause for cause in CAUSE_WORDS if any(cause in story.told_causes for story in stories)],
     }
     return fill_template("story.html", ["story"], index, blocks)
 

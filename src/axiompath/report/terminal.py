@@ -24,7 +24,7 @@ def story_table(story: Story) -> Table:
         old, new = story.told_at(s), story.told_at(s + 1)
         went = new if old == new else f"{old or 'absent'} → {new or 'absent'}"
         moved = "" if old is None or new is None else f"{story.kl[s]:.4f}"
-        shares = ["" if causes is None else signed(float(causes[kind] @ weights)) for kind in shown]
+        shares = ["" if causes is None else signed(float(causes.get(kind, 0 * weights) @ weights)) for kind in shown]
         explanation = story.explanations[s]
         if explanation is None:
             paths = "absent" if old is None or new is None else "too many"

@@ -21,14 +21,17 @@ from ..explain.case import Case, open_case
 from ..explain.explanation import Explanation
 from ..explain.moved import find_flipped
 from ..explain.question import Question
+from ..files.named import take_names
 from ..graphs.changes import count_changes
 from ..graphs.labels import label_targets
-from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.names import Names, index_names, read_names
 from ..graphs.places import Target, as_target
+from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import read_snapshot
 from ..graphs.targets import read_pairs, with_graphs, with_links
 from ..memory import parse_memory
 from ..network.layers import run_network
+from ..notebook import show
 from ..origin import RELEASE, Origin
 from ..outputs import AUTO, Output
 from ..readers import ModelCall, Usage
@@ -58,6 +61,7 @@ class Step:
     reached: int  # predictions that an altered path reaches: of nodes, graphs or links
     flipped: int  # those of them that changed their class, or one of their labels
     num_paths: int  # altered paths of all of them
+    edge_features_changed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +76,24 @@ class Stories(Sequence[Story]):
         return len(self.stories)
 
     def __getitem__(self, place: Any) -> Any:
-        """The story of the target in that place."""
-        return self.stories[place]
+        """The story of the target in that place, or of that name."""
+        if not isinstance(place, str):
+            return self.stories[place]
+        for story in self.stories:
+            if story.name == place:
+                return story
+        told = ", ".join(repr(story.name) for story in self.stories[:5])
+        raise InputError(f"Expected the name of a target whose story is told: {told} (got {place!r}).")
+
+    def __repr__(self) -> str:
+        """How many, and the first of them."""
+        told = "\n".join(f"  {story.headline}" for story in self.stories[:5])
+        more = f"\n  and {len(self) - 5:,} more" if len(self) > 5 else ""
+        return f"Stories of {len(self):,} nodes over {len(self.steps)} steps:\n{told}{more}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
 
     def to_frame(self) -> pd.DataFrame:
         """One row a step: what changed in the graph, and how many predictions moved and flipped."""
@@ -83,7 +103,7 @@ class Stories(Sequence[Story]):
 def tell_stories(
     model: Any,
     snapshots: Sequence[Any],
-    targets: Iterable[Target] | None = None,
+    targets: Iterable[Target | str] | None = None,
     budget: int = 10,
     method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
@@ -109,12 +129,18 @@ def tell_stories(
     values that is not given is how much those of the first snapshot vary, for all steps.
     """
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
+    if isinstance(snapshots, Snapshots) and snapshot_names is None:
+        snapshot_names = snapshots.names
+    offered: tuple[str, ...] = ()
+    if isinstance(snapshots, Sequence):
+        snapshots, brought, offered = take_names(snapshots)
+        node_names = brought if node_names is None else node_names
     names, snapshots, ids = _check_snapshots(snapshots, snapshot_names)
-    asked = None if targets is None else _read_targets(targets)
+    called = read_names(node_names, ids)
+    asked = None if targets is None else _read_targets(map(index_names(called.items()).target, targets))
     pairs = None if links is None else _known_pairs(read_pairs(links), ids)
     if asked and isinstance(asked[0], tuple):
         pairs = read_pairs(asked)
-    called, classes = read_names(node_names, ids), read_class_names(class_names)
     models = model_of_each(model, len(snapshots))
     usage = Usage(call, None, output, scales)
 
@@ -123,8 +149,10 @@ def tell_stories(
         here = None if pairs is None else pairs[_have(np.union1d(ids[s], ids[s + 1]), pairs)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            given = replace(usage, links=here if here is not None and len(here) else None)
-            named: dict[str, Any] = {"node_names": called, "class_names": classes, "usage": given}
+            named: dict[str, Any] = {
+                "node_names": called, "class_names": class_names, "offered": offered,
+                "usage": replace(usage, links=here if here is not None and len(here) else None),
+            }  # fmt: skip
             return open_case(models[s + 1], before, after, model_before=_other(models, s), **named)
 
     case = open_step(0)
@@ -170,13 +198,17 @@ def tell_stories(
     stories = []
     unit = case.change.unit
     for target, rows in zip(wanted, logits, strict=True):
-        why = [answers[s].get(target) or _absence(f"{unit} {target}", rows, names, s) for s in range(len(steps))]
+        called_so = str(label_targets(np.array([target]), {} if case.change.of_graphs else called)[0])
+        why = [
+            answers[s].get(target) or _absence(f"{unit.capitalize()} {called_so}", rows, names, s)
+            for s in range(len(steps))
+        ]
         stories.append(
             Story(
                 target,
-                str(label_targets(np.array([target]), {} if case.change.of_graphs else called)[0]),
+                called_so,
                 names,
-                classes,
+                case.class_names,
                 rows,
                 tuple(answer if isinstance(answer, Explanation) else None for answer in why),
                 tuple(answer if isinstance(answer, str) else "" for answer in why),
@@ -255,7 +287,7 @@ def _read_targets(targets: Iterable[Target]) -> list[Target]:
     wanted = np.asarray(given)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
         raise WrongKind(
-            f"Expected targets to be node numbers, integers (got {wanted.dtype}); "
+            f"Expected targets to be node numbers, integers, or names (got {wanted.dtype}); "
             "names go into `node_names`, by number."
         )
     return list(dict.fromkeys(wanted.tolist()))
@@ -400,4 +432,4 @@ def _explain_step(
 
 def _absence(target: str, logits: FloatArray, names: Sequence[str], step: int) -> str:
     gone = [names[i] for i in (step, step + 1) if np.isnan(logits[i]).any()]
-    return f"{target.capitalize()} is absent from {' and '.join(gone)}."
+    return f"{target} is absent from {' and '.join(gone)}."
