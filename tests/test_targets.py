@@ -81,6 +81,23 @@ def assert_all_undone(change, targets):
         np.testing.assert_allclose(undone, end, rtol=0, atol=1e-9 * max(1.0, *inner))
 
 
+def assert_any_choice(change, targets, seed, add):
+    """Undoing some of the altered paths, or adding them, gives what the whole tree gives, written out."""
+    reference = LiteralAttribution(change.network, change.before, change.after)
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for target in targets:
+        offered = sorted(reference(target))
+        keep = rng.random(len(offered)) < rng.choice([0.2, 0.6, 1.0])
+        chosen.append([path for path, wanted in zip(offered, keep, strict=True) if wanted])
+    rows = np.array([path for paths in chosen for path in paths], dtype=np.int64)
+    job = np.repeat(np.arange(len(targets)), [len(paths) for paths in chosen])
+    found = replay_paths(change, targets, job, rows.reshape(-1, change.network.num_positions), add=add)
+    for i, target in enumerate(targets):
+        expected = LiteralReplay(reference, target, set(chosen[i]), add).logits()
+        np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9 * max(1, np.abs(expected).max()))
+
+
 # With the tests below, a thousand evolutions; the last test asks everything of each of another thousand.
 @settings(relaxed, max_examples=400)
 @given(any_tasks(), graph_pairs(max_nodes=6), seeds)
@@ -123,20 +140,7 @@ def test_what_rounding_alone_moved_is_a_path_in_both_or_in_neither():
 @settings(relaxed, max_examples=150)
 @given(any_tasks(), graph_pairs(max_nodes=4), seeds, st.booleans())
 def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
-    change, targets = open_task(task, graphs, seed)
-    reference = LiteralAttribution(change.network, change.before, change.after)
-    rng = np.random.default_rng(seed)
-    chosen = []
-    for target in targets:
-        offered = sorted(reference(target))
-        keep = rng.random(len(offered)) < rng.choice([0.2, 0.6, 1.0])
-        chosen.append([path for path, wanted in zip(offered, keep, strict=True) if wanted])
-    rows = np.array([path for paths in chosen for path in paths], dtype=np.int64)
-    job = np.repeat(np.arange(len(targets)), [len(paths) for paths in chosen])
-    found = replay_paths(change, targets, job, rows.reshape(-1, change.network.num_positions), add=add)
-    for i, target in enumerate(targets):
-        expected = LiteralReplay(reference, target, set(chosen[i]), add).logits()
-        np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9 * max(1, np.abs(expected).max()))
+    assert_any_choice(*open_task(task, graphs, seed), seed, add)
 
 
 @settings(relaxed, max_examples=250)

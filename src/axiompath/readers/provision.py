@@ -23,6 +23,7 @@ from ..errors import InputError
 from ..graphs.snapshot import find_numbers, node_numbers, read_graph_numbers
 from ..graphs.targets import match_in_graphs, read_pairs
 from .arguments import AS_IT_IS, LINKS_FIELD, ModelCall, Usage, has_decoder, needs_decoder, parameters_of
+from .refusals import refuse_whole
 
 NUM_SAMPLES = 64  # edges that a model of links is read on, where no pairs are given
 
@@ -42,6 +43,7 @@ def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_I
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if not isinstance(model, nn.Module):
         return Inputs(before, after, None)  # refused where it is read
+    refuse_whole(model)
     before, after = _matched(_with_batch(model, before, call), _with_batch(model, after, call))
     if not _predicts_links(model, (before, after), call):
         if links is not None and call is None and not has_decoder(model):
