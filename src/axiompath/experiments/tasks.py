@@ -49,7 +49,7 @@ from .trained import SEED
 TASKS = (
     "mutag", "mutag_bonds", "rumour_trees", "bitcoinotc", "icews_activity", "icews_relation", "otc_trust",
 )  # fmt: skip
-TASK_METHODS = ("exact", "convex", "topk", "gnnlrp", "grad")
+TASK_METHODS = ("exact", "convex", "linear", "topk", "deeplift", "gnnlrp", "grad")
 TASK_BUDGETS = (5, 10)
 MIN_KL = 1e-3  # a prediction moved where its KL is at least this, or its class is another
 NUM_FOLDS = 5
