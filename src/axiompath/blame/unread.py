@@ -35,7 +35,7 @@ from .referee import OwnModel, numbers_of_rows
 
 SIGMOIDS = ("sigmoid", "logsigmoid", "log_sigmoid")
 SHAPES = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous")
-TYPES = "edge_type"
+EDGE_TYPES = "edge_type"
 ROUNDING = 1e-5  # of the largest logit: what a float32 model may differ by where nothing changed
 
 
@@ -116,12 +116,12 @@ def open_board(
 def _fields_of(before: Data, after: Data) -> Fields:
     """A model that is not read may look at the types of edges, wherever both graphs have them."""
     typed = all(
-        isinstance(data.get(TYPES), torch.Tensor)
-        and not data[TYPES].is_floating_point()
-        and level_of(data, TYPES) == EDGE
+        isinstance(data.get(EDGE_TYPES), torch.Tensor)
+        and not data[EDGE_TYPES].is_floating_point()
+        and level_of(data, EDGE_TYPES) == EDGE
         for data in (before, after)
     )
-    return replace(fields_of_edges(before, after), types=TYPES if typed else None)
+    return replace(fields_of_edges(before, after), types=EDGE_TYPES if typed else None)
 
 
 def _rows_of_answers(

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import IntArray
 from .snapshot import Snapshot
 
-Step = tuple[int, int]  # from one node to another, by their numbers
+Hand = tuple[int, int]  # from one node to another, by their numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class RelationNames:
     relation: IntArray
     names: tuple[str, ...]  # of relations; empty where they are known by number
 
-    def of(self, steps: Iterable[Step]) -> tuple[tuple[int, int, str], ...]:
+    def of(self, steps: Iterable[Hand]) -> tuple[tuple[int, int, str], ...]:
         """What leads from one node to the other, along or else against an edge; steps without any are left out."""
         found = []
         for u, v in sorted(set(steps)):
