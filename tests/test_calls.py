@@ -17,6 +17,7 @@ from torch_geometric.nn import (
     GraphConv,
     LayerNorm,
     PNAConv,
+    SAGEConv,
 )
 from torch_geometric.nn import Sequential as PyGSequential
 

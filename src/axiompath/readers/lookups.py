@@ -1,4 +1,4 @@
-"""A table of rows that whole numbers name -> Form: what it makes of a column of features is part of the leaf's value."""
+"""A table of rows that whole numbers name -> Form: what it makes of a column is part of the leaf's value."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def with_edge_index(data: Data, name: str) -> Data:
     matrix = matrix.to_sparse_coo().coalesce()
     if bool((matrix.values() != 1).any()):
         raise InputError(
-            f"Expected `{name}.adj_t` to hold no weights (got values other than 1); give `edge_index` and `edge_weight`, "
-            "and pass these to the convolutions."
+            f"Expected `{name}.adj_t` to hold no weights (got values other than 1); give `edge_index` and "
+            "`edge_weight`, and pass these to the convolutions."
         )
     copied = copy.copy(data)
     copied.edge_index = matrix.indices().flip(0)
