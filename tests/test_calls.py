@@ -11,9 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import (
     GAT,
     GCN,
-    GATConv,
     GCNConv,
-    GINEConv,
     GraphConv,
     LayerNorm,
     PNAConv,
@@ -408,14 +406,6 @@ FIELDS = {
     "adj": lambda n, e: torch.eye(n, dtype=torch.float64).to_sparse(),
 }  # fmt: skip
 REFUSED = {
-    "edge features in a message": (
-        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr), GATConv(4, 3, edge_dim=3)),
-        r"parts\.0 \(GATConv\): was called with edge features \(`edge_attr`\)",
-    ),
-    "GINE": (
-        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr), GINEConv(mlp(4), edge_dim=3)),
-        r"parts\.0 \(GINEConv\): its messages depend on edge features",
-    ),
     "weights made of edge features": (
         written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr.mean(1))),
         r"parts\.0 \(GCNConv\): expected the edge_weight.*got one made of `edge_attr`.*into `edge_weight`",

@@ -21,4 +21,5 @@ def read_embedding(module: nn.Embedding, call: Call) -> Form:
     if module.max_norm is not None:
         call.refuse("max_norm changes its rows while it looks them up; train without it.")
     table = array(module.weight)
-    return call.activate(call.x @ np.ones((1, table.shape[1])), lookup(table)) + table[0]
+    rows: Form = call.activate(call.x @ np.ones((1, table.shape[1])), lookup(table)) + np.asarray(table[0])
+    return rows
