@@ -135,7 +135,7 @@ class Bases:
     def is_given(self, form: Form) -> bool:
         """Whether the form is columns of the node features as they are."""
         ones = all(term.weight is None or set(np.unique(term.weight)) <= {0.0, 1.0} for term in form.terms)
-        return form.is_pure and ones and bases_of(form) == {INPUT}
+        return form.is_pure and ones and all(self.all[base].form is None for base in bases_of(form))
 
     def is_light(self, form: Form) -> bool:
         """Whether keeping what a form is made of costs no more than keeping the form itself."""
