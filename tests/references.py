@@ -617,3 +617,38 @@ def least_prices(paths, contributions, prices, n):
     keys = contributions @ prices
     order = np.argsort(keys, kind="stable")[:n]
     return paths[order], keys[order]
+
+
+def slopes_by_small_steps(output, columns, before, after, num_steps=300, tiny=1e-6):
+    """The gradient of what is told, by differences, at the middles of many small steps from before to after."""
+    found = np.zeros_like(before)
+    for row, column in enumerate(columns):
+        for step in range(num_steps):
+            here = before[row] + (step + 0.5) / num_steps * (after[row] - before[row])
+            for k in range(len(here)):
+                push = tiny * np.eye(len(here))[k]
+                found[row, k] += (output.means(here + push) - output.means(here - push))[column] / (2 * tiny)
+    return found / num_steps
+
+
+def literal_snapshot(events, start, end, rule, directed, keep):
+    """Nodes and edges {(u, v): weight} of one window, event by event; events are (u, v, time, weight), in any order."""
+    ordered = sorted(events, key=lambda event: event[2])
+    seen, active, of_pair = [], set(), defaultdict(list)
+    for u, v, time, weight in ordered:
+        if u == v:
+            continue
+        if time < end:
+            seen += [node for node in (u, v) if node not in seen]
+        if start <= time < end:
+            active |= {u, v}
+            of_pair[(u, v) if directed else tuple(sorted((u, v)))].append(weight)
+    pool = {
+        "once": lambda w: None, "count": len, "sum": sum, "mean": lambda w: sum(w) / len(w), "min": min, "max": max,
+        "first": lambda w: w[0], "last": lambda w: w[-1],
+    }[rule]  # fmt: skip
+    edges = {pair: pool(weights) for pair, weights in of_pair.items()}
+    if not directed:
+        edges |= {pair[::-1]: weight for pair, weight in edges.items()}
+    everyone = {node for u, v, _, _ in ordered if u != v for node in (u, v)}
+    return {"seen": set(seen), "window": active, "all": everyone}[keep], edges

@@ -40,6 +40,10 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .files import read_graph as read_graph
     from .files import save_graph as save_graph
     from .files import save_model as save_model
+    from .files.snapshots import read_snapshots as read_snapshots
+    from .files.snapshots import save_snapshots as save_snapshots
+    from .files.snapshots import snapshots as snapshots
+    from .graphs.sequence import Snapshots as Snapshots
     from .graphs.stored import StoredGraph as StoredGraph
     from .graphs.stored import open_graph as open_graph
     from .origin import Origin as Origin
@@ -70,6 +74,8 @@ _HOMES = {
     "explain.explanation": "Explanation",
     "explainer": "Explainer scan_sequence",
     "files": "convert_graph load_model match_graphs read_graph save_graph save_model",
+    "files.snapshots": "read_snapshots save_snapshots snapshots",
+    "graphs.sequence": "Snapshots",
     "graphs.stored": "StoredGraph open_graph",
     "origin": "Origin",
     "paths.attribution": "Attribution",

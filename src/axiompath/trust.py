@@ -69,7 +69,7 @@ def check_size(path: Path, size: float, max_bytes: float) -> None:
     if size > max_bytes:
         raise TooLarge(
             f"Expected a file of at most {max_bytes / 1e9:.1f} GB in memory ({path} says {size / 1e9:,.1f} GB); "
-            "pass a larger `max_bytes` to axiompath.read_graph if it is right."
+            "pass a larger `max_bytes` if it is right."
         )
 
 

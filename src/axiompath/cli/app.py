@@ -19,7 +19,7 @@ from ..errors import InputError, MatchedByRow, Notice
 from ..signals import Stopped
 from .inspection import check, diff
 from .output import Terminal
-from .preparation import convert, demo, warmup
+from .preparation import convert, demo, snapshots, warmup
 from .questions import blame, explain, report, scan, story, undo
 from .reproduction import repeat_flags, reproduce
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, check, diff, blame, undo, explain, story, report, scan, convert, warmup):
+for command in (demo, snapshots, check, diff, blame, undo, explain, story, report, scan, convert, warmup):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

@@ -102,30 +102,56 @@ def _number_of_graph(text: str) -> int:
     return int(text)
 
 
+def spell_out(given: Sequence[Path | None], step: int | None = None) -> dict[Path, str]:
+    """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
+    from ..files.snapshots import is_snapshots, read_held
+
+    files: list[tuple[Path, str]] = []
+    for path in given:
+        if path is not None and is_snapshots(path):
+            held = read_held(path)
+            files += [(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
+        elif path is not None:
+            files.append((path, path.stem))
+    if step is not None and not 0 < step < len(files):
+        raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
+    files = files if step is None else files[step - 1 : step + 1]
+    stems = [name for _, name in files]
+    return {path: name if stems.count(name) == 1 else str(path) for path, name in files}
+
+
+def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
+    """Two graphs; of a folder of snapshots those of a step, which is the last one where none is named."""
+    return read_graphs(list(spell_out([before, after], sources.step))[-2:], sources.nodes)
+
+
 def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
     """Two graphs or more, numbered alike."""
     from ..files import match_graphs, read_graph
 
+    if len(files) < 2:
+        raise InputError(
+            f"Expected two graphs, before and after, or a folder of snapshots (got {', '.join(map(str, files))} alone)."
+        )
     with aside().status("Reading the graphs"):
         graphs = [read_graph(file, nodes) for file in files]
         return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
 
 
 def tell(
-    model: str, files: Sequence[Path], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
+    model: str, files: dict[Path, str], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
 ) -> Stories:
     """Stories of these targets over the graphs, or of those that moved the most."""
     from ..files import read_model
     from ..stories.chronicle import tell_stories
 
     old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
-    graphs = read_graphs(files, sources.nodes)
-    stems = [file.stem for file in files]
+    graphs = read_graphs(list(files), sources.nodes)
     return tell_stories(
         new if old is None else [old, new], graphs.data, [graphs.number(text) for text in target or ()] or None,
         wanted.budget, wanted.method, wanted.objective,
         top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
-        snapshot_names=stems if len(set(stems)) == len(stems) else [str(file) for file in files], progress=aside(),
+        snapshot_names=list(files.values()), progress=aside(),
     )  # fmt: skip
 
 

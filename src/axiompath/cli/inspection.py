@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .inputs import open_explainer, read_graphs
+from .inputs import open_explainer, read_pair, spell_out
 from .options import After, AsJson, Before, Limit, Model, Nodes, Sources, Weights, spread
 from .output import Terminal, changes_table, moved_table, print_json, records
 
@@ -19,7 +19,7 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
     from ..graphs.stored import StoredGraph
     from ..readers import check as check_model
 
-    data = read_graph(graph, nodes).data
+    data = read_graph(list(spell_out([graph]))[-1], nodes).data
     if isinstance(data, StoredGraph):
         data, _ = sample_pair(match_stored(data, data))
     found = check_model(read_model(model, weights), data)
@@ -36,7 +36,7 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
 @spread
 def diff(
     before: Before,
-    after: After,
+    after: After = None,
     *,
     model: Annotated[str | None, typer.Option(help="The model, to see which predictions moved.")] = None,
     sources: Sources,
@@ -48,7 +48,7 @@ def diff(
 
     Example: axiompath diff demo/before.npz demo/after.npz --model demo/model
     """
-    pair = read_graphs([before, after], sources.nodes)
+    pair = read_pair(before, after, sources)
     changes, counts = pair.changes(directed=directed)
     moved = open_explainer(model, pair, sources).moved() if model else None
     if json:

@@ -12,8 +12,11 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 Model = Annotated[str, typer.Argument(help="A folder written by axiompath.save_model, or package.module:function.")]
-Before = Annotated[Path, typer.Argument(help="The graph before: .npz, .pt, an edge list, or a folder of tables.")]
-After = Annotated[Path, typer.Argument(help="The graph after.")]
+Before = Annotated[
+    Path,
+    typer.Argument(help="The graph before: .npz, .pt, an edge list or a folder of tables; or a folder of snapshots."),
+]
+After = Annotated[Path | None, typer.Argument(help="The graph after; none with a folder of snapshots.")]
 Later = Annotated[list[Path] | None, typer.Argument(help="Further graphs, in order.", show_default=False)]
 Weights = Annotated[Path | None, typer.Option(help="Weights (.safetensors) of a package.module:function.")]
 Nodes = Annotated[Path | None, typer.Option(help="Node table of an edge list.")]
@@ -47,6 +50,33 @@ class Sources:
     model_before: Annotated[str | None, typer.Option(help="The model of the graph before, where it is another.")] = None
     weights_before: Annotated[Path | None, typer.Option(help="Weights of that model, as --weights.")] = None
     links: Annotated[Path | None, typer.Option(help="Pairs of nodes to predict for, one a line: u,v.")] = None
+    step: Annotated[
+        int | None, typer.Option(min=1, help="Of a folder of snapshots: which step, from 1; else the last, or all.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class EventColumns:
+    """What an event list calls its columns, and how its events become graphs."""
+
+    src: Annotated[str | None, typer.Option(help="Column of the sender; else found by its name.")] = None
+    dst: Annotated[str | None, typer.Option(help="Column of the receiver.")] = None
+    time: Annotated[str | None, typer.Option(help="Column of the time: dates or numbers.")] = None
+    weight: Annotated[str | None, typer.Option(help="Column of a weight or rating; else edges have none.")] = None
+    rule: Annotated[
+        str | None,
+        typer.Option(help="How a pair's events make one edge: once, count, sum, mean, min, max, first, last"),
+    ] = None
+    every: Annotated[str | None, typer.Option(help="A snapshot every so often: 30D, 12h, or a number.")] = None
+    window: Annotated[str | None, typer.Option(help="Of the events of so long: 90D; all: of all so far.")] = None
+    nodes: Annotated[Path | None, typer.Option(help="Table of the nodes: id, perhaps label, and features.")] = None
+    features: Annotated[
+        list[str] | None, typer.Option(help="Made here: degrees, constant, codes or one-hot; or several.")
+    ] = None
+    directed: Annotated[bool, typer.Option("--directed", help="Edges go from sender to receiver alone.")] = False
+    keep: Annotated[str, typer.Option(help="Nodes of a snapshot: seen so far, active in its window, or all.")] = "seen"
+    start: Annotated[str | None, typer.Option(help="Where the first window begins; else with the first event.")] = None
+    until: Annotated[str | None, typer.Option(help="Up to when the events are complete; else up to the last.")] = None
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .options import AsJson
-from .output import Terminal, aside, print_json, written_to
+from .options import AsJson, EventColumns, spread
+from .output import Terminal, aside, print_json, records, written_to
 
 
 def demo(
@@ -55,6 +55,33 @@ def convert(
     else:
         told = f"Stored {graph.num_nodes:,} nodes and {graph.num_edges:,} edges in {out}."
         Terminal().print(told, soft_wrap=True, highlight=False, markup=False)
+
+
+@spread
+def snapshots(
+    events: Annotated[Path, typer.Argument(help="Dated events: .csv, .csv.gz, .tsv or .parquet.")],
+    *,
+    out: Annotated[Path, typer.Option(help="The folder to write; every command takes it for its graphs.")],
+    columns: EventColumns,
+    json: AsJson = False,
+) -> None:
+    """Make graphs of dated events, one every so often, for every other command to take.
+
+    Example: axiompath snapshots events.csv --every 30D --window 90D --out months
+    """
+    from ..files.snapshots import save_snapshots
+    from ..files.snapshots import snapshots as make
+
+    with aside().status("Making snapshots"):
+        found = make(events, **vars(columns))
+        with written_to(out):
+            save_snapshots(found, out)
+    if json:
+        rows = records(found.to_frame().astype({"start": str, "end": str}))
+        print_json({"folder": str(out), "rule": found.rule, "waiting": found.waiting, "snapshots": rows})
+        return
+    Terminal().print(repr(found), markup=False, highlight=False, soft_wrap=True)
+    Terminal().print(f"Written to {out}.", soft_wrap=True, markup=False, highlight=False)
 
 
 def warmup(json: AsJson = False) -> None:

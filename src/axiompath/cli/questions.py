@@ -12,7 +12,15 @@ from rich.progress import track
 
 from ..errors import InputError
 from ..graphs.places import Target
-from .inputs import asked_or_most_moved, open_explainer, read_graphs, read_model_before, tell
+from .inputs import (
+    asked_or_most_moved,
+    open_explainer,
+    read_graphs,
+    read_model_before,
+    read_pair,
+    spell_out,
+    tell,
+)
 from .options import (
     After,
     AsJson,
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
 def explain(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     *,
     target: Targets = None,
     budget: Annotated[
@@ -60,7 +68,7 @@ def explain(
 
     Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
     """
-    pair = read_graphs([before, after], sources.nodes)
+    pair = read_pair(before, after, sources)
     explainer = open_explainer(model, pair, sources)
     targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(1).tolist()
     rule, size = (manner.method, manner.objective), read_depth(depth)
@@ -104,7 +112,7 @@ def _missed(explanation: Explanation) -> str:
 def blame(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     *,
     target: Targets = None,
     by: Annotated[str | None, typer.Option(help="Group changes by a column of the changes, or by node.")] = None,
@@ -121,7 +129,7 @@ def blame(
 
     Example: axiompath blame demo/model demo/before.npz demo/after.npz --target 13
     """
-    pair = read_graphs([before, after], sources.nodes)
+    pair = read_pair(before, after, sources)
     explainer = open_explainer(model, pair, sources, paths=paths)
     found = [
         explainer.blame(one, by=by, opened=opened, open_nodes=open_nodes, seconds=seconds, seed=seed)
@@ -143,7 +151,7 @@ def blame(
 def undo(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     *,
     target: Targets = None,
     to: Annotated[int | None, typer.Option(help="The class to reach, by number; else the old one.")] = None,
@@ -160,7 +168,7 @@ def undo(
 
     Example: axiompath undo demo/model demo/before.npz demo/after.npz --target "member 8"
     """
-    pair = read_graphs([before, after], sources.nodes)
+    pair = read_pair(before, after, sources)
     explainer = open_explainer(model, pair, sources, paths=paths)
     found = [
         explainer.undo(
@@ -184,7 +192,7 @@ def undo(
 def story(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     later: Later = None,
     *,
     target: Targets = None,
@@ -198,7 +206,7 @@ def story(
     """
     from ..report.terminal import story_table
 
-    told = tell(model, [before, after, *(later or ())], sources, target, 1, wanted)
+    told = tell(model, spell_out([before, after, *(later or ())], sources.step), sources, target, 1, wanted)
     if json:
         print_json({"steps": told.to_frame().to_dict("records"), "stories": [item.to_dict() for item in told]})
         return
@@ -214,7 +222,7 @@ def story(
 def report(
     model: Model,
     before: Before,
-    after: After,
+    after: After = None,
     later: Later = None,
     *,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
@@ -239,16 +247,17 @@ def report(
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
-    files, unit = [before, after, *(later or ())], "node"
-    title = " → ".join((files[0].stem, files[-1].stem))
-    if later:
+    files, unit = spell_out([before, after, *(later or ())], sources.step), "node"
+    called = list(files.values())
+    title = f"{called[0]} → {called[-1]}"
+    if len(files) > 2:
         wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
         told = tell(model, files, sources, target, top, wanted)
         targets: list[Target] = [item.target for item in told]
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         largest = 50 if budget is None else budget
-        pair = read_graphs(files, sources.nodes)
+        pair = read_graphs(list(files), sources.nodes)
         explainer = open_explainer(model, pair, sources)
         unit = explainer.change.unit
         targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(top).tolist()
@@ -269,7 +278,9 @@ def report(
 @spread
 def scan(
     model: Model,
-    graphs: Annotated[list[Path], typer.Argument(help="The graphs in order of time: two, or more for a sequence.")],
+    graphs: Annotated[
+        list[Path], typer.Argument(help="The graphs in order of time, two or more; or a folder of snapshots.")
+    ],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the results; a scan that was stopped goes on there.")],
     wanted: Wanted,
@@ -291,10 +302,11 @@ def scan(
     """
     from ..explainer import step_folders
 
-    if len(graphs) > 2:
-        read_model_before(sources, len(graphs))  # which is refused, before any work
+    files = spell_out(graphs, sources.step)
+    if len(files) > 2:
+        read_model_before(sources, len(files))  # which is refused, before any work
     found, console = [], Terminal(quiet=json)
-    for (before, after), folder in zip(pairwise(graphs), step_folders(out, len(graphs)), strict=True):
+    for (before, after), folder in zip(pairwise(files), step_folders(out, len(files)), strict=True):
         explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)
         with written_to(folder):
             done = explainer.scan(
@@ -304,7 +316,7 @@ def scan(
             )  # fmt: skip
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
         found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
-        console.print(f"[bold]{escape(before.stem)} → {escape(after.stem)}[/]: {done.summary}", highlight=False)
+        console.print(f"[bold]{escape(files[before])} → {escape(files[after])}[/]: {done.summary}", highlight=False)
         if blame:
             tally = done.blame()
             found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..memory import release
 from .nodelists import read_ids
-from .tables import SOURCES, SUFFIXES, TARGETS, WEIGHTS, as_numbers, column_names, find_column, listed, read_parts
+from .tables import SOURCES, TARGETS, WEIGHTS, as_numbers, column_names, find_column, listed, read_parts, table_kind
 
 TABLE_BYTES = 32e6  # pages of a Parquet file, packed and unpacked; what pandas and Arrow keep for themselves
 
@@ -72,4 +72,4 @@ def open_arrays(path: Path, edge_index: Any, edge_weight: Any) -> EdgeList:
 
 def is_table(path: Path) -> bool:
     """Whether the name says CSV, TSV or Parquet."""
-    return path.suffix in SUFFIXES
+    return bool(table_kind(path))

@@ -28,7 +28,7 @@ from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..trust import MAX_BYTES, Damaged, blamed
 from ..writing import whole_file
 from .npz import read_arrays
-from .tables import SUFFIXES, is_class, read_edges, read_nodes
+from .tables import SUFFIXES, is_class, read_edges, read_nodes, table_kind
 from .tensors import read_tensors
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
@@ -73,7 +73,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         graph = _from_values(read_arrays(file, {*SPARSE, *ARRAYS, *NAME_FIELDS, "version"}, max_bytes), file)
     elif file.suffix in (".pt", ".pth"):
         graph = _from_values(read_tensors(file, max_bytes), file)
-    elif file.suffix in SUFFIXES:
+    elif table_kind(file):
         graph = _read_tables(file, nodes, max_bytes)
     else:
         raise InputError(

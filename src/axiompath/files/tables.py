@@ -2,17 +2,20 @@
 
 Edges: the columns `source` and `target`, and `weight` where edges have one. Nodes: the column `id` (or `node` or
 `name`), `label` where a class is known, and a number in every other column: the features, in the table's order.
+A CSV may be packed (`.csv.gz`); its first line says whether commas, semicolons, bars or tabs part its cells.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import math
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +30,9 @@ SOURCES, TARGETS, WEIGHTS = ("source", "src", "from"), ("target", "dst", "to"), 
 IDS, LABELS = ("id", "node", "name"), ("label", "y", "class")
 CLASS_NUMBER = re.compile(r"-?[0-9]{1,18}")  # a class that is a number
 ROWS_AT_A_TIME = 1 << 16
+SEPARATORS = ",;|\t"
+QUOTED = re.compile(r'"[^"]*"')
+LINE = 1 << 20  # letters of the first line that are looked at
 CSV_BYTES = 200e6  # that the cells of a part may take
 
 
@@ -71,7 +77,7 @@ def column_names(path: Path) -> pd.DataFrame:
     """The columns of a table, without its rows."""
     check_file(path)
     with _damaged(path):
-        if path.suffix == ".parquet":
+        if table_kind(path) == ".parquet":
             with open_parquet(path, math.inf) as table:
                 names = _wanted_columns(table.schema_arrow, path)
         else:
@@ -89,7 +95,7 @@ def read_parts(
     """
     check_file(path, max_bytes)
     # What goes wrong between two parts is not the table's fault.
-    parts = _parquet_parts if path.suffix == ".parquet" else _csv_parts
+    parts = _parquet_parts if table_kind(path) == ".parquet" else _csv_parts
     rest = parts(path, num_rows, columns, max_bytes)
     while True:
         with _damaged(path):
@@ -132,8 +138,8 @@ def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
 
 def _csv_width(path: Path) -> int:
     """How many columns the first line names."""
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        width = next((len(row) for row in csv.reader(stream, delimiter=_separator(path)) if row), 0)
+    with _unpacked(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        width = next((len(row) for row in csv.reader(text, delimiter=_separator(path)) if row), 0)
     if width > MAX_COLUMNS:
         raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {width:,}).")
     return max(width, 1)
@@ -143,7 +149,8 @@ def _csv_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: 
     width = _csv_width(path)
     if max_bytes < math.inf:
         # Every row is as wide as the first, whatever is written there.
-        check_size(path, TEXT_BYTES * width * _count_lines(path), bound_growth(path, max_bytes))
+        limit = bound_growth(path, max_bytes)
+        check_size(path, TEXT_BYTES * width * _count_lines(path, limit), limit)
     num_rows = max(min(num_rows, int(CSV_BYTES / TEXT_BYTES / width)), 1)
     settings: dict[str, Any] = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
     with pd.read_csv(path, sep=_separator(path), chunksize=num_rows, **settings) as parts:
@@ -153,20 +160,39 @@ def _csv_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: 
             yield part
 
 
-def _count_lines(path: Path) -> int:
-    count = 1
-    with path.open("rb") as stream:
+def table_kind(path: Path) -> str:
+    """How a table is written, by its name: .csv (packed or not), .tsv or .parquet; nothing of what is no table."""
+    kind = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    return kind if kind in SUFFIXES and (kind != ".parquet" or path.suffix == kind) else ""
+
+
+def _unpacked(path: Path) -> IO[bytes]:
+    """The bytes of a text, packed or not."""
+    return io.BufferedReader(gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def _count_lines(path: Path, limit: float) -> int:
+    """How many there are at most; a packed file that grows beyond the limit is refused as soon as it does."""
+    count, size = 1, 0
+    with _unpacked(path) as stream:
         while piece := stream.read(1 << 20):
             count += piece.count(b"\n") + piece.count(b"\r")
+            size += len(piece)
+            check_size(path, size, limit)
     return count
 
 
 def _separator(path: Path) -> str:
-    return "\t" if path.suffix == ".tsv" else ","
+    """What parts the cells of the first line, quotations aside; a comma where nothing does."""
+    if table_kind(path) == ".tsv":
+        return "\t"
+    with _unpacked(path) as stream:
+        first = QUOTED.sub("", stream.read(LINE).decode("utf-8-sig", errors="replace").lstrip().partition("\n")[0])
+    return max(SEPARATORS, key=first.count)
 
 
 def _damaged(path: Path) -> AbstractContextManager[None]:
-    kind = "Parquet" if path.suffix == ".parquet" else "CSV"
+    kind = "Parquet" if table_kind(path) == ".parquet" else "CSV"
     return blamed(f"Expected a {kind} table at {path} (it is cut short, damaged or of another kind).")
 
 

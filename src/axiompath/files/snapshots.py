@@ -1,0 +1,137 @@
+"""Events, or graphs in a list -> Snapshots; and Snapshots to and from a folder: snapshots.json and one .npz each."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import Data
+
+from ..errors import InputError
+from ..graphs.sequence import Recipe, Snapshots, make_snapshots
+from ..graphs.windows import cut_windows
+from ..trust import MAX_BYTES, blamed, check_version, read_json, read_words
+from ..writing import write_text
+from .event_tables import Columns, read_event_table, read_node_table
+from .graph_file import read_graph, save_graph
+from .graph_lists import is_graph_list, snapshots_of_graphs
+
+SNAPSHOTS, SNAPSHOTS_FORMAT, SNAPSHOTS_VERSION = "snapshots.json", "axiompath.snapshots", 1
+
+
+def snapshots(
+    events: Any,
+    every: Any = None,
+    window: Any = None,
+    *,
+    src: Any = None,
+    dst: Any = None,
+    time: Any = None,
+    weight: Any = None,
+    rule: str | None = None,
+    nodes: Any = None,
+    features: Any = None,
+    directed: bool | None = None,
+    keep: str = "seen",
+    loops: bool = False,
+    start: Any = None,
+    until: Any = None,
+    max_bytes: float = MAX_BYTES,
+) -> Snapshots:
+    """Graphs in order of time, made of dated events: one every `every`, each of the events of the last `window`.
+
+    events: a CSV (also .gz, parted by ; or |), TSV or Parquet file, a DataFrame or Arrow table, a list of rows (source,
+        target, time), a TemporalData, a networkx graph with times on its edges; or a list of graphs, one a snapshot
+        (Data, networkx, scipy matrices, edge lists), which need no times.
+    every, window: "30D" or "12h" where times are dates, else numbers; window="all" keeps everything so far. Without
+        them about a twelfth of the time covered, and three steps.
+    src, dst, time, weight: the columns; the first three are found by their names where these say it.
+    rule: how the events of a pair make one edge: once (no weight), count, sum, mean, min, max, first or last; without
+        one, once, and the sum where there is a `weight`.
+    nodes: a table with a column `id`, and where there are any a `label` and features, a number in every other column.
+    features: made here: degrees, constant, codes, one-hot, a function of a Moment, or several of these; else those of
+        `nodes`, else degrees.
+    keep: which nodes a snapshot has: those seen so far, those active in its `window`, or all.
+    loops: whether events of a node with itself make an edge. Windows begin at `start`, else with the first event; a
+        window is made once events reach its end, or `until` says that they are complete up to there.
+    """
+    table = None if nodes is None else read_node_table(nodes, max_bytes)
+    if table is not None and features is not None:
+        table = table._replace(x=None)
+    how = Recipe(rule or ("once" if weight is None else "sum"), bool(directed), keep, features or "degrees")
+    if is_graph_list(events):
+        for name, value in {"every": every, "window": window, "time": time, "start": start, "until": until}.items():
+            if value is not None:
+                raise InputError(f"Expected no `{name}` with a list of graphs, one a snapshot (got {value!r}).")
+        return snapshots_of_graphs(events, how, table, directed)
+    columns, periods = Columns(src, dst, time, weight), (every, None if window == "all" else window)
+    read = read_event_table(events, columns, periods=periods, loops=loops, max_bytes=max_bytes)
+    return make_snapshots(read, cut_windows(read, every, window, start, until), how, table)
+
+
+def save_snapshots(found: Snapshots, folder: str | Path) -> Path:
+    """Write a folder that `read_snapshots` and every command take."""
+    target = Path(folder)
+    if target.exists() and not is_snapshots(target) and any(target.iterdir()):
+        raise InputError(f"Expected an empty folder, or one of snapshots (got {target}); choose another.")
+    target.mkdir(parents=True, exist_ok=True)
+    files = [f"{place:04d}.npz" for place in range(len(found))]
+    for file, data in zip(files, found, strict=True):
+        save_graph(target / file, data, data.get("node_names"), data.get("class_names"))
+    held = {
+        "format": SNAPSHOTS_FORMAT, "version": SNAPSHOTS_VERSION, "files": files, "names": list(found.names),
+        "rule": found.rule, "bounds": [list(pair) for pair in found.bounds], "dated": found.dated,
+        "waiting": found.waiting,
+    }  # fmt: skip
+    write_text(target / SNAPSHOTS, json.dumps(held, indent=1))
+    for old in sorted(target.glob("[0-9]*.npz")):
+        if old.name not in files:
+            old.unlink()
+    return target
+
+
+def is_snapshots(folder: str | Path) -> bool:
+    """Whether a path is such a folder."""
+    return os.path.isfile(Path(folder) / SNAPSHOTS)
+
+
+def read_snapshots(folder: str | Path, *, max_bytes: float = MAX_BYTES) -> Snapshots:
+    """What `save_snapshots` wrote."""
+    source, held = Path(folder), read_held(Path(folder))
+    graphs = [named_data(source / file, max_bytes) for file in held["files"]]
+    with blamed(f"Expected the bounds of windows in {source / SNAPSHOTS} (got something else)."):
+        bounds = tuple((start + 0, end + 0) for start, end in held["bounds"])
+        waiting = int(held["waiting"])
+    return Snapshots(tuple(graphs), held["names"], str(held["rule"]), bounds, held["dated"] is True, waiting)
+
+
+def read_held(folder: Path) -> dict[str, Any]:
+    """What the folder says of its graphs, checked: every file lies in it."""
+    path = folder / SNAPSHOTS
+    held = read_json(path)
+    if not isinstance(held, dict) or held.get("format") != SNAPSHOTS_FORMAT:
+        raise InputError(f"Expected a list of snapshots (format {SNAPSHOTS_FORMAT!r}) in {path} (got something else).")
+    check_version(held, SNAPSHOTS_VERSION, f"the snapshots in {path}", "make them again")
+    missing = {"files", "names", "rule", "bounds", "dated", "waiting"} - set(held)
+    if missing:
+        raise InputError(
+            f"Expected {', '.join(sorted(missing))} in {path} (it is not there); make the snapshots again."
+        )
+    files, names = read_words(held["files"], "files"), read_words(held["names"], "names")
+    if len(files) != len(names) or not all(file == f"{place:04d}.npz" for place, file in enumerate(files)):
+        raise InputError(f"Expected graphs called 0000.npz and so on in {path} (got others).")
+    return held | {"files": files, "names": names}
+
+
+def named_data(path: Path, max_bytes: float = MAX_BYTES) -> Data:
+    """A graph with the names of its nodes and classes as fields."""
+    graph = read_graph(path, max_bytes=max_bytes)
+    if not isinstance(graph.data, Data):
+        raise InputError(f"Expected a graph in memory at {path} (got a stored one).")
+    if graph.row_names:
+        graph.data.node_names = list(graph.row_names)
+    if graph.class_names:
+        graph.data.class_names = list(graph.class_names)
+    return graph.data

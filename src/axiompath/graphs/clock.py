@@ -1,0 +1,196 @@
+"""Times and periods as people write them -> numbers on one line: nanoseconds where times are dates, else as they are.
+
+Dates are read as UTC where they name no zone. A column of numbers is a date where a period is given in words ("30D"):
+seconds, milli-, micro- or nanoseconds since 1970, whichever gives years from 1971 to 2100; or days written 20240131.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import IntArray
+from ..errors import InputError
+
+UNITS_OF_TIME = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+DAY = 86_400 * 10**9
+WRITTEN = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M")
+# Steps that a calendar has, in nanoseconds, for periods that nobody named.
+STEPS = [n * DAY // 24 for n in (1, 6, 12, 24, 48, 7 * 24, 14 * 24, 30 * 24, 60 * 24, 90 * 24, 180 * 24, 365 * 24)]
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    """When things happened: [num_events] on one line, sorted as they came."""
+
+    values: Any  # int64 or float64; nanoseconds since 1970 where they are dates
+    dated: bool
+
+    @property
+    def grain(self) -> int | float:
+        """The least step that these times can tell: a day, a second, one, or none that is known."""
+        if self.values.dtype.kind == "f":
+            return 0
+        if not self.dated:
+            return 1
+        return next((step for step in (DAY, 10**9) if not (self.values % step).any()), 1)
+
+
+def read_times(column: Any, what: str, *, dated: bool) -> Times:
+    """A column of dates, of text or of numbers, none of it missing; `dated` where numbers must be dates."""
+    series = pd.Series(column).reset_index(drop=True)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.astype(series.cat.categories.dtype)
+    if series.dtype.kind == "M" or isinstance(series.dtype, pd.DatetimeTZDtype):
+        return Times(_nanoseconds(pd.to_datetime(series, utc=True)), True)
+    if series.dtype.kind == "m":
+        raise InputError(f"Expected dates or numbers in {what} (got lengths of time).")
+    numbers = pd.to_numeric(series, errors="coerce")
+    if numbers.isna().all() or (numbers.isna().any() and series.dtype.kind == "O"):
+        return Times(_read_dates(series.astype(str), what), True)
+    bad = ~np.isfinite(numbers.to_numpy(dtype=np.float64))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"Expected a date or a number in every row of {what} (row {row + 1} has {str(series.iloc[row])[:40]!r})."
+        )
+    values = numbers.to_numpy()
+    values = values.astype(np.int64) if values.dtype.kind in "biu" else values.astype(np.float64)
+    if values.dtype.kind == "f" and len(values) and (values == np.rint(values)).all() and abs(values).max() < 2**53:
+        values = values.astype(np.int64)
+    return Times(_from_epoch(values, what), True) if dated else Times(values, False)
+
+
+def _read_dates(text: pd.Series[str], what: str) -> IntArray:
+    """One way of writing a date that fits all rows, and no other that says another day."""
+    found: dict[str, IntArray] = {}
+    for form in WRITTEN:
+        read = pd.to_datetime(text, format=form, utc=True, errors="coerce")
+        if not read.isna().any():
+            found[form] = _nanoseconds(read)
+            if form == "ISO8601":
+                return found[form]
+    if len(found) > 1:
+        raise InputError(
+            f"Expected dates that can be read in one way in {what} (got {text.iloc[0][:40]!r}, day or month first); "
+            "write them as 2024-01-31."
+        )
+    if found:
+        return next(iter(found.values()))
+    read = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
+    if read.isna().all():
+        try:
+            return _nanoseconds(pd.to_datetime(text, utc=True))
+        except (ValueError, OverflowError):
+            pass
+    row = int(np.argmax(read.isna()))
+    raise InputError(
+        f"Expected a date such as 2024-01-31 or a number in every row of {what} "
+        f"(row {row + 1} has {text.iloc[row][:40]!r})."
+    )
+
+
+def _nanoseconds(dates: Any) -> IntArray:
+    index = pd.DatetimeIndex(dates)
+    return np.asarray(index.as_unit("ns").asi8, dtype=np.int64)
+
+
+def _from_epoch(values: Any, what: str) -> IntArray:
+    """Numbers that must be dates."""
+    if len(values) == 0:
+        return np.zeros(0, dtype=np.int64)
+    if values.dtype.kind == "i" and values.min() >= 19000101 and values.max() <= 21001231:
+        read = pd.to_datetime(pd.Series(values).astype(str), format="%Y%m%d", errors="coerce")
+        if not read.isna().any():
+            return _nanoseconds(read)
+    for scale in UNITS_OF_TIME.values():
+        years = np.array([values.min(), values.max()], dtype=np.float64) * scale / (365.25 * DAY)
+        if years[0] >= 1 and years[1] <= 130:
+            return np.asarray(np.rint(values * scale), dtype=np.int64)
+    raise InputError(
+        f"Expected dates in {what}, or seconds since 1970, for a period in words (got numbers from {values.min():g} to "
+        f"{values.max():g}); give the period as a number, in the unit of these."
+    )
+
+
+def is_worded(period: Any) -> bool:
+    """Whether a period is one of a calendar: "30D", a timedelta."""
+    if period is None or isinstance(period, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        float(str(period))
+    except ValueError:
+        return True
+    return False
+
+
+def read_period(period: Any, times: Times, name: str) -> int | float:
+    """A period in the unit of these times, above 0."""
+    length: int | float = 0
+    try:
+        if is_worded(period):
+            length = int(pd.Timedelta(period).as_unit("ns").value) if times.dated else 0
+        elif not times.dated:
+            number = float(period)
+            length = int(number) if number.is_integer() else number
+    except (ValueError, TypeError, OverflowError):
+        length = 0
+    if length <= 0 or not math.isfinite(length):
+        wanted = 'such as "30D" or "12h"' if times.dated else "as a number, in the unit of the times"
+        raise InputError(f"Expected a period {wanted} as `{name}` (got {period!r}).")
+    return length
+
+
+def read_moment(moment: Any, times: Times, name: str) -> int | float:
+    """A date or a number on the line of these times."""
+    try:
+        if times.dated:
+            date = pd.Timestamp(moment)
+            return int(_nanoseconds([date.tz_localize("UTC") if date.tzinfo is None else date])[0])
+        return float(moment) if float(moment) != int(float(moment)) else int(float(moment))
+    except (ValueError, TypeError, OverflowError) as error:
+        wanted = "a date" if times.dated else "a number"
+        raise InputError(f"Expected {wanted} as `{name}` (got {moment!r}).") from error
+
+
+def choose_period(times: Times) -> int | float:
+    """About a twelfth of the time that these cover, by a step that a calendar or the decimal system has."""
+    span = float(times.values.max() - times.values.min()) if len(times.values) else 0.0
+    if times.dated:
+        return next((step for step in STEPS if step >= span / 15), STEPS[-1])
+    if span <= 0:
+        return 1
+    power = 10.0 ** math.floor(math.log10(span / 12))
+    step = next(n * power for n in (1, 2, 5, 10) if n * power >= span / 15)
+    return max(round(step), 1) if times.values.dtype.kind == "i" else step
+
+
+def first_start(times: Times, every: int | float) -> int | float:
+    """Where the first window begins: with the first event, or with its day or hour where steps are as long."""
+    first = times.values.min()
+    if not times.dated:
+        return float(first) if times.values.dtype.kind == "f" else int(first)
+    grain = next((unit for unit in (DAY, DAY // 24) if every >= unit), 1)
+    return int(first // grain * grain)
+
+
+def show_time(moment: float, dated: bool) -> str:
+    """A moment as text, no finer than it is."""
+    if not dated:
+        return f"{moment:,.10g}" if isinstance(moment, float) else str(moment)
+    date = pd.Timestamp(int(moment), unit="ns")
+    return f"{date:%Y-%m-%d}" if int(moment) % DAY == 0 else f"{date:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+
+
+def show_period(length: float, dated: bool) -> str:
+    """A period as text."""
+    if not dated:
+        return f"{length:g}"
+    if length % DAY == 0:
+        return f"{int(length // DAY)}D"
+    hours = length / (DAY // 24)
+    return f"{int(hours)}h" if hours == int(hours) else f"{length / 1e9:g}s"

@@ -1,0 +1,137 @@
+"""Columns of dated events -> Events: nodes numbered as they first appear, events in order of time.
+
+Whoever appears first has the lowest number, so that later events never renumber a node.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError, Notice
+from .clock import Times, read_times
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Who did something with whom, when, and how much."""
+
+    source: IntArray  # [num_events], numbers of nodes, in order of time
+    target: IntArray
+    times: Times
+    weights: FloatArray | None
+    names: tuple[str, ...]  # of the nodes, by number
+    node: IntArray  # appearances: whoever is there at a time, with an event or without, in order of time
+    node_times: IntArray | FloatArray
+
+    def __len__(self) -> int:
+        """Number of events."""
+        return len(self.source)
+
+
+def read_events(
+    source: Any,
+    target: Any,
+    time: Any,
+    weight: Any = None,
+    *,
+    what: str = "the events",
+    dated: bool = False,
+    loops: bool = False,
+    alone: tuple[Any, Any] | None = None,
+) -> Events:
+    """Events of columns of any kind; rows without an end, a time or a weight are left out, which a Notice counts.
+
+    `alone` are further nodes and the times at which they are there.
+    """
+    columns: dict[str, Any] = {"source": read_labels(source), "target": read_labels(target), "time": _plain(time)}
+    if weight is not None:
+        columns["weight"] = _plain(weight)
+    if len({len(column) for column in columns.values()}) > 1:
+        sizes = ", ".join(f"{len(column):,} in {name!r}" for name, column in columns.items())
+        raise InputError(f"Expected columns of one length in {what} (got {sizes}).")
+    missing = np.zeros(len(columns["source"]), dtype=np.bool_)
+    for column in columns.values():
+        missing |= np.asarray(column.isna())
+        if _texts(column):
+            missing |= np.asarray(column.astype(str).str.strip() == "")
+    is_loop = np.asarray(columns["source"] == columns["target"]) & ~missing
+    kept = ~missing & (True if loops else ~is_loop)
+    lost = {"with an empty cell": missing.sum(), "from a node to itself": (~kept & ~missing).sum()}
+    told = ", ".join(f"{count:,} {why}" for why, count in lost.items() if count)
+    if told:
+        warnings.warn(f"Of {len(missing):,} rows of {what} these are left out: {told}.", Notice, stacklevel=4)
+    if not kept.any():
+        raise InputError(
+            f"Expected events in {what} (got {len(missing):,} rows, none of them with two ends and a time)."
+        )
+    times = read_times(columns["time"][kept], f"the column of times of {what}", dated=dated)
+    weights = None if weight is None else _numbers(columns["weight"][kept], what)
+    order = np.argsort(times.values, kind="stable")
+    ends = [columns[side].to_numpy()[kept][order] for side in ("source", "target")]
+    pairs = np.stack(ends, axis=1).ravel()  # in order of time, the sender first
+    appear, moments = pairs, np.repeat(times.values[order], 2)
+    if alone is not None and len(alone[0]):
+        further = np.asarray(alone[1]).astype(moments.dtype)
+        place = np.argsort(np.concatenate([moments, further]), kind="stable")
+        appear = np.concatenate([pairs, read_labels(alone[0]).to_numpy()])[place]
+        moments = np.concatenate([moments, further])[place]
+    node, names = pd.factorize(appear)
+    numbers = node if alone is None or not len(alone[0]) else pd.Index(names).get_indexer(pairs)
+    return Events(
+        source=numbers[0::2].astype(np.int64),
+        target=numbers[1::2].astype(np.int64),
+        times=replace(times, values=times.values[order]),
+        weights=None if weights is None else weights[order],
+        names=tuple(str(name) for name in names),
+        node=node.astype(np.int64),
+        node_times=moments,
+    )
+
+
+def read_labels(column: Any) -> pd.Series[Any]:
+    """What nodes are called, as text without blanks around it; missing where nothing is there. 7.0 is called 7."""
+    series = _plain(column)
+    if series.dtype.kind == "f" and (series.dropna() == np.rint(series.dropna())).all():
+        series = series.astype("Int64")
+    if series.dtype.kind in "mMcV":
+        raise InputError(f"Expected text or numbers that name the nodes (got {series.dtype}).")
+    missing = series.isna()
+    text = (
+        series.astype(object).astype(str).str.strip()
+        if not isinstance(series.dtype, pd.StringDtype)
+        else series.str.strip()
+    )
+    return text.astype(object).where(~missing & (text != ""), None)
+
+
+def _plain(column: Any) -> pd.Series[Any]:
+    """Anything in a row as a Series, its categories spelled out."""
+    if hasattr(column, "detach"):
+        column = column.detach().cpu().numpy()
+    if hasattr(column, "to_pandas"):
+        column = column.to_pandas()
+    series = pd.Series(column).reset_index(drop=True)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.astype(series.cat.categories.dtype)
+    return series
+
+
+def _texts(series: pd.Series[Any]) -> bool:
+    return series.dtype.kind == "O" or isinstance(series.dtype, pd.StringDtype)
+
+
+def _numbers(series: pd.Series[Any], what: str) -> FloatArray:
+    numbers = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"Expected a number in every row of the column of weights of {what} (got {str(series.iloc[row])[:40]!r})."
+        )
+    return numbers

@@ -1,0 +1,135 @@
+"""Events + how often and how long -> Windows: which events each snapshot is made of, and the edges they make.
+
+A window holds the events from its start up to, and without, its end; the next one begins a step later. Only windows
+whose end the events have reached are made: what comes later cannot change them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError
+from .clock import Times, choose_period, first_start, read_moment, read_period, show_period, show_time
+from .events import Events
+
+RULES = ("once", "count", "sum", "mean", "min", "max", "first", "last")
+SO_FAR = "all"
+MAX_SNAPSHOTS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Bounds [num_windows] on the line of times, and of the rows of the events that lie within."""
+
+    starts: Any  # as the times are
+    ends: Any
+    first: IntArray
+    stop: IntArray
+    every: int | float
+    window: int | float | None  # None: all events so far
+    dated: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a snapshot is called: the moment at which its window ends."""
+        return tuple(show_time(end, self.dated) for end in self.ends.tolist())
+
+    @property
+    def rule(self) -> str:
+        """What is in a window, in words."""
+        step = show_period(self.every, self.dated)
+        if self.window is None:
+            return f"all events so far, every {step}"
+        return f"the last {show_period(self.window, self.dated)} of events, every {step}"
+
+
+def cut_windows(events: Events, every: Any = None, window: Any = None, start: Any = None, until: Any = None) -> Windows:
+    """Where windows begin and end; `until` is the moment up to which the events are complete."""
+    times = events.times
+    step = choose_period(times) if every is None else read_period(every, times, "every")
+    so_far = window == SO_FAR if isinstance(window, str) else False
+    length = step if so_far else 3 * step if window is None else read_period(window, times, "window")
+    begin = first_start(times, step) if start is None else read_moment(start, times, "start")
+    last = times.values[-1].item() + times.grain if until is None else read_moment(until, times, "until")
+    count = int((last - begin - length) // step) + 1
+    if count < 1:
+        span = show_period(max(last - begin, 0), times.dated)
+        raise InputError(
+            f"Expected events that fill a window of {show_period(length, times.dated)} (got events over {span}, from "
+            f"{show_time(begin, times.dated)} on); give a shorter `window`, or `until` if they are complete."
+        )
+    if count > MAX_SNAPSHOTS:
+        raise InputError(
+            f"Expected at most {MAX_SNAPSHOTS:,} snapshots (got {count:,}, one every "
+            f"{show_period(step, times.dated)}); give a longer `every`."
+        )
+    starts = begin + step * np.arange(count)
+    ends = starts + length
+    if so_far:
+        starts = np.full_like(starts, min(begin, times.values[0]))
+    first, stop = np.searchsorted(times.values, starts), np.searchsorted(times.values, ends)
+    return Windows(starts, ends, first, stop, step, None if so_far else length, times.dated)
+
+
+def whole_windows(times: Times, count: int) -> Windows:
+    """Windows of one moment each, 0 to count - 1: what was given is a list of graphs."""
+    moments = np.arange(count)
+    first, stop = np.searchsorted(times.values, moments), np.searchsorted(times.values, moments, side="right")
+    return Windows(moments, moments, first, stop, 1, 1, False)
+
+
+def pair_keys(source: IntArray, target: IntArray) -> IntArray:
+    """One number a pair, which orders as the pair does; nodes are numbered below 2^31."""
+    return source << 31 | target
+
+
+def split_keys(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Pairs of their numbers."""
+    return keys >> 31, keys & (2**31 - 1)
+
+
+def pool_edges(
+    source: IntArray, target: IntArray, weights: FloatArray | None, rule: str, *, directed: bool
+) -> tuple[IntArray, FloatArray | None]:
+    """One edge a pair, sorted by it, [2, num_edges]; and its weight by this rule, None for `once`.
+
+    Events are in order of time. Where edges have no direction, events of both directions make one edge, which is listed
+    in both.
+    """
+    if rule not in RULES:
+        raise InputError(f"Expected a rule among {', '.join(RULES)} (got {rule!r}).")
+    if weights is None and rule not in ("once", "count"):
+        raise InputError(
+            f"Expected weights for the rule {rule!r} (got none); name their column, or take once or count."
+        )
+    if not directed:
+        source, target = np.minimum(source, target), np.maximum(source, target)
+    keys = pair_keys(source, target)
+    order = np.argsort(keys, kind="stable")  # events of a pair stay in order of time
+    keys = keys[order]
+    begins = np.flatnonzero(np.diff(keys, prepend=-1))
+    pooled = None if rule == "once" else _pool(None if weights is None else weights[order], begins, len(order), rule)
+    edges = np.stack(split_keys(keys[begins]))
+    if directed:
+        return edges, pooled
+    mirrored = np.flatnonzero(edges[0] != edges[1])
+    both = np.concatenate([edges, edges[::-1, mirrored]], axis=1)
+    order = np.argsort(pair_keys(*both))
+    return both[:, order], None if pooled is None else np.concatenate([pooled, pooled[mirrored]])[order]
+
+
+def _pool(weights: FloatArray | None, begins: IntArray, num_events: int, rule: str) -> FloatArray:
+    count = np.diff(np.append(begins, num_events)).astype(np.float64)
+    if rule == "count" or not len(begins):
+        return count
+    assert weights is not None
+    if rule in ("first", "last"):
+        return weights[begins if rule == "first" else (begins + count.astype(np.int64) - 1)]
+    if rule in ("min", "max"):
+        return (np.minimum if rule == "min" else np.maximum).reduceat(weights, begins)
+    total = np.add.reduceat(weights, begins)
+    return total / count if rule == "mean" else total

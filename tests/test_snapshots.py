@@ -1,0 +1,307 @@
+"""Events -> snapshots: every kind of table, odd ones too; windows, edges and names against a literal twin."""
+
+import gzip
+import json
+import warnings
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from torch_geometric.data import TemporalData
+from torch_geometric.datasets import KarateClub
+
+import axiompath
+from axiompath import InputError, Snapshots, read_snapshots, save_snapshots, snapshots
+from axiompath.errors import MissingFile, Notice
+from axiompath.graphs.windows import RULES
+from references import literal_snapshot
+
+ROWS = ["Ann,Bob,2024-01-01", "Bob,Cy,2024-01-20", "Cy,Dee,2024-02-10", "Ann,Bob,2024-02-20", "Ann,Dee,2024-03-15"]
+
+
+def written(tmp_path, text, name="events.csv", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_text(text, encoding=encoding)
+    return path
+
+
+def edges_of(data):
+    names = data.node_names
+    weights = data.edge_weight.tolist() if "edge_weight" in data else [None] * data.edge_index.shape[1]
+    return {(names[u], names[v]): w for (u, v), w in zip(data.edge_index.T.tolist(), weights, strict=True)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(*[st.integers(0, 6)] * 2, st.integers(0, 20), st.integers(-3, 3)), min_size=1, max_size=40),
+    st.integers(1, 5), st.integers(1, 9), st.sampled_from(RULES), st.booleans(),
+    st.sampled_from(["seen", "window", "all"]),
+)  # fmt: skip
+def test_windows_hold_what_a_literal_reading_finds(rows, every, window, rule, directed, keep):
+    events = [(f"n{u}", f"n{v}", time, weight) for u, v, time, weight in rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        try:
+            found = snapshots(
+                events,
+                every,
+                window,
+                weight=None if rule == "once" else "weight",
+                rule=rule,
+                directed=directed,
+                keep=keep,
+            )
+        except InputError as refused:
+            assert any(word in str(refused) for word in ("fill a window", "two ends and a time", "in every window"))  # noqa: PT017
+            return
+    times = [time for u, v, time, _ in events if u != v]
+    assert [end for _, end in found.bounds] == list(range(min(times) + window, max(times) + 2, every))
+    numbers = {}
+    for data, (start, end) in zip(found, found.bounds, strict=True):
+        nodes, edges = literal_snapshot(events, start, end, rule, directed, keep)
+        assert set(data.node_names) == nodes
+        assert len(data.node_names) == len(nodes) == data.num_nodes == len(data.x)
+        assert edges_of(data) == pytest.approx(edges)
+        for name, number in zip(data.node_names, data.n_id.tolist(), strict=True):
+            assert numbers.setdefault(name, number) == number  # the same in every snapshot
+    assert found.waiting == sum(time >= found.bounds[-1][1] for time in times)
+
+
+def test_new_events_change_no_snapshot_that_is_there():
+    rng = np.random.default_rng(0)
+    events = pd.DataFrame(
+        {"source": rng.integers(0, 30, 300), "target": rng.integers(30, 60, 300), "time": np.arange(300)}
+    )
+    short, long = (snapshots(part, 20, 60, features=["degrees", "codes"]) for part in (events[:200], events))
+    assert len(short) < len(long)
+    for before, after in zip(short, long, strict=False):
+        assert before.node_names == after.node_names
+        assert torch.equal(before.edge_index, after.edge_index)
+        assert torch.equal(before.x, after.x)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|", "\t"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_csv_of_every_kind(tmp_path, separator, packed):
+    text = "\ufeffFrom , TO,When\n".replace(",", separator) + "\n".join(ROWS).replace(",", separator)
+    path = tmp_path / ("e.csv.gz" if packed else "e.csv")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    found = snapshots(path, "30D", "60D")
+    assert found.names == ("2024-03-01",)
+    assert set(edges_of(found[0])) == {
+        pair for u, v in [("Ann", "Bob"), ("Bob", "Cy"), ("Cy", "Dee")] for pair in ((u, v), (v, u))
+    }
+
+
+def test_tables_in_memory_and_on_disk_say_the_same(tmp_path):
+    frame = pd.DataFrame([row.split(",") for row in ROWS], columns=["source", "target", "time"])
+    dated = frame.assign(time=pd.to_datetime(frame.time))
+    dated.to_parquet(tmp_path / "e.parquet")
+    seconds = frame.assign(time=dated.time.astype("datetime64[s]").astype("int64"))
+    kinds = [
+        frame, dated, dated.assign(time=dated.time.dt.tz_localize("UTC")), seconds, pa.Table.from_pandas(dated),
+        tmp_path / "e.parquet", [tuple(row.split(",")) for row in ROWS], frame.astype("category"), frame.iloc[::-1],
+        frame.to_dict("list"), frame.assign(time=frame.time.str.replace("-", "")),
+        frame.assign(time=dated.time.dt.strftime("%d.%m.%Y")),
+    ]  # fmt: skip
+    first = snapshots(kinds[0], "20D", "40D")
+    for other in kinds[1:]:
+        found = snapshots(other, "20D", "40D")
+        assert found.names == first.names
+        assert [edges_of(data) for data in found] == [edges_of(data) for data in first]
+
+
+def test_odd_rows_are_left_out_and_counted(tmp_path):
+    rows = ['"Lee, A.",007,2024-01-01T23:00:00-05:00', "7,7,2024-01-05", ",7,2024-01-06", "7,8,"]
+    rows += ["007,7,2024-01-09", "7,8,2024-01-31"]
+    path = written(tmp_path, "src,dst,time\n" + "\n".join(rows))
+    with pytest.warns(Notice, match=r"Of 6 rows of .*: 2 with an empty cell, 1 from a node to itself"):
+        found = snapshots(path, "10D", "20D")
+    assert found[0].node_names == ["Lee, A.", "007", "7"]  # names as they are written
+    assert found.bounds[0][0] == pd.Timestamp("2024-01-02").value  # in UTC
+    assert found.waiting == 1
+    with pytest.warns(Notice):
+        assert ("7", "7") in edges_of(snapshots(path, "10D", "20D", loops=True)[0])
+
+
+def test_an_empty_window_has_its_nodes_and_no_edge():
+    rows = [("a", "b", 0), ("b", "c", 9)]
+    found = snapshots(rows, 2, 2)
+    assert [data.edge_index.shape[1] for data in found] == [2, 0, 0, 0, 2]
+    assert [data.num_nodes for data in found] == [2, 2, 2, 2, 3]
+    with pytest.raises(InputError, match=r'an event in every window .* or keep="seen"'):
+        snapshots(rows, 2, 2, keep="window")
+
+
+def test_graphs_in_a_list():
+    before, after = nx.Graph([("a", "b"), ("b", "c")]), nx.Graph([("b", "c")])
+    after.add_node("z")
+    found = snapshots([before, after])
+    assert [data.node_names for data in found] == [["a", "b", "c"], ["b", "c", "z"]]
+    assert found[1].n_id.tolist() == [1, 2, 3]
+    pairs = snapshots([[("a", "b"), ("b", "c")], [("b", "c")]])
+    assert [edges_of(data) for data in pairs] == [edges_of(data) for data in found]
+    matrix = sparse.csr_array(np.array([[0, 2, 0], [0, 0, 1], [0, 0, 0]]))
+    directed, mirrored = snapshots([matrix, matrix]), snapshots([matrix + matrix.T, matrix + matrix.T])
+    assert edges_of(directed[0]) == {("0", "1"): 2.0, ("1", "2"): 1.0}
+    assert edges_of(mirrored[0]) == edges_of(directed[0]) | {("1", "0"): 2.0, ("2", "1"): 1.0}
+    club = KarateClub()[0]
+    same = snapshots([club, club.clone()])
+    assert torch.equal(same[1].x, club.x)
+    assert same[1].n_id.tolist() == list(range(34))
+    tensors = snapshots([torch.tensor([[0, 1], [1, 2]]), torch.tensor([[0], [2]])], directed=True)
+    assert edges_of(tensors[1]) == {("0", "2"): None}
+
+
+def test_a_temporal_data_and_a_graph_with_times():
+    data = TemporalData(
+        src=torch.tensor([0, 1, 0]),
+        dst=torch.tensor([1, 2, 1]),
+        t=torch.tensor([0, 1, 1]),
+        msg=torch.tensor([[1.0], [2], [5]]),
+    )
+    found = snapshots(data, 1, 2, weight="msg", rule="mean", directed=True)
+    assert edges_of(found[0]) == {("0", "1"): 3.0, ("1", "2"): 2.0}
+    graph = nx.DiGraph()
+    graph.add_edge("x", "y", day=0)
+    graph.add_edge("y", "z", day=1)
+    assert edges_of(snapshots(graph, 1, 2, directed=True)[0]) == {("x", "y"): None, ("y", "z"): None}
+    with pytest.raises(InputError, match="Expected times on the edges of the networkx graph"):
+        snapshots(nx.path_graph(3), 1, 2)
+
+
+def test_features_and_labels(tmp_path):
+    rows = [("a", "b", 0), ("a", "c", 0), ("b", "c", 1)]
+    degrees = snapshots(rows, 1, 1)[0].x
+    assert torch.allclose(degrees, torch.log1p(torch.tensor([[2.0, 0], [0, 1], [0, 1]])))
+    assert snapshots(rows, 1, 1, features="one-hot")[0].x.to_dense().tolist() == np.eye(3).tolist()
+    both = snapshots(rows, 1, 1, features=["constant", lambda moment: moment.nodes * 2.0])[0].x
+    assert both.tolist() == [[1, 0], [1, 2], [1, 4]]
+    codes = snapshots(rows, 1, 1, features="codes")
+    assert torch.equal(codes[0].x, codes[1].x)
+    nodes = written(tmp_path, "id;label;age;pay\nc;blue;3;1.5\nb;;2;1\na;red;1;0\nq;red;9;9\n", "nodes.csv")
+    table = snapshots(rows, 1, 1, nodes=nodes)
+    assert table[0].x.tolist() == [[1, 0], [2, 1], [3, 1.5]]
+    assert table[0].y.tolist() == [1, -1, 0]
+    assert table.class_names == ("blue", "red")
+    everyone = snapshots(rows, 1, 1, nodes=nodes, keep="all")[0]
+    assert everyone.node_names == ["a", "b", "c", "q"]
+    assert snapshots(rows, 1, 1, nodes={"a": 2, "b": 0, "c": 1})[0].y.tolist() == [2, 0, 1]
+    with pytest.raises(InputError, match=r"every node of the events in the node table, for its features \(got 'b'"):
+        snapshots(rows, 1, 1, nodes=pd.DataFrame({"id": ["a"], "age": [1]}))
+    with pytest.raises(InputError, match=r"shape \[3, num_features\].*got int64 of shape \(2, 1\)"):
+        snapshots(rows, 1, 1, features=lambda moment: np.arange(2))
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        ("6,2,4,1289241911\n6,5,2,1289241941\n", {}, "its first line must name the columns"),
+        ("a,b,c\nx,y,2024-01-01\n", {}, "Expected a column such as 'source' in .* say which it is with `src`"),
+        ("source,target,c\nx,y,2024-01-01\n", {}, "Expected a column such as 'time'"),
+        ("src,dst,time\nx,y,01/02/2024\n", {}, "read in one way .*day or month first"),
+        ("src,dst,time\nx,y,2024-01-01\nx,y,soon\n", {}, "row 2 has 'soon'"),
+        ("src,dst,time\nx,y,2024-01-01\n", {"every": "1D"}, "Expected events that fill a window of 3D"),
+        ("src,dst,time\nx,y,1\nx,y,2\n", {"every": "1D"}, "seconds since 1970, for a period in words"),
+        ("src,dst,time\nx,y,2024-01-01\n", {"every": 3}, 'a period such as "30D"'),
+        ("src,dst,time\nx,y,2024-01-01\n", {"every": "-3D"}, 'a period such as "30D"'),
+        ("src,dst,time\nx,y,1\nx,y,2\n", {"every": 1e-6}, "at most 10,000 snapshots"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "most"}, "Expected a rule among once, count"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "mean"}, "Expected weights for the rule 'mean'"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "keep": "none"}, "`keep` among seen, window, all"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "features": "best"}, "Expected features among degrees"),
+        ("src,dst,time,w\nx,y,1,2\nx,y,9,many\n", {"every": 1, "weight": "w"}, "column of weights .*got 'many'"),
+        ("src,dst,time\n", {}, "Expected events in .*got 0 rows"),
+    ],
+)  # fmt: skip
+def test_refusals_say_what_to_do(tmp_path, text, arguments, words):
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=words):
+        snapshots(path, **{"every": "1D"} | arguments)
+
+
+def test_what_is_no_event_list_is_refused(tmp_path):
+    with pytest.raises(MissingFile, match="Expected a file at"):
+        snapshots(tmp_path / "none.csv")
+    with pytest.raises(InputError, match=r"as \.csv, \.csv\.gz, \.tsv or \.parquet"):
+        snapshots(written(tmp_path, "x", "events.txt"))
+    with pytest.raises(InputError, match="as a path, a DataFrame, an Arrow table"):
+        snapshots(42)
+    bomb = tmp_path / "bomb.csv.gz"
+    with gzip.open(bomb, "wb", compresslevel=9) as stream:
+        stream.write(b"src,dst,time\n" + b"a,b,1\n" * 1000)
+        for _ in range(100):
+            stream.write(b"\n" * (1 << 20))
+    with pytest.raises(InputError, match="GB in memory"):
+        snapshots(bomb, 1)
+
+
+def test_a_sequence_shows_itself_and_comes_back_from_its_folder(tmp_path):
+    frame = pd.DataFrame([row.split(",") for row in ROWS], columns=["source", "target", "time"])
+    found = snapshots(frame, "20D", "40D", nodes={"Ann": "x", "Bob": "y"}, weight=None)
+    text = repr(found)
+    assert "the last 40D of events, every 20D; undirected, one edge a pair; nodes seen so far" in text
+    assert "1 event waits" in repr(snapshots(frame, "30D", "60D"))
+    assert "<table" in found._repr_html_()
+    assert isinstance(found[1:], Snapshots)
+    assert found.to_frame().edges.tolist() == [data.edge_index.shape[1] // 2 for data in found]
+    read = read_snapshots(save_snapshots(found, tmp_path / "folder"))
+    assert repr(read) == text
+    assert read.class_names == found.class_names == ("x", "y")
+    assert read.node_names == found.node_names
+    for one, other in zip(read, found, strict=True):
+        assert torch.equal(one.edge_index, other.edge_index)
+        assert torch.equal(one.x, other.x)
+        assert torch.equal(one.y, other.y)
+    (tmp_path / "folder" / "snapshots.json").write_text('{"format": "axiompath.snapshots", "version": 9}')
+    with pytest.raises(InputError, match="version 1 of the snapshots"):
+        read_snapshots(tmp_path / "folder")
+    held = {"format": "axiompath.snapshots", "version": 1, "files": ["../../x.npz"], "names": ["x"], "rule": ""}
+    held |= {"bounds": [], "dated": False, "waiting": 0}
+    (tmp_path / "folder" / "snapshots.json").write_text(json.dumps(held))
+    with pytest.raises(InputError, match=r"graphs called 0000\.npz"):
+        read_snapshots(tmp_path / "folder")
+    with pytest.raises(InputError, match="an empty folder, or one of snapshots"):
+        save_snapshots(found, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ["diff", "story", "explain"],
+        pytest.param(["check", "report", "blame", "undo", "scan"], marks=pytest.mark.slow),
+    ],
+)
+def test_the_command_line_makes_a_folder_that_every_command_takes(call, tmp_path, commands):
+    rng = np.random.default_rng(1)
+    rows = [f"p{u},p{(u + 1 + v) % 12},{t}" for t, (u, v) in enumerate(rng.integers(0, 11, (120, 2)))]
+    path = written(tmp_path, "who,whom,at\n" + "\n".join(rows))
+    columns = ["--src", "who", "--dst", "whom", "--time", "at"]
+    code, out, err = call("snapshots", path, *columns, "--every", 30, "--window", 60, "--out", tmp_path / "s")
+    assert (code, "3 snapshots of up to 12 nodes: the last 60 of events, every 30" in out) == (0, True), err
+    torch.manual_seed(0)
+    arguments = {"in_channels": 2, "hidden_channels": 8, "num_layers": 2, "out_channels": 3}
+    model = axiompath.save_model(axiompath_gcn(arguments), tmp_path / "model", arguments)
+    names = read_snapshots(tmp_path / "s").names
+    for command in [[name] if name == "diff" else [name, model] for name in commands]:
+        to = {"report": ["--out", tmp_path / "r.html"], "scan": ["--out", tmp_path / "scan", "--workers", 1]}
+        code, out, err = call(*command, tmp_path / "s", *to.get(command[0], []))
+        assert code == 0, (command, err)
+        if command[0] in ("story", "scan"):
+            assert all(name in out for name in names)
+    steps = [json.loads(call("explain", model, tmp_path / "s", "--step", n, "--json", "-t", "p3")[1]) for n in (1, 2)]
+    assert steps[0] != steps[1]
+    assert call("explain", model, tmp_path / "s", "--step", 3)[0] == 2
+    assert call("explain", model, tmp_path / "s" / "0000.npz")[0] == 2
+
+
+def axiompath_gcn(arguments):
+    from torch_geometric.nn import GCN
+
+    return GCN(**arguments).eval()
