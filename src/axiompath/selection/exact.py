@@ -220,23 +220,23 @@ def _search(program: Program, listed: IntArray, start: IntArray, enough: float, 
                 factors[j, i] += more
     pool = Exchange(local, goal, factors, own, mode)
     kept = np.empty(n, np.int64)
-    for i in range(n):
+    for place in range(n):
         low, high = 0, k
         while low < high:
             middle = (low + high) // 2
-            if listed[middle] < start[i]:
+            if listed[middle] < start[place]:
                 low = middle + 1
             else:
                 high = middle
-        kept[i] = low
+        kept[place] = low
     trial = np.empty(n, np.int64)
     base = np.empty(k)
     best = np.inf
     state = 12345
     while True:
         copy_into(base, own)
-        for i in kept:
-            base[i] = np.inf
+        for member in kept:
+            base[member] = np.inf
         copy_into(trial, kept)
         if best < np.inf:
             # A small linear congruential generator: the same kicks on every machine and in every thread.
