@@ -15,14 +15,17 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from axiompath.graphs.places import GRAPHS, LINKS
-from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from axiompath.graphs.snapshot import Fields, align_snapshots, read_snapshot
 from axiompath.graphs.targets import with_graphs, with_links
+from axiompath.graphs.widened import widen_pair
 from axiompath.network import activations
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
 from axiompath.network.layers import Block, Channel, Layer, Network
+from axiompath.network.messages import RECEIVER, SENDER, Delivered, Gathered
 from axiompath.network.readouts import End, Pooled
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
+EDGE_WIDTH = 2  # columns of edge features
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,30 @@ def graph_pairs(draw, weighted=None, max_nodes=8):
             data.n_id = torch.from_numpy(nodes)
         graphs.append(data)
     return tuple(graphs)
+
+
+@st.composite
+def attributed_pairs(draw, max_nodes=5):
+    """The same with edge features, of which some change; parallel edges have features of their own."""
+    graphs = draw(graph_pairs(max_nodes=max_nodes))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shared = np.round(rng.normal(size=(max_nodes, max_nodes, 3, EDGE_WIDTH)))  # by ends, and by number among parallels
+    changes = draw(st.booleans())
+    for data, altered in zip(graphs, (False, changes), strict=True):
+        own = shared.copy()
+        if altered:
+            own[rng.random(own.shape) < 0.3] += 1.0
+        ids = np.asarray(data.n_id) if "n_id" in data else np.arange(len(data.x))
+        ends = [tuple(pair) for pair in ids[np.asarray(data.edge_index)].T.tolist()]
+        number = [ends[:i].count(pair) for i, pair in enumerate(ends)]
+        rows = [own[u, v, k] for (u, v), k in zip(ends, number, strict=True)]
+        data.edge_attr = torch.from_numpy(np.array(rows).reshape(-1, EDGE_WIDTH))
+        order = torch.from_numpy(rng.permutation(len(rows)))
+        for key in ("edge_attr", "edge_weight"):
+            if key in data:
+                data[key] = data[key][order]
+        data.edge_index = data.edge_index[:, order]
+    return graphs
 
 
 @st.composite
@@ -256,6 +283,55 @@ def any_networks(draw, max_hops=3, activation_names=None):
     return Network(tuple(layers), 3)
 
 
+@st.composite
+def edge_networks(draw, activation_names=None):
+    """Networks whose messages live on edges: gathered from both ends and the edge's own features, bent or multiplied,
+    delivered by sum, mean or weight beside what other rules send from node to node."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    names = activation_names or ACTIVATION_NAMES
+    layers, nodes, attr = [], slice(0, 3), slice(3, 3 + EDGE_WIDTH)
+
+    def channel(rule, inputs, outputs):
+        weight = rng.normal(size=(inputs.stop - inputs.start, outputs.stop - outputs.start)) * 0.8
+        weight[rng.random(weight.shape) < 0.2] = 0.0
+        return Channel(rule, weight, inputs, outputs)
+
+    def add(channels, bent, width, activation):
+        bias = rng.normal(size=width) * draw(st.booleans())
+        bias[bent.stop :] = 0.0
+        layers.append(Layer(tuple(channels), bias if bias.any() else None, (Block(bent, activation, "edges"),), width))
+
+    for _ in range(draw(st.integers(1, 2))):
+        size = int(rng.integers(1, 4))
+        joined = draw(st.booleans())  # a product of what is sent and what the edge says
+        sent = slice(0, 2 * size if joined else size)
+        first = slice(0, size)
+        second = Factor(Gathered(RECEIVER), 1) if joined else Gathered(RECEIVER)
+        last = Factor(Identity(), 1) if joined else Identity()
+        beside = slice(size, 2 * size) if joined else first
+        channels = [channel(Gathered(SENDER), nodes, first), channel(last, attr, beside)]
+        if draw(st.booleans()):
+            channels.append(channel(second, nodes, beside))
+        kept = slice(sent.stop, sent.stop + nodes.stop - nodes.start)
+        passed = slice(kept.stop, kept.stop + EDGE_WIDTH)
+        channels += [Channel(Identity(), None, nodes, kept), Channel(Identity(), None, attr, passed)]
+        name = draw(st.sampled_from(names))
+        activation = activations.product(2) if joined else any_activation(rng, name, size)
+        add(channels, sent, passed.stop, activation)
+        out = slice(0, int(rng.integers(2, 4)))
+        taken = channel(Delivered(*draw(st.tuples(st.booleans(), st.booleans()))), first, out)
+        # The parts of a product are added up.
+        channels = [replace(taken, weight=np.vstack([taken.weight] * (1 + joined)), inputs=sent)]
+        rules = draw(st.sets(st.sampled_from((Identity(), Sum(True), SymmetricNorm(False, 1.0), Delivered()))))
+        for rule in sorted(rules, key=repr):
+            channels.append(channel(rule, passed if rule == Delivered() else kept, out))
+        nodes, attr = out, slice(out.stop, out.stop + EDGE_WIDTH)
+        channels.append(Channel(Identity(), None, passed, attr))
+        add(channels, out, attr.stop, any_activation(rng, draw(st.sampled_from(names)), out.stop))
+    layers.append(Layer((channel(Identity(), nodes, slice(0, 3)),), rng.normal(size=3), (), 3))
+    return Network(tuple(layers), 3 + EDGE_WIDTH)
+
+
 def product_layer(rng, width, rule, number_of_factors, bias):
     """A local layer that multiplies linear maps of its inputs with each other, column by column."""
     size = int(rng.integers(1, 4))
@@ -338,3 +414,10 @@ def with_places(kind, before, after, rng):
 
 def aligned(before, after):
     return align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+
+
+def widened(before, after):
+    """Aligned snapshots with their edges as places."""
+    fields = Fields(edge_features=("edge_attr",))
+    sides = read_snapshot(before, "before", fields), read_snapshot(after, "after", fields)
+    return widen_pair(*align_snapshots(*sides))

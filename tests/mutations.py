@@ -88,10 +88,13 @@ def read_judgement(name, record=None):
 def read_scan(name):
     def read(folder):
         import axiompath
+        from axiompath.report import scan_page
+        from axiompath.report.survey import survey_scan
 
         found = axiompath.read_scan(folder / name)
         tables = found.moved(), found.too_large(), found.to_frame(), found.failures()
-        return found.summary, found.origin, tables, list(found)
+        told = scan_page.describe_survey(survey_scan(found), "scan")
+        return found.summary, found.origin, tables, list(found), told
 
     return read
 
@@ -105,6 +108,7 @@ def graph_commands(name, *options):
 
 
 SCAN_FILES = ("manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet")
+SCAN_TABLES = {"scan": ("changes.parquet", "nodes.parquet")}  # which 0.1 did not write
 TABLES = ("edges.{0}", "nodes.{0}")
 FORMATS = {
     item.name: item
@@ -135,7 +139,7 @@ FORMATS = {
         Format("enough", ("enough.json",), read_judgement("enough")),
         Format("edges", ("edges.json",), read_judgement("edges", "EdgeExplanation")),
         *(
-            Format(name, tuple(f"{name}/{part}" for part in SCAN_FILES), read_scan(name))
+            Format(name, tuple(f"{name}/{part}" for part in (*SCAN_FILES, *SCAN_TABLES.get(name, ()))), read_scan(name))
             for name in ("scan", "scan 0.1")
         ),
     )

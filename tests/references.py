@@ -106,6 +106,7 @@ class LiteralAttribution:
         self.network = network
         self.lowest_hop = next(t for t, layer in enumerate(network.layers) if not layer.local)
         self.presence = before.present != after.present
+        self.first_edge = before.first_edge
         self.passes = {BEFORE: literal_forward(network, before), AFTER: literal_forward(network, after)}
         self.known = {}
         self.neighbours = []  # layer -> V -> every U with an entry in some channel of some snapshot
@@ -214,7 +215,12 @@ class LiteralAttribution:
         return {path: sum(causes.values()) for path, causes in self.shares.items()}
 
     def take(self, nodes, state, value):
-        self.found[tuple(nodes)][CAUSE[state]] += value
+        self.found[tuple(nodes)][self.cause(state, nodes)] += value
+
+    def cause(self, state, nodes):
+        """A walk that stayed in delta down to an edge of the graph found other features there."""
+        whole = len(nodes) == self.network.num_positions
+        return "edge feature" if state == DELTA and whole and nodes[0] >= self.first_edge else CAUSE[state]
 
     def descend(self, t, v, state, steps, nodes, columns):
         """At node v, layer t, with columns that lead to the logits: take the bias as a source, or step down to u."""
@@ -293,13 +299,15 @@ def literal_kind(reference, path):
     if not (in_after and in_before):
         return ("gained" if in_after else "lost"), np.inf
     sizes = {cause: np.abs(share).sum() for cause, share in reference.shares[path].items()}
-    feature, reweighted = sizes.get("feature", 0.0), sizes.get("reweighted", 0.0)
-    return ("feature" if feature > reweighted else "reweighted"), abs(feature - reweighted)
+    kind = "edge feature" if path[0] >= reference.first_edge else "feature"
+    feature, reweighted = sizes.get(kind, 0.0), sizes.get("reweighted", 0.0)
+    return (kind if feature > reweighted else "reweighted"), abs(feature - reweighted)
 
 
 def literal_causes(reference):
     """The causes of the target just called: sums over all its state sequences."""
-    total = {kind: np.zeros(reference.network.num_classes) for kind in ("gained", "lost", "reweighted", "feature")}
+    kinds = ("gained", "lost", "reweighted", "feature", "edge feature")
+    total = {kind: np.zeros(reference.network.num_classes) for kind in kinds}
     for causes in reference.shares.values():
         for cause, share in causes.items():
             total[cause] += share
@@ -316,7 +324,8 @@ def literal_terms(reference, target):
     def descend(t, v, state, nodes, maps):
         # `maps` takes a vector of h^t (the output of layer t, activated) to the logits.
         if t == reference.lowest_hop:
-            found[nodes][CAUSE[state]] = found[nodes][CAUSE[state]] + reference.leaf(state, v) @ maps
+            cause = reference.cause(state, nodes)
+            found[nodes][cause] = found[nodes][cause] + reference.leaf(state, v) @ maps
             return
         layer = network.layers[t - 1]
         rated = reference.rate(state, v, t)[:, None] * maps
@@ -617,6 +626,38 @@ def least_prices(paths, contributions, prices, n):
     keys = contributions @ prices
     order = np.argsort(keys, kind="stable")[:n]
     return paths[order], keys[order]
+
+
+def credit_paths_literally(changes, flat, carried):
+    """{(change, or (node,) for what is renormalised there, or None), target's place): share}, path by path."""
+    found = {}
+    rows = list(changes.itertuples())
+    edges = [set() for _ in rows]
+    for place, row in enumerate(rows):
+        if row.kind.startswith("edge"):
+            edges[place] = {(row.src, row.dst)} | (set() if row.directed else {(row.dst, row.src)})
+    touched = {node for pairs in edges for pair in pairs for node in pair}
+    for path, kind, owner, share in zip(flat.paths.tolist(), flat.kinds.tolist(), flat.owner, carried, strict=True):
+        wanted = {0: ("edge added", "node added"), 1: ("edge removed", "node removed")}.get(kind, ())
+        hits = []
+        for u, v in itertools.pairwise(path):
+            found_edge = [p for p, pairs in enumerate(edges) if (u, v) in pairs] or [
+                p for p, pairs in enumerate(edges) if (v, u) in pairs
+            ]
+            hits += [p for p in found_edge[-1:] if rows[p].kind in (*wanted, "edge reweighted")]
+        for node in path:
+            hits += [
+                p
+                for p, row in enumerate(rows)
+                if row.kind in wanted and row.kind.startswith("node") and row.src == node
+            ]
+        if kind == 3:
+            leaf = next(node for node in path if node >= 0)
+            hits += [p for p, row in enumerate(rows) if row.kind == "features changed" and row.src == leaf]
+        hits = hits or [(node,) for node in path if node in touched] or [None]
+        for hit in hits:
+            found[hit, owner] = found.get((hit, owner), 0.0) + share / len(hits)
+    return found
 
 
 def slopes_by_small_steps(output, columns, before, after, num_steps=300, tiny=1e-6):

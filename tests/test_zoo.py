@@ -39,6 +39,10 @@ def evolution(seed, kinds, num_nodes=7, width=3, repeat=True):
     weights["after"] = weights["before"].copy()
     if "reweight" in kinds:
         weights["after"][rng.random(kept.shape) < 0.3] *= 1.4
+    attr = {"before": rng.normal(size=(*kept.shape, 2))}
+    attr["after"] = attr["before"].copy()
+    if "reweight" in kinds:
+        attr["after"][rng.random(kept.shape) < 0.3] *= 0.7
     features = {"before": rng.normal(size=(num_nodes, width))}
     features["after"] = features["before"].copy()
     if "features" in kinds:
@@ -53,6 +57,9 @@ def evolution(seed, kinds, num_nodes=7, width=3, repeat=True):
             u, v = np.concatenate([u, u[:2]]), np.concatenate([v, v[:2]])
         data = Data(x=torch.from_numpy(features[name][ids]), edge_index=torch.from_numpy(np.stack([u, v])))
         data.edge_weight = torch.from_numpy(weights[name][ids[u], ids[v]])
+        told = attr[name][ids[u], ids[v]]
+        told[len(told) - 2 * repeat :] += 0.5  # parallel edges differ in what is said of them
+        data.edge_attr = torch.from_numpy(told)
         if "nodes" in kinds:
             data.n_id = torch.from_numpy(ids)
         graphs.append(data)
@@ -108,12 +115,15 @@ def assert_undone(explainer, found, scale):
 
 
 def call(model, data):
-    takes = "edge_weight" in model.forward.__code__.co_varnames[: model.forward.__code__.co_argcount]
-    return model(data.x, data.edge_index, edge_weight=data.edge_weight) if takes else model(data.x, data.edge_index)
+    takes = model.forward.__code__.co_varnames[: model.forward.__code__.co_argcount]
+    return model(data.x, data.edge_index, **{key: data[key] for key in ("edge_weight", "edge_attr") if key in takes})
+
+
+ATTR = "edge_attr"
 
 
 class Convolutions(nn.Module):
-    """Convolutions with an activation between, edge weights where they take any."""
+    """Convolutions with an activation between, edge weights or features where they take any."""
 
     def __init__(self, convs, weighted, act):
         super().__init__()
@@ -121,10 +131,13 @@ class Convolutions(nn.Module):
         self.weighted = weighted
         self.act = act
 
-    def forward(self, x, edge_index, edge_weight=None):
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
         for i, conv in enumerate(self.convs):
             x = self.act(x) if i else x
-            x = conv(x, edge_index, edge_weight) if self.weighted else conv(x, edge_index)
+            if self.weighted == ATTR:
+                x = conv(x, edge_index, edge_attr=edge_attr)
+            else:
+                x = conv(x, edge_index, edge_weight) if self.weighted else conv(x, edge_index)
         return x
 
 
@@ -143,6 +156,17 @@ class Mapped(nn.Module):
         x = self.lin(x)
         given = (x, x.tanh()) if self.twice else (x,)
         return self.conv(*given, edge_index, edge_weight) if self.weighted else self.conv(*given, edge_index)
+
+
+class Without(nn.Module):
+    """A convolution that is not given the weights."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.conv(x, edge_index)
 
 
 class ThenMapped(nn.Module):
@@ -169,7 +193,7 @@ def appnp(**settings):
 
 FLOW = {"flow": "target_to_source"}
 LOOPS = {"add_self_loops": False}
-# name -> (inputs, outputs -> a convolution, whether it is given edge weights)
+# name -> (inputs, outputs -> a convolution, whether it is given edge weights, or edge features)
 CONVOLUTIONS = {
     "GCN": (lambda a, b: pyg.GCNConv(a, b), True),
     "GCN improved": (lambda a, b: pyg.GCNConv(a, b, improved=True), True),
@@ -272,6 +296,36 @@ CONVOLUTIONS = {
     "EG without loops": (lambda a, b: pyg.EGConv(a, b, ["mean", "sum"], num_heads=3, **LOOPS), False),
     "both ways": (lambda a, b: pyg.DirGNNConv(pyg.GCNConv(a, b)), False),
     "both ways, SAGE": (lambda a, b: pyg.DirGNNConv(pyg.SAGEConv(a, b), alpha=0.2, root_weight=False), False),
+    "GINE": (lambda a, b: pyg.GINEConv(mlp(a, b), edge_dim=2), ATTR),
+    "GINE mean, backwards": (lambda a, b: pyg.GINEConv(nn.Linear(a, b), 0.3, True, 2, aggr="mean", **FLOW), ATTR),
+    "NN": (lambda a, b: pyg.NNConv(a, b, nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, a * b))), ATTR),
+    "NN mean": (lambda a, b: pyg.NNConv(a, b, nn.Linear(2, a * b), aggr="mean", root_weight=False, **FLOW), ATTR),
+    "CG": (
+        lambda a, b: pyg.Sequential(
+            "x, edge_index, edge_attr",
+            [(pyg.CGConv(a, 2, batch_norm=True), "x, edge_index, edge_attr -> x"), (nn.Linear(a, b), "x -> x")],
+        ),
+        ATTR,
+    ),
+    "CG without edge features": (lambda a, b: ThenMapped(Without(pyg.CGConv(a, aggr="mean")), a, b), True),
+    "ResGated": (lambda a, b: pyg.ResGatedGraphConv(a, b), False),
+    "ResGated of edges": (lambda a, b: pyg.ResGatedGraphConv(a, b, act=nn.Tanh(), edge_dim=2, **FLOW), ATTR),
+    "FiLM": (lambda a, b: pyg.FiLMConv(a, b), False),
+    "FiLM without activation": (lambda a, b: pyg.FiLMConv(a, b, act=None, aggr="sum"), False),
+    "Edge": (lambda a, b: pyg.EdgeConv(mlp(2 * a, b), aggr="mean"), False),
+    "PDN": (lambda a, b: pyg.PDNConv(a, b, 2, 3, **LOOPS), ATTR),
+    "PDN not normalised": (lambda a, b: pyg.PDNConv(a, b, 2, 3, normalize=False, bias=False, **FLOW), ATTR),
+    "GMM": (lambda a, b: pyg.GMMConv(a, b, 2, 3), ATTR),
+    "GMM sum": (lambda a, b: pyg.GMMConv(a, b, 2, 2, aggr="add", root_weight=True, bias=False, **FLOW), ATTR),
+    "GAT of edges": (lambda a, b: pyg.GATConv(a, b // 3, heads=3, edge_dim=2), ATTR),
+    "GAT of edges, filled": (lambda a, b: pyg.GATConv(a, b, edge_dim=2, fill_value=0.3, **FLOW), ATTR),
+    "GAT of edges without loops": (lambda a, b: pyg.GATConv(a, b, edge_dim=2, **LOOPS), ATTR),
+    "GATv2 of edges": (lambda a, b: pyg.GATv2Conv(a, b // 3, heads=3, edge_dim=2), ATTR),
+    "GATv2 of edges, backwards": (lambda a, b: pyg.GATv2Conv(a, b, edge_dim=2, **FLOW), ATTR),
+    "Transformer of edges": (lambda a, b: pyg.TransformerConv(a, b // 3, heads=3, edge_dim=2), ATTR),
+    "Transformer of edges, gated": (lambda a, b: pyg.TransformerConv(a, b, edge_dim=2, beta=True, **FLOW), ATTR),
+    "GEN of edges": (lambda a, b: pyg.GENConv(a, b, aggr="mean", edge_dim=2), ATTR),
+    "PNA of edges": (lambda a, b: pna(a, b, edge_dim=2), ATTR),
     "AntiSymmetric": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b), a, b, False, False), True),
     "AntiSymmetric 2 hops": (lambda a, b: Mapped(pyg.AntiSymmetricConv(b, pyg.GraphConv(b, b), 2), a, b), True),
 }

@@ -25,14 +25,15 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
-from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target, as_target
+from ..graphs.labels import FIRST_EDGE
+from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target, as_target
 from ..graphs.snapshot import Snapshot, differing_features
 from ..network.layers import ForwardPass, Network, project, run_network
 from ..outputs import VALUE, Output, scales_of
 from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
-from .states import AFTER_GAINED, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
+from .states import AFTER_GAINED, AT_EDGE, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
 from .union_loops import Marking, Stacked, count_union, fill_union, find_moves, join_marks, number_marks
 
 BLOCK_ENTRIES = 10**6  # merged at a time
@@ -92,6 +93,16 @@ class Change:
         """Nodes of both snapshots together."""
         return self.before.num_nodes
 
+    @cached_property
+    def first_edge(self) -> int:
+        """The first row that is an edge's, where edges are places; else the number of all rows."""
+        return self.before.first_edge
+
+    def mark_leaves(self, paths: IntArray, held: NDArray[np.uint8]) -> None:
+        """Write into the states of whole paths, leaf first, which of them begin at an edge."""
+        if self.before.edge_rows is not None:
+            held[paths[:, 0] >= self.first_edge] |= AT_EDGE
+
     @property
     def logits_before(self) -> FloatArray:
         """What was predicted on `before`, by the model of then. [num_roots, num_classes]."""
@@ -138,7 +149,8 @@ class Change:
     def task(self) -> dict[str, Any]:
         """What is predicted and what its columns mean, as plain values."""
         models = {} if self.under_before is None else {"models": 2}
-        return {"unit": self.unit, "output": self.output.to_dict(), **models}
+        edges = {} if self.before.edge_rows is None else {"edges": True}
+        return {"unit": self.unit, "output": self.output.to_dict(), **models, **edges}
 
     @property
     def of_graphs(self) -> bool:
@@ -163,6 +175,26 @@ class Change:
         ids = self.before.node_ids
         nodes = paths if self.before.places is None else paths[:, :-1]
         return np.where(nodes >= 0, ids[np.maximum(nodes, 0)], nodes)  # negative ones are no nodes: see `graphs.labels`
+
+    def edges_on(self, numbers: IntArray) -> dict[int, EdgePlace]:
+        """The edges among the places of paths in the user's numbers, by the numbers that stand for them."""
+        codes = np.unique(numbers[numbers <= FIRST_EDGE])[::-1]
+        found = self._edge_places[FIRST_EDGE - codes].tolist() if len(codes) else []
+        return {code: EdgePlace(*edge) for code, edge in zip(codes.tolist(), found, strict=True)}
+
+    @cached_property
+    def _edge_places(self) -> IntArray:
+        """Ends of all edges of both snapshots, which of the parallel ones it is, and of how many. [num_edges, 4]."""
+        places = np.ones((self.before.num_nodes - self.first_edge, 4), dtype=np.int64)
+        for side in (self.before, self.after):
+            if side.edge_rows is not None:
+                places[side.edge_rows - self.first_edge, :2] = side.node_ids[side.edge_index].T
+        _, same, count = np.unique(places[:, :2], axis=0, return_inverse=True, return_counts=True)
+        same = same.reshape(-1)
+        order = np.argsort(same, kind="stable")
+        places[order, 2] = 1 + np.arange(len(order)) - (np.cumsum(count) - count)[same[order]]
+        places[:, 3] = count[same]
+        return places
 
     @property
     def root_ids(self) -> IntArray:

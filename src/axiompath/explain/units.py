@@ -113,6 +113,11 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
             "Expected one model and no depth for edges as units (got another); leave `model_before` and `depth` out, "
             "or ask for paths."
         )
+    if case.change.before.edge_rows is not None:
+        raise InputError(
+            "Expected messages that go from node to node for edges as units (got a model that makes them on the edges, "
+            "of edge features or of both ends); ask for paths, which name their edges, or for blame."
+        )
     if question.method not in METHODS:
         raise InputError(
             f"Expected a method among {', '.join(METHODS)} for edges (got {question.method!r}, which ranks paths)."

@@ -49,6 +49,21 @@ class Rule(ABC):
         return False
 
     @property
+    def of_edges(self) -> bool:
+        """Whether it needs edges as places: takes from them, gives to them, or reads their features."""
+        return False
+
+    @property
+    def to_edges(self) -> bool:
+        """Whether what receives are edges."""
+        return False
+
+    @property
+    def from_edges(self) -> bool:
+        """Whether what sends are edges."""
+        return False
+
+    @property
     def restarts(self) -> bool:
         """Whether what undoing a path carries down begins anew below: all factors of a product do but one."""
         return False
@@ -97,7 +112,7 @@ class Identity(Rule):
     reach: ClassVar[int] = 0
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
-        """1 on the diagonal of the nodes that are present."""
+        """1 on the diagonal of what is there: nodes, and edges where these are places."""
         return diagonal(snapshot, np.ones(snapshot.num_nodes))
 
 
@@ -121,6 +136,21 @@ class Like(Rule):
     def of_links(self) -> bool:
         """As the rule itself."""
         return self.rule.of_links
+
+    @property
+    def of_edges(self) -> bool:
+        """As the rule itself."""
+        return self.rule.of_edges
+
+    @property
+    def to_edges(self) -> bool:
+        """As the rule itself."""
+        return self.rule.to_edges
+
+    @property
+    def from_edges(self) -> bool:
+        """As the rule itself."""
+        return self.rule.from_edges
 
     @property
     def reads_edges(self) -> bool:
@@ -297,9 +327,10 @@ def renew_loops(
 
 
 def diagonal(snapshot: Snapshot, values: FloatArray | IntArray) -> sparse.csr_array:
-    """A local rule's matrix: values [num_nodes] of the nodes that are present."""
-    nodes = np.flatnonzero(snapshot.present)
-    indptr = np.append(0, np.cumsum(snapshot.present))
+    """A local rule's matrix: values [num_nodes] of the nodes that are present, and of edges where these are places."""
+    standing = snapshot.standing
+    nodes = np.flatnonzero(standing)
+    indptr = np.append(0, np.cumsum(standing))
     shape = (snapshot.num_nodes, snapshot.num_nodes)
     return sparse.csr_array((values[nodes].astype(np.float64), nodes, indptr), shape=shape)
 

@@ -144,6 +144,11 @@ class Network:
         """Index of the layer that leads from nodes to graphs or pairs; None where nodes are predicted."""
         return next((t for t, layer in enumerate(self.layers) if layer.rises), None)
 
+    @cached_property
+    def takes_edges(self) -> bool:
+        """Whether the edges of a snapshot are places, too."""
+        return any(rule.of_edges for layer in self.layers for rule in layer.rules)
+
     @property
     def num_positions(self) -> int:
         """Places on a path from its leaf to its root, both included: nodes, and the graph or pair that it ends at."""

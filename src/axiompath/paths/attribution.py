@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import (
-    CAUSE_WORDS,
     CAUSES,
     COUNT_STATES,
     DELTA,
@@ -45,10 +44,12 @@ from ..change.states import (
     OF_BEFORE,
     ONE_CAUSE,
     STATES,
+    name_causes,
 )
-from ..graphs.labels import class_columns, label_nodes, label_targets, target_column
-from ..graphs.places import Target
+from ..graphs.labels import class_columns, label_nodes, label_targets, name_edges, target_column
+from ..graphs.places import EdgePlace, Target
 from ..network.layers import Layer
+from ..notebook import show
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -87,6 +88,7 @@ class Attribution:
     logits_after: FloatArray  # [num_classes]
     node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
     class_names: tuple[str, ...] = ()
+    edge_places: Mapping[int, EdgePlace] = field(default_factory=dict)  # those on paths, by what stands for them there
 
     @property
     def delta_logits(self) -> FloatArray:
@@ -102,6 +104,18 @@ class Attribution:
         fixed = self.causes.get(MODEL, 0.0)
         return float(np.abs(self.contributions.sum(axis=0) + fixed - self.delta_logits).max())
 
+    def __repr__(self) -> str:
+        """How many paths, and how far their sum is from the change."""
+        called = label_targets(np.asarray([self.target]), self.node_names)[0]
+        return (
+            f"Attribution of {called}: {len(self.paths):,} altered paths, whose shares sum to the change of "
+            f"{len(self.delta_logits)} logits to within {self.residual:.1e}"
+        )
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
+
     def to_frame(self) -> pd.DataFrame:
         """One row a path: the target, the path's nodes (leaf first), kind, and contribution to each class.
 
@@ -111,10 +125,11 @@ class Attribution:
         frame = pd.DataFrame({"target": target_column(targets)})
         if self.node_names:
             frame["name"] = label_targets(targets, self.node_names)
+        names = {**self.node_names, **name_edges(self.edge_places, self.node_names)}
         for i, nodes in enumerate(self.paths.T):
             frame[f"hop_{i}"] = nodes
-            if self.node_names:
-                frame[f"hop_{i}_name"] = label_nodes(nodes, self.node_names)
+            if names:
+                frame[f"hop_{i}_name"] = label_nodes(nodes, names)
         frame["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
         columns = class_columns(self.contributions.shape[1], self.class_names)
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
@@ -151,7 +166,7 @@ def split_by_target(change: Change, found: PathSet | PathUnion, shares: Shares) 
             found.paths[rows].copy() if plain else change.numbers(found.paths[rows]),
             shares.contributions[rows].copy(),
             shares.kinds[rows].copy(),
-            dict(zip(CAUSE_WORDS, shares.causes[i].copy(), strict=False)),
+            name_causes(shares.causes[i].copy()),
             change.logits_before[row],
             change.logits_after[row],
         )

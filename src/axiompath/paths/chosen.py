@@ -93,6 +93,7 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
         held[places[own]] |= steps.sets[t].sources[levels[t].sets[own]]
     held[done:] = steps.sets[lowest - 1].held[leaf_sets]
     entry[done:] = leaf_entries
+    change.mark_leaves(chosen, held)
     leaf_rows = done + np.cumsum(num_leaves) - num_leaves
     ends = np.array([0, num_paths])
     return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, leaf_rows, num_leaves), rows

@@ -8,13 +8,16 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import LayerChange, Rates
 from ..change.states import (
+    AT_EDGE,
     CAUSE_OF_STATE,
     CAUSES,
     COUNT_STATES,
     DELTA,
+    EDGE_FEATURE,
     FEATURE,
     IN_AFTER,
     IN_BEFORE,
+    KINDS,
     LEAVE,
     NUM_STATES,
     OF_AFTER,
@@ -29,7 +32,7 @@ from .lanes import LANES, expect, fetch, plus_scaled, product, put, put_all, two
 FAST = {"reassoc", "contract", "nsz"}
 
 
-NUM_CAUSES = 4
+NUM_CAUSES = len(KINDS)
 AHEAD = 6  # sources: how early the message of one is asked for, so that it is there when its turn comes
 
 
@@ -102,6 +105,7 @@ class Below(NamedTuple):
     after: FloatArray  # [senders, columns]
     channels: IntArray  # [num_channels, 4]: first column there, first column of the sums to be filled, width, rule
     leaves: bool  # the senders are leaves: in delta they have the cause `feature`
+    first_edge: int  # leaves from here on are edges, and have the cause `edge feature`
 
 
 @compiled
@@ -118,9 +122,10 @@ def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
                 gained, lost = entries.after[e, rule] - both, both - entries.before[e, rule]
                 if both != 0.0 and below.differs[u]:
                     if below.leaves:
+                        cause = FEATURE if u < below.first_edge else EDGE_FEATURE
                         for d in range(size):
                             moved = below.after[u, column + d] - below.before[u, column + d]
-                            sums[i, FEATURE, low + d] += both * moved
+                            sums[i, cause, low + d] += both * moved
                     else:
                         at = below.place[u]
                         for cause in range(NUM_CAUSES):
@@ -150,7 +155,7 @@ def mark_mixed(start, stop, sources, mixed):
 
 @compiled
 def sum_causes(start, stop, indptr, held, shares):
-    """Add the contributions of paths that have one cause to the sums of their targets; `feature` names its paths."""
+    """Add the contributions of paths that have one cause to the sums of their targets; features name their paths."""
     contributions, kinds, causes = shares.contributions, shares.kinds, shares.causes
     num_classes = contributions.shape[1]
     for i in range(start, stop):
@@ -171,8 +176,8 @@ def sum_causes(start, stop, indptr, held, shares):
                 put(causes, to, plus_scaled(fetch(causes, to, num_classes - j), total, 1.0), num_classes - j)
         for row in range(indptr[i], indptr[i + 1]):
             # Delta alone goes over entries that both snapshots have.
-            if ONE_CAUSE[held[row]] == FEATURE and contributions[row].any():
-                kinds[row] = FEATURE
+            if ONE_CAUSE[held[row]] >= FEATURE and contributions[row].any():
+                kinds[row] = ONE_CAUSE[held[row]]
 
 
 @compiled(inner=True)
@@ -380,7 +385,7 @@ def take_sources(start, stop, above, here, sources, totals):
 @compiled(inner=True)
 def _part_of_delta(cause, kept, after, before, mark):
     """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
-    if cause == FEATURE:
+    if cause >= FEATURE:
         return kept, -kept
     from_after = from_before = 0.0
     leaves = mark >> LEAVE
@@ -436,7 +441,7 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                             # One message in both snapshots, of which `before`'s may not be held.
                             from_after += from_before
                             from_before = 0.0
-                        if which == 0 and cause == FEATURE:
+                        if which == 0 and cause >= FEATURE:
                             for d in range(size):
                                 g[which, low + d] += from_after * (y_after[u, column + d] - y_before[u, column + d])
                             continue
@@ -477,9 +482,9 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                     mixed.contributions[row, j] += share[j]
                     mixed.causes[mixed.slot[i], cause, j] += share[j]
                     size_of_share += abs(share[j])
-                if cause == FEATURE:
+                if cause >= FEATURE:
                     feature_size = size_of_share
                 elif cause == REWEIGHTED:
                     reweighted_size = size_of_share
             if known & OF_AFTER and known & OF_BEFORE and feature_size > reweighted_size:
-                mixed.kinds[row] = FEATURE
+                mixed.kinds[row] = EDGE_FEATURE if known & AT_EDGE else FEATURE

@@ -142,6 +142,7 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
     leaves = Leaves(paths, held, entry)
     run_in_pieces(walk_loops.fill_leaves, len(level.node), num_paths * WALK_WORK, ways, level, starts[-1], leaves)
+    change.mark_leaves(paths, held)
     return PathSet(targets, indptr, *leaves, levels, bias_rows, starts[-1], num_children)
 
 

@@ -27,6 +27,7 @@ from ..network.activations import relu
 from ..network.attention import InverseLength
 from ..network.coefficients import SOURCE_TO_TARGET, Degree, Mean, Rule, Sum, SymmetricNorm, TargetNorm
 from ..network.degrees import DegreeIs, DegreeScale, Looped, WeightedMean
+from ..network.messages import SENDER, Delivered, Gathered
 from .calls import READERS, Call, register_reader, transposed, vector
 from .forms import Form, concatenate
 
@@ -119,18 +120,25 @@ def read_mf_conv(conv: MFConv, call: Call) -> Form:
 
 @register_reader(GENConv)
 def read_gen_conv(conv: GENConv, call: Call) -> Form:
-    """nn(sum (or mean) of relu(X W_src + b) + eps, + X W_dst + b)."""
+    """nn(sum (or mean) of relu(X W_src + b, + E W_e) + eps, + X W_dst + b)."""
     if hasattr(conv, "msg_norm"):
         call.refuse("msg_norm=True scales messages by the length of features, a product; train with msg_norm=False.")
     rule = sum_or_mean(conv, call)
     sent = call.linear(conv.lin_src, call.x) if hasattr(conv, "lin_src") else call.x
     own = call.linear(conv.lin_dst, call.x) if hasattr(conv, "lin_dst") else call.x
+    told = call.argument("edge_attr")
+    if told is not None:  # X[U] + E W_e: made on the edges
+        told = call.linear(conv.lin_edge, told) if hasattr(conv, "lin_edge") else told
+        sent = call.aggregate(sent, Gathered(SENDER, conv.flow)) + told
+        rule = Delivered(isinstance(rule, Mean), call.weighted, conv.flow)
     return call.run(conv.mlp, call.aggregate(call.activate(sent, relu()) + conv.eps, rule) + own, "mlp")
 
 
 @register_reader(PNAConv)
 def read_pna_conv(conv: PNAConv, call: Call) -> Form:
-    """For each tower, nn(X, scaled means and sums of X[V] W_i + X[U] W_j + b); then all towers times W + b."""
+    """For each tower, nn(X, scaled means and sums of X[V] W_i + X[U] W_j + E W_e + b); then all towers times W + b."""
+    told = call.argument("edge_attr")
+    told = None if told is None else call.linear(conv.edge_encoder, told)
     aggregations = getattr(conv.aggr_module.aggr, "aggrs", [conv.aggr_module.aggr])
     if not all(type(part) in (SumAggregation, MeanAggregation) for part in aggregations):
         call.refuse(
@@ -153,14 +161,18 @@ def read_pna_conv(conv: PNAConv, call: Call) -> Form:
     width, towers = conv.F_in, []
     for number, (before, after) in enumerate(zip(conv.pre_nns, conv.post_nns, strict=True)):
         x = call.x.select(number * width + np.arange(width)) if conv.divide_input else call.x
-        own, sent = (transposed(before[0].weight)[part] for part in (slice(width), slice(width, None)))
+        maps = transposed(before[0].weight)
+        own, sent, along = maps[:width], maps[width : 2 * width], maps[2 * width :]
         sums = []
         for aggregation in aggregations:
             is_mean = type(aggregation) is MeanAggregation
             around = call.aggregate(x @ sent, Mean(False, flow) if is_mean else Sum(False, flow))
             # What a receiver adds to every message comes once an edge, or, in their mean, once if there are any.
             times = DegreeIs(1, 1, flow) if is_mean else Degree(False, flow)
-            sums.append(around + call.aggregate(x @ own + vector(before[0].bias), times))
+            around = around + call.aggregate(x @ own + vector(before[0].bias), times)
+            if told is not None:
+                around = around + call.aggregate(told @ along, Delivered(is_mean, False, flow))
+            sums.append(around)
         held = call.hold(concatenate(sums))
         scaled = [
             held if name == "identity" else call.aggregate(held, scales[name]) for name in conv.aggr_module.scaler

@@ -4,7 +4,7 @@
   const LINES = () => [ink("deep"), "#e69f00", "#7b5ea7", "#2f9e8f", "#b0413e", "#8c8c3c", "#56b4e9", "#8a6d5a"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "hexagon"];
-  const KINDS = ["gained", "lost", "reweighted", "feature", ...(index.retrained ? ["model"] : [])];
+  const KINDS = index.kinds;
   const snapshots = index.snapshots, numSteps = snapshots.length - 1;
   const className = (k) => (k === null ? "absent" : index.classes[k]);
   const stories = new Map();
@@ -39,6 +39,7 @@
       column("place", "Step", false, (r) => `${r.before} → ${r.after}`),
       column("edges_added", "Edges added", true), column("edges_removed", "Removed", true),
       ...(used("edges_reweighted") ? [column("edges_reweighted", "Reweighted", true)] : []),
+      ...(used("edge_features_changed") ? [column("edge_features_changed", "Edge features", true)] : []),
       ...(used("nodes_added") || used("nodes_removed") ? [column("nodes_added", "Nodes added", true), column("nodes_removed", "Gone", true)] : []),
       ...(used("features_changed") ? [column("features_changed", "Other features", true)] : []),
       column("reached", "Predictions reached", true), column("flipped", "To another class", true),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..change.states import MODEL
+from ..change.states import CAUSE_WORDS
 from ..stories.chronicle import Stories
 from ..stories.story import Story
 from ..writing import write_text
@@ -33,7 +33,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "steps": [vars(step) for step in stories.steps],
         "classes": [story.class_name(label) for story in stories[:1] for label in range(story.logits.shape[1])],
         "targets": targets,
-        "retrained": any(MODEL in (causes or ()) for story in stories for causes in story.causes),
+        "kinds": [cause for cause in CAUSE_WORDS if any(cause in story.told_causes for story in stories)],
     }
     return fill_template("story.html", ["story"], index, blocks)
 

@@ -21,7 +21,7 @@ def story_table(story: Story) -> Table:
         old, new = (None if k is None else story.class_name(k) for k in story.classes[s : s + 2])
         went = new if old == new else f"{old or 'absent'} → {new or 'absent'}"
         moved = "" if old is None or new is None else f"{story.kl[s]:.4f}"
-        shares = ["" if causes is None else signed(float(causes[kind] @ weights)) for kind in shown]
+        shares = ["" if causes is None else signed(float(causes.get(kind, 0 * weights) @ weights)) for kind in shown]
         explanation = story.explanations[s]
         if explanation is None:
             paths = "absent" if old is None or new is None else "too many"

@@ -20,13 +20,16 @@ from ..errors import InputError, MatchedByRow, WrongKind
 from ..explain.case import Case, open_case
 from ..explain.explanation import Explanation
 from ..explain.question import Question
+from ..files.named import take_names
 from ..graphs.changes import count_changes
-from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.names import Names, index_names, read_names
 from ..graphs.places import NODE_UNIT
+from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import read_snapshot
 from ..memory import parse_memory
 from ..metrics import kl_divergence
 from ..network.layers import run_network
+from ..notebook import show
 from ..origin import RELEASE, Origin
 from ..outputs import CLASSES
 from ..readers import ModelCall, Usage
@@ -55,6 +58,7 @@ class Step:
     reached: int  # nodes that an altered path reaches
     flipped: int  # those of them that changed their class
     num_paths: int  # altered paths of all nodes
+    edge_features_changed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +73,24 @@ class Stories(Sequence[Story]):
         return len(self.stories)
 
     def __getitem__(self, place: Any) -> Any:
-        """The story of the target in that place."""
-        return self.stories[place]
+        """The story of the target in that place, or of that name."""
+        if not isinstance(place, str):
+            return self.stories[place]
+        for story in self.stories:
+            if story.name == place:
+                return story
+        told = ", ".join(repr(story.name) for story in self.stories[:5])
+        raise InputError(f"Expected the name of a target whose story is told: {told} (got {place!r}).")
+
+    def __repr__(self) -> str:
+        """How many, and the first of them."""
+        told = "\n".join(f"  {story.headline}" for story in self.stories[:5])
+        more = f"\n  and {len(self) - 5:,} more" if len(self) > 5 else ""
+        return f"Stories of {len(self):,} nodes over {len(self.steps)} steps:\n{told}{more}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
 
     def to_frame(self) -> pd.DataFrame:
         """One row a step: what changed in the graph, and how many predictions moved and flipped."""
@@ -80,7 +100,7 @@ class Stories(Sequence[Story]):
 def tell_stories(
     model: Any,
     snapshots: Sequence[Any],
-    targets: Iterable[int] | None = None,
+    targets: Iterable[int | str] | None = None,
     budget: int = 10,
     method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
@@ -102,16 +122,25 @@ def tell_stories(
     model is called, as in Explainer.
     """
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
+    if isinstance(snapshots, Snapshots) and snapshot_names is None:
+        snapshot_names = snapshots.names
+    offered: tuple[str, ...] = ()
+    if isinstance(snapshots, Sequence):
+        snapshots, brought, offered = take_names(snapshots)
+        node_names = brought if node_names is None else node_names
     names, ids = _check_snapshots(snapshots, snapshot_names)
-    wanted = None if targets is None else _check_targets(targets, ids, names)
-    called, classes = read_names(node_names, ids), read_class_names(class_names)
+    called = read_names(node_names, ids)
+    index = index_names(called.items())
+    wanted = None if targets is None else _check_targets(map(index.target, targets), ids, names)
     models = model_of_each(model, len(snapshots))
 
     def open_step(s: int) -> Case:
         before, after = snapshots[s], snapshots[s + 1]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            named: dict[str, Any] = {"node_names": called, "class_names": classes, "usage": Usage(call)}
+            named: dict[str, Any] = {
+                "node_names": called, "class_names": class_names, "offered": offered, "usage": Usage(call),
+            }  # fmt: skip
             return open_case(models[s + 1], before, after, model_before=_other(models, s), **named)
 
     case = open_step(0)
@@ -147,13 +176,16 @@ def tell_stories(
             bar.update(task, completed=len(wanted) * (s + 1))
     stories = []
     for target, rows in zip(wanted, logits, strict=True):
-        told = [answers[s].get(target) or _absence(target, rows, names, s) for s in range(len(steps))]
+        told = [
+            answers[s].get(target) or _absence(called.get(target, str(target)), rows, names, s)
+            for s in range(len(steps))
+        ]
         stories.append(
             Story(
                 target,
                 called.get(target, str(target)),
                 names,
-                classes,
+                case.class_names,
                 rows,
                 tuple(answer if isinstance(answer, Explanation) else None for answer in told),
                 tuple(answer if isinstance(answer, str) else "" for answer in told),
@@ -211,7 +243,7 @@ def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[
         raise InputError("Expected at least one target (got none); leave `targets` out for those that moved the most.")
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
         raise WrongKind(
-            f"Expected targets to be node numbers, integers (got {wanted.dtype}); "
+            f"Expected targets to be node numbers, integers, or names (got {wanted.dtype}); "
             "names go into `node_names`, by number."
         )
     chosen = list(dict.fromkeys(wanted.tolist()))
@@ -314,6 +346,6 @@ def _explain_step(
     yield from zip(fitting, case.explain(case.find(fitting)[1], question, memory), strict=True)
 
 
-def _absence(target: int, logits: FloatArray, names: Sequence[str], step: int) -> str:
+def _absence(target: str, logits: FloatArray, names: Sequence[str], step: int) -> str:
     gone = [names[i] for i in (step, step + 1) if np.isnan(logits[i]).any()]
     return f"Node {target} is absent from {' and '.join(gone)}."

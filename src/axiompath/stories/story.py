@@ -11,7 +11,7 @@ exact over each unbroken part. `residual` is what it misses, a number and not a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -22,11 +22,13 @@ import pandas as pd
 from scipy import special
 
 from ..arrays import BoolArray, FloatArray
-from ..change.states import CAUSE_WORDS, KINDS, MODEL
+from ..change.states import CAUSE_WORDS, MODEL, RARE
 from ..errors import InputError
 from ..explain.explanation import Explanation
-from ..graphs.labels import class_columns, label_class, label_nodes, with_class_names
+from ..graphs.labels import FIRST_EDGE, class_columns, label_class, name_edges, name_node, with_class_names
+from ..graphs.places import EdgePlace
 from ..metrics import kl_divergence
+from ..notebook import show
 from ..origin import Origin
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
@@ -154,9 +156,9 @@ class Story(Saved):
         """
         _, weights = self.view
         rows = []
-        told = self._told_causes
+        told = self.told_causes
         for s, (e, causes, note) in enumerate(zip(self.explanations, self.causes, self.notes, strict=True)):
-            shares = {cause: np.nan if causes is None else float(causes[cause] @ weights) for cause in told}
+            shares = {cause: np.nan if causes is None else _share(causes, cause, weights) for cause in told}
             rows.append(
                 {
                     "target": self.target,
@@ -184,7 +186,7 @@ class Story(Saved):
         steps: dict[tuple[int, ...], list[int]] = {}
         chosen = [(s, i, e) for s, e in enumerate(self.explanations) if e is not None for i in range(len(e.paths))]
         for s, i, e in chosen:
-            path = tuple(e.paths[i].tolist())
+            path = tuple(e.edge_places.get(node, node) for node in e.paths[i].tolist())  # an edge by its ends
             sums[path] = sums.get(path, 0.0) + e.contributions[i]
             steps.setdefault(path, []).append(s)
         _, weights = self.view
@@ -196,7 +198,7 @@ class Story(Saved):
                 "target": self.target,
                 "name": self.name,
                 "path": path,
-                "path_names": tuple(label_nodes(np.array(path), names)),
+                "path_names": tuple(_name_place(place, names) for place in path),
                 "steps": tuple(steps[path]),
                 **dict(zip(columns, sums[path].tolist(), strict=True)),
             }
@@ -238,6 +240,14 @@ class Story(Saved):
         """The summary."""
         return self.summary()
 
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"Story: {self.headline}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary(), self.to_frame())
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold, with the format's name and version; None for logits that are not there."""
         logits = [row.tolist() if here else None for row, here in zip(self.logits, self.present, strict=True)]
@@ -268,13 +278,22 @@ class Story(Saved):
 
     def _split(self, steps: range, weights: FloatArray) -> str:
         known = [causes for s in steps if (causes := self.causes[s]) is not None]
-        told = self._told_causes
-        return tell_shares({cause: sum(float(causes[cause] @ weights) for causes in known) for cause in told})
+        told = self.told_causes
+        return tell_shares({cause: sum(_share(causes, cause, weights) for causes in known) for cause in told})
 
     @property
-    def _told_causes(self) -> tuple[str, ...]:
-        """Those of walks, and the model where it was retrained at some step."""
-        return CAUSE_WORDS if any(MODEL in (causes or ()) for causes in self.causes) else KINDS
+    def told_causes(self) -> tuple[str, ...]:
+        """Those of walks, and of rare ones and the model those that some step has."""
+        said = {cause for causes in self.causes for cause in causes or ()}
+        return tuple(cause for cause in CAUSE_WORDS if cause in said or cause not in (*RARE, MODEL))
+
+
+def _name_place(place: int | EdgePlace, names: Mapping[int, str]) -> str:
+    return name_node(place, names) if isinstance(place, int) else name_edges({FIRST_EDGE: place}, names)[FIRST_EDGE]
+
+
+def _share(causes: dict[str, FloatArray], cause: str, weights: FloatArray) -> float:
+    return float(causes[cause] @ weights) if cause in causes else 0.0
 
 
 def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
