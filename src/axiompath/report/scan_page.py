@@ -222,7 +222,7 @@ def tell_coverage(survey: Survey) -> str:
     if survey.num_blamed < survey.scan.manifest["num_explained"]:
         text += f" by the {survey.num_blamed:,} predictions that moved the most"
     text += f"; the ten largest single changes, {_percent(survey.singles)}."
-    if survey.coverage > 1:
+    if survey.coverage > 1.005:
         text += " Others held predictions back."
     if survey.found_by == BY_BLAME:
         return text + (
