@@ -13,7 +13,6 @@ starts, improved by exchanging one change for another until none helps.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -123,7 +122,6 @@ def enough_of_target(
 ) -> Enough:
     """The fewest that carry `until` of the change, or the `budget` changes that carry most."""
     Question(budget or 0, until=None if budget is not None else until)  # refuses what is neither
-    started = time.monotonic()
     game = board.game(target, open_nodes=open_nodes)
     size = game.num_changes
     ends = game.run(np.stack([np.zeros(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)]))
@@ -135,7 +133,7 @@ def enough_of_target(
         return np.asarray(left - remains / whole if whole > 0 else np.where(remains > 0, -1.0, 1.0))
 
     goal = UndoGoal("most of the change", margin, lambda logits: np.asarray(margin(logits) >= 0))
-    search = Applied(game, goal, np.ones(size), np.arange(size), seconds, started)
+    search = Applied(game, goal, np.ones(size), np.arange(size), seconds)
     order: tuple[int, ...] = ()
     if size > 1 and not search.affords(1 << min(size, 62)):
         effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH)

@@ -19,9 +19,10 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from .game import Game
-from .tries import SETS_AT_A_TIME, Spent, Tries
+from .tries import GRACE, SETS_AT_A_TIME, Spent, Tries
 
 BEAM = 64  # sets of a size that the search goes on from
+MANY = 64  # changes that may be undone, from which on the search begins by halving them
 PREFIXES = 16  # of an order, that are tried first
 
 
@@ -52,6 +53,7 @@ class _Known:
 
     def __init__(self, search: Tries) -> None:
         self.costs = search.costs
+        self.rough: IntArray | None = None  # the cheapest that the evaluator found so far; not judged yet
         self.best: IntArray | None = None  # judged by the user's own model
         self.best_cost = math.inf
         self.alternatives: tuple[IntArray, ...] = ()
@@ -59,6 +61,15 @@ class _Known:
         self.tried = -1  # all sets of so many changes were tried
         self.excluded = -1  # none of so many does it
         self.doubtful = False  # whether some are so near that the model itself would have to be asked
+
+    def note(self, sets: IntArray, margins: FloatArray, near: float) -> None:
+        """Remember the cheapest of these that does it, for the case that the time ends."""
+        able = np.flatnonzero(margins > near)
+        if len(able):
+            cost = np.where(sets[able] >= 0, self.costs[sets[able]], 0.0).sum(axis=1)
+            place = able[np.lexsort((-margins[able], cost))[0]]
+            if self.rough is None or cost.min() < float(self.costs[self.rough].sum()):
+                self.rough = sets[place][sets[place] >= 0]
 
     def offer(self, some: IntArray | None) -> bool:
         """Keep a set that the user's model agreed with, where it is cheaper."""
@@ -74,13 +85,15 @@ def find_fewest(search: Tries, game: Game, terms: Terms) -> Fewest:
     cheapest = np.concatenate([[0.0], np.cumsum(np.sort(costs[free])), [math.inf]])  # the least that so many cost
     known = _Known(search)
     try:
+        if len(free) > MANY:
+            _halve(search, known)
         beam = _try_sizes(search, cheapest, known, every=terms.every)
         if cheapest[known.tried + 1] < known.best_cost:
             _search_on(search, game, beam, known, terms)
     except Spent:
         pass
-    if known.best is None and known.tried < len(free) and search.judge(free)[0]:
-        known.offer(free)  # whatever the time: all of them at once
+    if known.tried < len(free):  # whatever the time: what was seen on the way, else all of them at once
+        _offer_first(search, [free[:0] if known.rough is None else known.rough, free], known)
     complete = cheapest[known.tried + 1] >= known.best_cost  # whatever has more changes than were tried costs as much
     return Fewest(
         free[:0] if known.best is None else known.best,
@@ -107,18 +120,40 @@ def _say(known: _Known, num_free: int, *, complete: bool, plain: bool) -> str:
         return f"Nothing {fewer} does: every {fewer} set was tried.{unlisted}"
     if complete:
         return f"Every {fewer} set was tried, but some are so near that only the user's model on each would tell."
-    if known.excluded < 0:
-        return f"Time ended before {fewer} sets were tried, so that {fewer} ones may exist."
+    if known.excluded < 1:
+        return f"Time ended before all sets of one change were tried, so that {fewer} ones may exist."
     return (
         f"No set of up to {known.excluded} does; of larger ones the best were searched, so that {fewer} ones may exist."
     )
+
+
+def _halve(search: Tries, known: _Known) -> None:
+    """A small set in few evaluations, by delta debugging: a part alone, or all but a part, of ever smaller parts."""
+    chosen, num_parts = search.free, 2
+    while len(chosen) > 1 and search.left > search.seconds / 2 - GRACE:
+        parts = np.array_split(np.arange(len(chosen)), num_parts)
+        inside = np.zeros((num_parts, len(chosen)), dtype=np.bool_)
+        for number, part in enumerate(parts):
+            inside[number, part] = True
+        sets = np.where(np.concatenate([inside, ~inside]), chosen[None], -1)
+        margins = search.margins(sets)
+        known.note(sets, margins, search.near)
+        alone, without = margins[:num_parts], margins[num_parts:]
+        if alone.max() > 0:
+            chosen, num_parts = chosen[inside[int(alone.argmax())]], 2
+        elif without.max() > 0 and num_parts > 2:
+            chosen, num_parts = chosen[~inside[int(without.argmax())]], num_parts - 1
+        elif num_parts == len(chosen):
+            return
+        else:
+            num_parts = min(2 * num_parts, len(chosen))
 
 
 def _try_sizes(search: Tries, cheapest: FloatArray, known: _Known, *, every: bool) -> IntArray:
     """All sets of a size, one size after the other; the best of the last size, to go on from."""
     beam, size = np.zeros((1, 0), dtype=np.int64), 0
     while cheapest[size] < known.best_cost and search.affords(math.comb(len(search.free), size)):
-        sets, margins = _try_whole(search, size)
+        sets, margins = _try_whole(search, size, known)
         hit, passed = search.first_that_holds(sets, margins)
         known.doubtful |= passed
         found = known.offer(hit)
@@ -133,12 +168,13 @@ def _try_sizes(search: Tries, cheapest: FloatArray, known: _Known, *, every: boo
     return beam
 
 
-def _try_whole(search: Tries, size: int) -> tuple[IntArray, FloatArray]:
+def _try_whole(search: Tries, size: int, known: _Known) -> tuple[IntArray, FloatArray]:
     """Of all sets of a size those that do it, or nearly, and the nearest of the others; with their margins."""
     kept_sets: list[IntArray] = []
     kept_margins: list[FloatArray] = []
     for sets in sets_of_size(search.free, size):
         margins = search.margins(sets)
+        known.note(sets, margins, search.near)
         able = np.flatnonzero(margins > -search.near)
         some = np.union1d(able, np.argsort(-margins, kind="stable")[:BEAM])
         kept_sets.append(sets[some])
@@ -170,9 +206,13 @@ def _search_on(search: Tries, game: Game, beam: IntArray, known: _Known, terms: 
 
 def _offer_reduced(search: Tries, chosen: IntArray, known: _Known) -> None:
     """A set without what is not needed, where the user's model agrees; else as it is."""
-    reduced = _reduce(search, chosen)
-    for some in (reduced, chosen):
-        if float(search.costs[some].sum()) < known.best_cost and search.judge(some)[0]:
+    _offer_first(search, [_reduce(search, chosen), chosen], known)
+
+
+def _offer_first(search: Tries, sets: list[IntArray], known: _Known) -> None:
+    """The first of these that is cheaper than the best and that the user's model agrees with."""
+    for some in sets:
+        if len(some) and float(search.costs[some].sum()) < known.best_cost and search.judge(some)[0]:
             known.offer(some)
             return
 

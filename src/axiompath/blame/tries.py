@@ -31,11 +31,9 @@ class Spent(Exception):
 class Tries:
     """The sets that were tried; truth values are of what is undone."""
 
-    def __init__(
-        self, game: Game, goal: UndoGoal, costs: FloatArray, free: IntArray, seconds: float, started: float
-    ) -> None:
+    def __init__(self, game: Game, goal: UndoGoal, costs: FloatArray, free: IntArray, seconds: float) -> None:
         self.game, self.goal, self.costs, self.free = game, goal, costs, free
-        self.started, self.seconds = started, seconds  # by time.monotonic
+        self.started, self.seconds = time.monotonic(), seconds
         self.num_evaluations = 0
         self.spent_trying = 0.0
         self.scale = 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -84,14 +83,13 @@ def undo_target(
     terms: Terms,
 ) -> Undo:
     """Search by size, then judge."""
-    started = time.monotonic()
     game = board.game(target, open_nodes=open_nodes)
     ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
     goal = find_goal(board.output, ends[0], ends[1], to, below, board.class_names)
     kept = game.subset(terms.keep, applied=True, name="keep")
     free = np.flatnonzero(~kept)
     costs = _read_costs(game, terms.costs)
-    search = Tries(game, goal, costs, free, terms.seconds, started)
+    search = Tries(game, goal, costs, free, terms.seconds)
     found = find_fewest(search, game, terms)
     class_before, class_after = board.output.told(ends[0], ends[1])
     chosen = np.sort(found.chosen)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
@@ -126,7 +127,8 @@ def _soft_graph(explainer: Explainer, target: Target, rows: Any) -> tuple[Any, .
     nodes, edges, roots, near = k_hop_subgraph(
         ends, SIGHT, torch.tensor(every).T[:, here], relabel_nodes=True, num_nodes=int(before.num_nodes or 0)
     )
-    x = before.x[nodes].double()
+    taken: Any = explainer.case.region.pair.before.graph.take_features(nodes.numpy())
+    x = torch.from_numpy(taken.toarray() if sparse.issparse(taken) else np.asarray(taken)).double()
     pair = len(ends) == 2
     where = (torch.zeros(1, dtype=torch.long), roots.reshape(2, 1)) if pair else (roots,)
     return explainer.case.model, x, edges, owner[here][near], came[here][near], where
