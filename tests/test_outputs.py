@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from axiompath.metrics import kl_divergence, kl_of_logits
 from axiompath.outputs import Output, scales_of
 from certificates import precise_apart
+from references import slopes_by_small_steps
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=200)
 seeds = st.integers(0, 2**32 - 1)
@@ -78,3 +79,20 @@ def test_divergences_of_many_rows_are_those_of_each_to_the_last_bit(apart):
     many = kl_divergence(p, q)
     rows = [*range(0, 5000, 97), 2047, 2048, 4999]
     assert [many[row] for row in rows] == [float(kl_divergence(p[row], q[row])) for row in rows]
+
+
+@settings(deadline=None, max_examples=20)
+@given(seeds, st.sampled_from(["classes", "binary", "labels", "value"]))
+def test_slopes_make_shares_of_probability_that_sum_to_its_change(seed, kind):
+    rng = np.random.default_rng(seed)
+    width = 1 if kind == "binary" else int(rng.integers(2, 6))
+    output = Output(kind, np.ones(width) if kind == "value" else None)
+    before = rng.normal(size=(3, width)) * rng.choice([0.1, 1, 5])
+    after = before + rng.normal(size=(3, width)) * rng.choice([0, 1e-6, 1, 5])
+    labels = rng.integers(0, 2 if kind == "binary" else width, 3)
+    columns = np.zeros(3, dtype=int) if kind == "binary" else labels
+    slopes = output.slopes(labels, before, after)
+    moved = (output.means(after) - output.means(before))[np.arange(3), columns]
+    np.testing.assert_allclose((slopes * (after - before)).sum(axis=1), moved, rtol=1e-9, atol=1e-12)
+    literal = slopes_by_small_steps(output, columns, before, after)
+    np.testing.assert_allclose(slopes, literal, atol=2e-3)

@@ -158,9 +158,9 @@ def test_every_class_can_be_shown(page, explainer):
     open_target(page, 8)
     e = explainer.explain(8, 1)
     options = page.locator("#view option").all_inner_texts()
-    assert options[0] == "south <i> against north"
+    assert options[:2] == ["logit of south <i> against north", "probability of south <i>"]
     for label, name in enumerate(CLASSES):
-        page.select_option("#view", label=f"class {name}")
+        page.select_option("#view", label=f"logit of class {name}")
         whole = e.logits_after[label] - e.logits_before[label]
         assert number(page, "#sum-whole") == pytest.approx(whole, abs=1e-6)
 
@@ -381,7 +381,7 @@ def test_a_target_that_is_too_large_is_named_and_left_out():
 def test_the_figure_sums_to_the_whole_change(explainer):
     e = explainer.explain(8, 6)
     for label in (None, 0, 3):
-        weights, _ = share_of(e, label)
+        weights = share_of(e, label).weights
         total = sum(ribbon.share for ribbon in find_ribbons(e, weights))
         assert total == pytest.approx(float((e.logits_after - e.logits_before) @ weights))
     figure = e.plot()
@@ -415,7 +415,7 @@ def test_values_are_told_as_values_and_links_by_their_ends(open_page, explainer,
     linked = axiompath.Explainer(GAE(GCN(before.num_features, 8, 2, 4)).eval(), before, after, links=[(0, 8), (2, 13)])
     for name, asked, target, words in (
         ("value", priced, int(priced.moved().target[0]), "Share of price"),
-        ("link", linked, "0-8", "Share of the logit of class yes"),
+        ("link", linked, "0-8", "Share of the probability of yes"),
     ):
         path = tmp_path / f"{name}.html"
         axiompath.save_report(path, asked)

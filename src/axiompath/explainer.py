@@ -30,6 +30,7 @@ from .explain.case import Case, open_case
 from .explain.edge_explanation import EdgeExplanation
 from .explain.explanation import Explanation
 from .explain.features import list_features
+from .explain.neighbourhood import Neighbourhood, find_neighbourhood
 from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
 from .explain.units import explain_units
 from .graphs.names import Names, read_names
@@ -427,6 +428,14 @@ class Explainer:
         questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
         case, (row,) = self.case.find([target])
         return case.frontier(int(row), questions, self.memory)
+
+    def neighbourhood(self, target: Target | Explanation | None = None) -> Neighbourhood:
+        """What lies around a target in both graphs, as a picture: `plot()`, `save("x.svg")`, or shown by a notebook.
+
+        Given an Explanation, its paths are drawn; else those of `explain(target)`.
+        """
+        found = target if isinstance(target, Explanation) else self.explain(target)
+        return find_neighbourhood(self.case, found)
 
     def replay(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added.

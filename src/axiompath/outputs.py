@@ -29,6 +29,7 @@ AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "v
 NO_YES = ("no", "yes")  # what the two answers of one logit are called, where the user does not say
 OUTPUTS = (CLASSES, BINARY, LABELS, VALUE)
 NEGLIGIBLE = 1e-9  # of a change: all of it is explained where no more is left
+NUM_PLACES = 24  # at which the slope of a probability is taken on the way from one prediction to another
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,30 @@ class Output:
         else:
             weights[self.column(new)] = 1.0
         return weights
+
+    def slopes(self, labels: IntArray, before: FloatArray, after: FloatArray) -> FloatArray:
+        """Weights of the columns that make shares of what is told of shares of the logits. [n, num_columns].
+
+        Told is the probability of each one's label, or its value. The weights are its slopes, averaged over the
+        straight way between the logits [n, num_columns], so that the whole change gives exactly what it moved by.
+        """
+        rows, columns = np.arange(len(before)), np.zeros_like(labels) if self.kind == BINARY else labels
+        delta, moved = after - before, (self.means(after) - self.means(before))[rows, columns]
+        found = np.zeros_like(delta)
+        if self.kind != CLASSES:  # columns are apart: the secant
+            step, middle = delta[rows, columns], self.means(before)[rows, columns]
+            still = np.ones(len(rows)) if self.kind == VALUE else middle * (1.0 - middle)
+            found[rows, columns] = np.where(step != 0, moved / np.where(step != 0, step, 1.0), still)
+            return found
+        for place, weight in zip(*np.polynomial.legendre.leggauss(NUM_PLACES), strict=True):
+            chances = special.softmax(before + 0.5 * (1.0 + place) * delta, axis=1)
+            own = 0.5 * weight * chances[rows, columns]
+            found -= own[:, None] * chances
+            found[rows, columns] += own
+        # What the sum over places misses, where a probability turns sharply, lies along the way.
+        whole = (delta**2).sum(axis=1)
+        missing = (moved - (found * delta).sum(axis=1)) / np.where(whole > 0, whole, 1.0)
+        return np.asarray(found + np.where(whole > 0, missing, 0.0)[:, None] * delta)
 
     def flipped(self, before: FloatArray, after: FloatArray) -> BoolArray:
         """Whether the decision changed: another class, or a label that came or went; of values never."""

@@ -20,17 +20,25 @@ ENDS = {UNIT_OF[GRAPHS]: "the graph", UNIT_OF[LINKS]: "the link"}  # what paths 
 def view(e: Explanation) -> tuple[str, FloatArray]:
     """What shares are told of, in words and as weights of the columns [num_classes].
 
-    Of classes the logit of the new one against the old one, of a label its logit, of values the column itself.
+    Of classes the logit of the new one against the old one, of a label its logit, of values the column itself. Where
+    the class stayed, its probability: its logit alone may go up while that goes down.
     """
     old, new = e.class_before, e.class_after
+    if e.output.kind == CLASSES and old == new:
+        return f"the probability of {e.class_name(new)}", chance_weights(e)
     weights = e.output.weights(old, new, len(e.logits_before))
     if e.output.kind == CLASSES:
-        told = f"{e.class_name(new)} against {e.class_name(old)}" if old != new else e.class_name(new)
-        return f"the logit of {told}", weights
+        return f"the logit of {e.class_name(new)} against {e.class_name(old)}", weights
     column = e.output.column(new)
     if e.output.kind == BINARY:
         return f"the logit of {e.class_name(1)}", weights
     return ("the logit of " * (e.output.kind == LABELS) + e.column_name(column)), weights
+
+
+def chance_weights(e: Explanation) -> FloatArray:
+    """Weights of the columns [num_classes] that make shares of the new class's probability of shares of the logits."""
+    ends = e.logits_before[None], e.logits_after[None]
+    return np.asarray(e.output.slopes(np.array([e.class_after]), *ends)[0])
 
 
 def headline(e: Explanation) -> str:

@@ -1,10 +1,11 @@
 """Explanations -> things to look at.
 
 page.py        frontiers of Explanations -> plain values: everything a page shows, and nothing it does not
-html.py        plain values -> one self-contained HTML file (template.html, report.css, report.js, overview.js)
+html.py        plain values -> one self-contained HTML file (template.html, report.css, a script a part)
 story_page.py  Stories -> the same for a sequence of snapshots (story.html and story.js besides)
 terminal.py    Story -> a table for the terminal
 plots.py       Explanation -> matplotlib figure
+graph_plot.py  Neighbourhood -> the same, and plain values for a page
 movers.py      which edges moved the most predictions
 """
 

@@ -22,6 +22,7 @@ from rich.progress import track
 
 from ..blame.happened import Happened
 from ..explain.explanation import Explanation
+from ..explain.neighbourhood import find_neighbourhood
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
 from ..graphs.places import Target
@@ -29,11 +30,13 @@ from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
 from ..writing import write_text
 from .causes import describe_happened
+from .graph_plot import describe_neighbourhood
 from .movers import find_movers
 from .page import describe_moved, describe_movers, describe_target
 
 BUDGETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 NUM_TARGETS = 20
+SCRIPTS = ("dom", "theme", "words", "tables", "flow", "neighbourhood", "charts", "happened", "report")  # of every page
 ALL_SECONDS = 20.0  # for what happened, of all targets together
 FOLDER = Path(__file__).parent
 Item = TypeVar("Item")
@@ -61,6 +64,7 @@ def build_report(
     wanted = list(dict.fromkeys(moved.target.head(NUM_TARGETS).tolist() if targets is None else targets))
     seconds = min(1.0, ALL_SECONDS / max(len(wanted), 1))
     pages, left_out = [], []
+    changes = explainer.changes(open_nodes=True)
     shown: list[Target] = []
     for target in _watched(wanted, "Explaining", len(wanted), progress):
         try:
@@ -72,9 +76,10 @@ def build_report(
         page = describe_target(frontier)
         if blame:
             page["happened"] = describe_happened(explainer.happened(target, seconds=seconds), page["paths"])
+        around = find_neighbourhood(explainer.case, frontier[-1], changes)
+        page["around"] = describe_neighbourhood(around)
         pages.append(page)
         shown.append(target)
-    changes = explainer.changes(open_nodes=True)
     case, rows = explainer.case.find(shown)
     # Of edges, what those targets say whose paths can be listed.
     rows = rows[case.num_bytes[rows] <= explainer.memory]
@@ -123,7 +128,7 @@ def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any]
         "overview": overview,
     }
     blocks = {f"page-{i}": page for i, page in enumerate(pages)}
-    return fill_template("template.html", "overview.js", index, blocks)
+    return fill_template("template.html", ["overview"], index, blocks)
 
 
 def _went(page: dict[str, Any]) -> str:
@@ -132,14 +137,15 @@ def _went(page: dict[str, Any]) -> str:
     return "" if page["class_before"] == page["class_after"] else f"{old} → {new}"
 
 
-def fill_template(template: str, script: str, index: dict[str, Any], blocks: dict[str, dict[str, Any]]) -> str:
-    """A kind of report: its template, its script after the one that all share, and its numbers by the block's name."""
+def fill_template(template: str, scripts: Sequence[str], index: dict[str, Any], blocks: dict[str, Any]) -> str:
+    """A kind of report: its template, its scripts after those that all share, and its numbers by the block's name."""
     from plotly.offline import get_plotlyjs  # slow to import, and wanted only here
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    program = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in ("report.js", script))
+    parts = [(FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in (*SCRIPTS, *scripts)]
+    program = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
     plotly = "\n".join(get_plotlyjs().splitlines())  # as a browser reads it, whatever its lines end with
     return environment.get_template(template).render(
         policy=_policy(program, plotly),

@@ -1,7 +1,5 @@
-"use strict";
 // A change between two snapshots: the overview of all predictions that moved, and a page a target.
 (() => {
-  const { $, count, el, fact, fillViews, go, index, load, makeTable, plain, setHash, showPage, start } = report;
   const openers = new Map(index.targets.map((target, i) => [target.target, i]));
   let movedTable = null;
   const drawOverview = () => {
@@ -30,10 +28,10 @@
       { key: "before", label: c.columns[0], value: (r) => r.before, show: (r) => r.before },
       { key: "after", label: c.columns[1], value: (r) => r.after,
         show: (r) => el("span", { class: r.flipped ? "flip" : null }, r.after) },
-      { key: "kl", label: o.values ? "Distance" : "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
+      { key: "kl", label: o.values ? "Distance" : "KL", word: o.values ? null : "KL", number: true, value: (r) => r.kl, show: (r) => plain(r.kl, 4) },
       { key: "bar", label: "", value: (r) => r.kl, show: (r) => el("div", { style:
-        `height:9px;border-radius:3px;background:#7fb2dd;min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
-      { key: "paths", label: "Altered paths", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
+        `height:9px;border-radius:3px;background:var(--bar);min-width:1px;width:${(120 * r.kl / most).toFixed(1)}px` }) },
+      { key: "paths", label: "Altered paths", word: "path", number: true, value: (r) => r.paths, show: (r) => count(r.paths) },
     ], {
       rows, sort: { key: "kl", down: true }, more: "more-moved", text: (r) => `${r.name} ${r.target}`,
       after: (matching) => {
@@ -46,7 +44,7 @@
     makeTable("movers", [
       { key: "edge", label: "Edge", value: ends, show: ends },
       { key: "change", label: "Change", value: (r) => r.change, show: (r) => r.change },
-      { key: "moved", label: o.values ? "Moved, in units" : "Probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
+      { key: "moved", label: o.values ? "Moved, in units" : "Probability moved", word: o.values ? null : "probability moved", number: true, value: (r) => r.moved, show: (r) => plain(r.moved) },
       { key: "targets", label: `${o.unit[0].toUpperCase() + o.unit.slice(1)}s moved`, number: true, value: (r) => r.targets, show: (r) => count(r.targets) },
       { key: "top", label: "Most of all", value: (r) => r.top, show: (r) => r.top },
     ], { rows: o.movers, sort: { key: "moved", down: true }, more: "more-movers", text: (r) => r.edge.join(" ") });
@@ -60,7 +58,6 @@
     open: (i) => {
       setHash("#node=" + index.targets[i].target);
       fillViews(load(i).views);
-      document.querySelector('label[for="view"]').textContent = load(i).values ? "Show" : "Show the logit of";
       showPage(i);
     },
     sideNote: ({ note }) => note,

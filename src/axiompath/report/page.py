@@ -83,6 +83,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         "class_before": first.class_before,
         "class_after": first.class_after,
         **{key: rounded(getattr(first, key)) for key in PREDICTED},
+        "slopes": None if told.output.kind == VALUE else rounded(sentences.chance_weights(first)),
         "kl": number(first.kl),
         "kl_whole": number(float(whole)),
         "num_paths": first.num_paths,

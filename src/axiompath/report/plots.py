@@ -7,13 +7,14 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 
+from ..arrays import FloatArray
 from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..graphs.labels import ABSENT, ANY
@@ -62,31 +63,37 @@ class Box:
 def plot_explanation(explanation: Explanation, label: int | None = None) -> Figure:
     """Three panels. The share shown is of one class's logit, or of the new class against the old where they differ."""
     headline, explanation = explanation.headline, as_drawn(explanation)
-    weights, shown = share_of(explanation, label)
+    shown = share_of(explanation, label)
     figure = Figure(figsize=(11, 7.2), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=[1, 1.5], height_ratios=[1, 1.15])
     figure.suptitle(_plain(headline), fontsize=12, fontweight="bold")
     plot_probabilities(figure.add_subplot(grid[0, 0]), explanation)
-    plot_waterfall(figure.add_subplot(grid[0, 1]), explanation, weights, shown)
-    plot_flow(figure.add_subplot(grid[1, :]), explanation, weights, shown)
+    plot_waterfall(figure.add_subplot(grid[0, 1]), explanation, shown)
+    plot_flow(figure.add_subplot(grid[1, :]), explanation, shown)
     return figure
 
 
-def share_of(explanation: Explanation, label: int | None) -> tuple[np.ndarray[Any, Any], str]:
-    """Weights of the classes [num_classes] in what is shown, and its name."""
-    num_classes = len(explanation.logits_before)
-    if label is not None and not 0 <= label < num_classes:
-        raise InputError(f"Expected a class between 0 and {num_classes - 1} (got {label}).")
-    old, new = explanation.class_before, explanation.class_after
-    weights = np.zeros(num_classes)
-    if label is None and old != new:
-        weights[new], weights[old] = 1.0, -1.0
-        return weights, f"the logit of {explanation.class_name(new)} against {explanation.class_name(old)}"
-    column = new if label is None else label
-    weights[column] = 1.0
-    if explanation.output.kind == VALUE:
-        return weights, explanation.column_name(column)
-    return weights, f"the logit of class {explanation.class_name(column)}"
+class Shown(NamedTuple):
+    """What the shares of a figure are of."""
+
+    weights: FloatArray  # [num_classes]
+    about: str
+    before: float
+    after: float
+
+
+def share_of(explanation: Explanation, label: int | None) -> Shown:
+    """One class's logit; without a label the new one against the old, or the probability of one that stayed."""
+    e = explanation
+    if label is not None and not 0 <= label < len(e.logits_before):
+        raise InputError(f"Expected a class between 0 and {len(e.logits_before) - 1} (got {label}).")
+    about, weights = e.view
+    if label is None and e.output.kind != VALUE and e.class_before == e.class_after:
+        return Shown(weights, about, float(e.prob_before[e.class_after]), float(e.prob_after[e.class_after]))
+    if label is not None:
+        weights = np.eye(len(e.logits_before))[label]
+        about = e.column_name(label) if e.output.kind == VALUE else f"the logit of class {e.class_name(label)}"
+    return Shown(weights, about, float(e.logits_before @ weights), float(e.logits_after @ weights))
 
 
 def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
@@ -106,9 +113,9 @@ def plot_probabilities(axes: Axes, explanation: Explanation) -> None:
     _tidy(axes)
 
 
-def plot_waterfall(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any], shown: str) -> None:
-    """From the logit on `before` to that on `after`, a step a path, the largest first."""
-    start, end = float(explanation.logits_before @ weights), float(explanation.logits_after @ weights)
+def plot_waterfall(axes: Axes, explanation: Explanation, shown: Shown) -> None:
+    """From what is shown of `before` to that of `after`, a step a path, the largest first."""
+    weights, about, start, end = shown
     shares = explanation.contributions @ weights
     order = np.argsort(-np.abs(shares), kind="stable")
     steps = [(_label(explanation, i), explanation.kinds[i], float(shares[i])) for i in order[:MAX_STEPS]]
@@ -128,17 +135,18 @@ def plot_waterfall(axes: Axes, explanation: Explanation, weights: np.ndarray[Any
     names = ["before", *(_short(name, 30) for name, _, _ in steps), "after"]
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set(xlabel=_plain(shown), title="From before to after")
+    axes.set(xlabel=_plain(about), title="From before to after")
     axes.margins(x=0.08)
     _tidy(axes)
 
 
-def plot_flow(axes: Axes, explanation: Explanation, weights: np.ndarray[Any, Any], shown: str) -> None:
+def plot_flow(axes: Axes, explanation: Explanation, shown: Shown) -> None:
     """Hops as columns, chosen paths as ribbons as wide as their shares, all others as one pale ribbon."""
+    weights, about = shown.weights, shown.about
     ribbons = find_ribbons(explanation, weights)
     whole = float(explanation.data_share @ weights)
     told = "in all" if explanation.retrained is None else "by the data"
-    axes.set_title(f"How the change of {_plain(shown)} flows in ({whole:+.3f} {told})")
+    axes.set_title(f"How the change of {_plain(about)} flows in ({whole:+.3f} {told})")
     axes.axis("off")
     if not ribbons:
         return

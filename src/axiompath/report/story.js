@@ -1,12 +1,7 @@
-"use strict";
 // A sequence of snapshots: the overview of its steps, and for each target its story with the page of one step below it.
 (() => {
-  const {
-    $, COLOURS, config, count, dot, el, fact, fillLegend, fillViews, forPlotly, go, hatched, index, layout, makeTable, plain, setHash,
-    setNumber, short, showPage, signed, start, sum, viewsOf, withPlotly,
-  } = report;
   const MOST_CLASSES = 8;  // lines of a chart that can be told apart
-  const LINES = ["#17456e", "#e69f00", "#7b5ea7", "#2f9e8f", "#b0413e", "#8c8c3c", "#56b4e9", "#8a6d5a"];
+  const LINES = () => [ink("deep"), "#e69f00", "#7b5ea7", "#2f9e8f", "#b0413e", "#8c8c3c", "#56b4e9", "#8a6d5a"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "hexagon"];
   const KINDS = ["gained", "lost", "reweighted", "feature", ...(index.retrained ? ["model"] : [])];
@@ -15,7 +10,7 @@
   const stories = new Map();
   let here = null, step = 0, view = 0;
 
-  const load = (i) => {
+  const open = (i) => {
     if (!stories.has(i)) {
       const story = JSON.parse($("story-" + i).textContent);
       story.views = viewsOf(index.classes, story.pairs);
@@ -47,7 +42,7 @@
       ...(used("nodes_added") || used("nodes_removed") ? [column("nodes_added", "Nodes added", true), column("nodes_removed", "Gone", true)] : []),
       ...(used("features_changed") ? [column("features_changed", "Other features", true)] : []),
       column("reached", "Predictions reached", true), column("flipped", "To another class", true),
-      column("bar", "", false, (r) => el("div", { style: `height:9px;border-radius:3px;background:#f0a202;width:${(80 * r.flipped / most).toFixed(1)}px` }), { value: (r) => r.flipped }),
+      column("bar", "", false, (r) => el("div", { style: `height:9px;border-radius:3px;background:var(--mark);width:${(80 * r.flipped / most).toFixed(1)}px` }), { value: (r) => r.flipped }),
       column("num_paths", "Altered paths", true),
     ], { rows: steps.map((s, place) => ({ ...s, place })), sort: { key: "place", down: false } });
     storiesTable = makeTable("stories", [
@@ -55,7 +50,7 @@
       column("told", "Classes, snapshot by snapshot", false, (r) => el("span", {}, ...r.classes.flatMap((k, i) => [
         ...(i ? [" → "] : []), el("span", { class: i && k !== r.classes[i - 1] ? "flip" : k === null ? "gone" : null }, className(k)),
       ]))),
-      column("flips", "Changes of class", true), column("kl_total", "KL over all steps", true, (r) => plain(r.kl_total, 4)),
+      column("flips", "Changes of class", true), column("kl_total", "KL over all steps", true, (r) => plain(r.kl_total, 4), { word: "KL" }),
       column("turning", "Largest move", false, (r) => (r.turning < 0 ? "–" : `${snapshots[r.turning]} → ${snapshots[r.turning + 1]}`)),
     ], {
       rows: index.targets.map((t, i) => ({ ...t, i, told: t.classes.map(className).join(" "), turning: t.turning ?? -1 })),
@@ -71,7 +66,7 @@
   const timeAxis = () => ({
     tickangle: stepWidth() < 75 ? -40 : 0,
     tickvals: snapshots.map((_, i) => i), ticktext: snapshots.map((name) => forPlotly(short(name, 18))), range: [-0.35, numSteps + 0.35],
-    automargin: true, zeroline: false, gridcolor: "#edf0f3", fixedrange: true,
+    automargin: true, zeroline: false, fixedrange: true,
   });
   const wide = () => $("story-charts").className === "two" && innerWidth > 900;  // the two charts are side by side
   const markStep = { type: "rect", yref: "paper", y0: 0, y1: 1, layer: "below", line: { width: 0 } };
@@ -84,13 +79,13 @@
     const width = stepWidth();
     Plotly.react("trajectory", shown.map((k, line) => ({
       x: snapshots.map((_, i) => i), y: probabilities.map((row) => row && row[k]), name: forPlotly(short(index.classes[k], 22)), mode: "lines+markers",
-      line: { color: LINES[line], width: 2, dash: DASHES[line % 4] }, connectgaps: false, cliponaxis: false,
-      marker: { color: LINES[line], symbol: SYMBOLS[line], size: classes.map((c) => (c === k ? 12 : 5)), line: { color: "#fff", width: classes.map((c) => (c === k ? 1.5 : 0)) } },
+      line: { color: LINES()[line], width: 2, dash: DASHES[line % 4] }, connectgaps: false, cliponaxis: false,
+      marker: { color: LINES()[line], symbol: SYMBOLS[line], size: classes.map((c) => (c === k ? 12 : 5)), line: { color: ink("paper"), width: classes.map((c) => (c === k ? 1.5 : 0)) } },
       customdata: snapshots.map((name, i) => [forPlotly(name), forPlotly(index.classes[k]), classes[i] === k ? ", predicted" : ""]),
       hovertemplate: "%{customdata[1]} at %{customdata[0]}: %{y:.4f}%{customdata[2]}<extra></extra>",
     })), layout({
       height: wide() ? 440 : 330, margin: { l: 56, r: 14, t: 8, b: 40 }, xaxis: timeAxis(),
-      yaxis: { range: [-0.03, flips.length && width > 80 ? 1.25 : 1.1], title: { text: "probability" }, gridcolor: "#edf0f3", tickvals: [0, 0.25, 0.5, 0.75, 1], zeroline: false, fixedrange: true },
+      yaxis: { range: [-0.03, flips.length && width > 80 ? 1.25 : 1.1], title: { text: "probability" }, tickvals: [0, 0.25, 0.5, 0.75, 1], zeroline: false, fixedrange: true },
       legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" },
       shapes: [
         ...flips.map((i) => ({ ...markStep, x0: i - 0.98, x1: i - 0.02, fillcolor: "rgba(240,162,2,.16)" })),
@@ -117,16 +112,16 @@
     const drawn = KINDS.flatMap((kind, k) => (shares.some((row) => row[k] !== 0) ? [k] : []));
     Plotly.react("step-causes", [...drawn.map((k) => ({
       type: "bar", x: middle, y: shares.map((row) => row[k]), width: 0.5, customdata: spans,
-      marker: { color: COLOURS[KINDS[k]], pattern: hatched(shares.map((row) => row[k] < 0), COLOURS[KINDS[k]]) },
+      marker: { color: ink(KINDS[k]), pattern: hatched(shares.map((row) => row[k] < 0), ink(KINDS[k])) },
       hovertemplate: `%{customdata}<br>${KINDS[k]}, %{y:+.4f}<extra></extra>`,
     })), {
       x: middle, y: net.map((v, s) => (here.causes[s] ? v : null)), mode: "markers", cliponaxis: false,
-      marker: { symbol: "diamond", size: 11, color: "#12263a", line: { color: "#fff", width: 1.5 } },
+      marker: { symbol: "diamond", size: 11, color: ink("ink"), line: { color: ink("paper"), width: 1.5 } },
       customdata: spans, hovertemplate: "%{customdata}<br>net, %{y:+.4f}<extra></extra>",
     }], layout({
       barmode: "relative", height: 300, margin: { l: 56, r: 14, t: 8, b: 40 }, xaxis: timeAxis(), showlegend: false,
-      yaxis: { range: [low - pad, high + pad], title: { text: "change of the logit" }, gridcolor: "#edf0f3", zeroline: true, zerolinecolor: "#8a97a6", fixedrange: true },
-      shapes: [{ ...markStep, x0: step, x1: step + 1, fillcolor: "rgba(11,92,173,.09)" }],
+      yaxis: { range: [low - pad, high + pad], title: { text: "change of the logit" }, zeroline: true, fixedrange: true },
+      shapes: [{ ...markStep, x0: step, x1: step + 1, fillcolor: faint("accent", 0.12) }],
       // The net in figures, clear of the bars and of its mark.
       annotations: net.map((v, s) => ({
         x: s + 0.5, y: ends[2 * s + (v < 0 ? 1 : 0)], yshift: v < 0 ? -14 : 14, showarrow: false, font: { size: 12 },
@@ -139,7 +134,7 @@
       chart.dataset.ready = "1";
       chart.on("plotly_click", (event) => pick(Math.floor(event.points[0].x), true));
     }
-    chart.setAttribute("aria-label", `Change of the logit of ${label} at each step. ` + here.causes.map((causes, s) => `${snapshots[s]} to ${snapshots[s + 1]}: ${causes
+    chart.setAttribute("aria-label", `Change of the ${label} at each step. ` + here.causes.map((causes, s) => `${snapshots[s]} to ${snapshots[s + 1]}: ${causes
       ? KINDS.map((kind, k) => `${kind} ${signed(shares[s][k])}`).join(", ") + `, net ${signed(net[s])}` : here.notes[s]}`).join("; "));
   };
 
@@ -196,7 +191,7 @@
   start({
     overview: drawOverview,
     open: (i) => {
-      here = load(i);
+      here = open(i);
       const asked = new RegExp(`^#node=${here.target}&step=(\\d+)$`).exec(location.hash);
       view = 0;
       $("story-charts").className = snapshots.length <= 8 ? "two" : "";
@@ -216,6 +211,7 @@
       pick(step);
       drawStoryCharts();
     },
+    retheme: drawStoryCharts,
     sideNote: ({ classes }) => (stays(classes).length > 1 ? stays(classes).map(className).join(" → ") : ""),
     filter: (query) => storiesTable.filter(query),
   });

@@ -35,7 +35,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "targets": targets,
         "retrained": any(MODEL in (causes or ()) for story in stories for causes in story.causes),
     }
-    return fill_template("story.html", "story.js", index, blocks)
+    return fill_template("story.html", ["story"], index, blocks)
 
 
 def save_story_report(path: str | Path, stories: Stories, **options: Any) -> Path:

@@ -1,0 +1,42 @@
+// Elements, numbers in words, and the tip that explains what the pointer or the focus is on.
+const SVG = "http://www.w3.org/2000/svg";
+const $ = (id) => document.getElementById(id);
+const el = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children);
+  return node;
+};
+const draw = (tag, attributes = {}, ...children) => {
+  const node = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+};
+const minus = (text) => text.replace("-", "−");
+const plain = (v, digits = 3) => {
+  if (v === null || v === undefined) return "–";
+  if (v !== 0 && Math.abs(v) < 0.5 * 10 ** -digits) return minus(v.toExponential(1));
+  return minus(v.toFixed(digits));
+};
+const signed = (v, digits = 3) => (v >= 0 ? "+" : "") + plain(v, digits);
+const count = (n) => n.toLocaleString("en-US");
+const percent = (v) => (v === null ? "–" : minus((100 * v).toFixed(v > 0.995 && v < 1 ? 1 : 0)) + " %");
+const short = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
+const forPlotly = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const dot = (a, b) => sum(a.map((value, i) => value * b[i]));
+const setNumber = (node, value) => { node.textContent = signed(value); node.dataset.value = value; };
+
+const tip = $("tip");
+const showTip = (text, x, y) => {
+  tip.textContent = text;
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - box.width - 8)) + "px";
+  tip.style.top = (y + 18 + box.height > innerHeight ? Math.max(4, y - box.height - 12) : y + 18) + "px";
+};
+const hideTip = () => { tip.hidden = true; };
