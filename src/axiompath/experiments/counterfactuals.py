@@ -31,8 +31,12 @@ from ..graphs.changes import EDGE_ADDED, EDGE_CHANGES, EDGE_REMOVED
 from ..graphs.places import Target
 
 COUNTERFACTUALS = ("leave one out", "path shares", "gradient")
-STEPS, STEP_LENGTH, SPARSITY = 200, 0.1, 0.5  # of the search by gradient, as its authors set them but for the steps
-START = 1.0  # of every mask, before the sigmoid: applied
+SEARCH_STEPS, STEP_LENGTH, SPARSITY = (
+    200,
+    0.1,
+    0.5,
+)  # of the search by gradient, as its authors set them but for the steps
+FIRST_MASK = 1.0  # of every mask, before the sigmoid: applied
 SIGHT = 3  # hops around a target that decide two GCN layers, degrees included
 
 
@@ -83,10 +87,10 @@ def search_by_gradient(explainer: Explainer, target: Target, game: Game, old: in
     if not len(places):
         return 0
     model, x, edges, owner, came, roots = _soft_graph(explainer, target, rows.iloc[places])
-    mask = torch.full((len(places),), START, dtype=torch.float64, requires_grad=True)
+    mask = torch.full((len(places),), FIRST_MASK, dtype=torch.float64, requires_grad=True)
     descent = torch.optim.SGD([mask], lr=STEP_LENGTH)
     best = 0
-    for _ in range(STEPS):
+    for _ in range(SEARCH_STEPS):
         undone = places[(mask.detach() <= 0).numpy()]
         applied: BoolArray = np.ones((1, game.num_changes), dtype=np.bool_)
         applied[0, undone] = False
