@@ -35,7 +35,7 @@ SEARCH_STEPS, STEP_LENGTH, SPARSITY = (
     200,
     0.1,
     0.5,
-)  # of the search by gradient, as its authors set them but for the steps
+)  # of the search by gradient
 FIRST_MASK = 1.0  # of every mask, before the sigmoid: applied
 SIGHT = 3  # hops around a target that decide two GCN layers, degrees included
 
