@@ -15,14 +15,22 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from axiompath.graphs.places import GRAPHS, LINKS
-from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from axiompath.graphs.snapshot import Fields, align_snapshots, read_snapshot
 from axiompath.graphs.targets import with_graphs, with_links
+from axiompath.graphs.widened import widen_pair
 from axiompath.network import activations
+from axiompath.network.attention import ReadColumns
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
+from axiompath.network.families import Column
 from axiompath.network.layers import Block, Channel, Layer, Network
+from axiompath.network.maxima import Extreme, Highest
+from axiompath.network.messages import RECEIVER, SENDER, Delivered, Gathered
 from axiompath.network.readouts import End, Pooled
+from axiompath.network.softmaxes import ColumnSoftmax
+from axiompath.network.statistics import GraphScale, GraphShift, Moments
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
+EDGE_WIDTH = 2  # columns of edge features
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,30 @@ def graph_pairs(draw, weighted=None, max_nodes=8):
 
 
 @st.composite
+def attributed_pairs(draw, max_nodes=5):
+    """The same with edge features, of which some change; parallel edges have features of their own."""
+    graphs = draw(graph_pairs(max_nodes=max_nodes))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shared = np.round(rng.normal(size=(max_nodes, max_nodes, 3, EDGE_WIDTH)))  # by ends, and by number among parallels
+    changes = draw(st.booleans())
+    for data, altered in zip(graphs, (False, changes), strict=True):
+        own = shared.copy()
+        if altered:
+            own[rng.random(own.shape) < 0.3] += 1.0
+        ids = np.asarray(data.n_id) if "n_id" in data else np.arange(len(data.x))
+        ends = [tuple(pair) for pair in ids[np.asarray(data.edge_index)].T.tolist()]
+        number = [ends[:i].count(pair) for i, pair in enumerate(ends)]
+        rows = [own[u, v, k] for (u, v), k in zip(ends, number, strict=True)]
+        data.edge_attr = torch.from_numpy(np.array(rows).reshape(-1, EDGE_WIDTH))
+        order = torch.from_numpy(rng.permutation(len(rows)))
+        for key in ("edge_attr", "edge_weight"):
+            if key in data:
+                data[key] = data[key][order]
+        data.edge_index = data.edge_index[:, order]
+    return graphs
+
+
+@st.composite
 def graph_sequences(draw, max_nodes=6, max_snapshots=4):
     """Snapshots of one pool of nodes, each a random step from the one before: edges, weights, features, nodes."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -220,8 +252,11 @@ def any_range(rng, width):
 
 
 @st.composite
-def any_networks(draw, max_hops=3, activation_names=None):
-    """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs."""
+def any_networks(draw, max_hops=3, activation_names=None, columns=False):
+    """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs.
+
+    With `columns`, maxima, minima and softmaxes beside them, each column for itself, and norms over a whole graph.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     hops = draw(st.integers(1, max_hops))
     local = draw(st.lists(st.booleans(), min_size=hops + 1, max_size=hops + 1))
@@ -242,6 +277,10 @@ def any_networks(draw, max_hops=3, activation_names=None):
             if sparse_maps:
                 weight[rng.random(weight.shape) < 0.4] = 0.0
             channels.append(Channel(rule, weight, inputs, outputs))
+        if columns and draw(st.sampled_from((True, True, False))):
+            added = draw(column_channels(rng, width, 0 if last else out, is_local))
+            channels += [channel for channel in added if not last or channel.outputs.stop <= out]
+            out += 0 if last else len({channel.outputs.start for channel in added})
         passed = 0
         if not last and draw(st.booleans()):
             passed = 2
@@ -253,7 +292,103 @@ def any_networks(draw, max_hops=3, activation_names=None):
         blocks = (Block(slice(0, out), any_activation(rng, name, out), f"layer {t}"),)
         layers.append(Layer(tuple(channels), bias, blocks, out + passed))
         width = out + passed
+        if columns and not last and draw(st.booleans()):
+            layers += draw(norm_layers(rng, width))
     return Network(tuple(layers), 3)
+
+
+@st.composite
+def norm_layers(draw, rng, width):
+    """A norm over the nodes of a graph: columns of ones beside what is there, then a scale and a shift."""
+    flags = {name: draw(st.booleans()) for name in ("by_graph", "together", "beside", "summed", "scaled")}
+    part = rng.uniform(0.5, 1.5, size=width) if draw(st.booleans()) and not flags["together"] else None
+    moments = Moments(width, eps=0.3, part=part, **flags)
+    ones = np.concatenate([np.zeros(width), np.ones(width)])
+    held = Layer((Channel(Identity(), None, slice(0, width), slice(0, width)),), ones, (), 2 * width)
+    channels = [
+        Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(d, d + 1))
+        for rule in (GraphScale(moments), GraphShift(moments))
+        for d in range(width)
+    ]
+    block = Block(slice(0, width), any_activation(rng, draw(st.sampled_from(("relu", "identity"))), width), "norm")
+    return [held, Layer(tuple(channels), rng.normal(size=width) if draw(st.booleans()) else None, (block,), width)]
+
+
+@st.composite
+def column_channels(draw, rng, width, start, is_local):
+    """Channels with a coefficient a column: the largest (or least) of a node's own columns, or of its neighbours'."""
+    least = draw(st.booleans())
+    if is_local:
+        size = width // 2
+        rules = [Highest(i, 2, size, least) for i in range(2)]
+        return [
+            Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(start + d, start + d + 1))
+            for rule in rules
+            for d in range(size)
+        ]
+    flow = draw(st.sampled_from(("source_to_target", "target_to_source")))
+    rule = draw(
+        st.sampled_from((Extreme(Sum(True, flow), least), Extreme(Sum(False), least), ColumnSoftmax(Sum(), (0.7,))))
+    )
+    read = any_range(rng, width)
+    return [
+        Channel(
+            ReadColumns(Column(rule, d), read.start, read.stop),
+            None,
+            slice(read.start + d, read.start + d + 1),
+            slice(start + d, start + d + 1),
+        )
+        for d in range(read.stop - read.start)
+    ]
+
+
+@st.composite
+def edge_networks(draw, activation_names=None):
+    """Networks whose messages live on edges: gathered from both ends and the edge's own features, bent or multiplied,
+    delivered by sum, mean or weight beside what other rules send from node to node."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    names = activation_names or ACTIVATION_NAMES
+    layers, nodes, attr = [], slice(0, 3), slice(3, 3 + EDGE_WIDTH)
+
+    def channel(rule, inputs, outputs):
+        weight = rng.normal(size=(inputs.stop - inputs.start, outputs.stop - outputs.start)) * 0.8
+        weight[rng.random(weight.shape) < 0.2] = 0.0
+        return Channel(rule, weight, inputs, outputs)
+
+    def add(channels, bent, width, activation):
+        bias = rng.normal(size=width) * draw(st.booleans())
+        bias[bent.stop :] = 0.0
+        layers.append(Layer(tuple(channels), bias if bias.any() else None, (Block(bent, activation, "edges"),), width))
+
+    for _ in range(draw(st.integers(1, 2))):
+        size = int(rng.integers(1, 4))
+        joined = draw(st.booleans())  # a product of what is sent and what the edge says
+        sent = slice(0, 2 * size if joined else size)
+        first = slice(0, size)
+        second = Factor(Gathered(RECEIVER), 1) if joined else Gathered(RECEIVER)
+        last = Factor(Identity(), 1) if joined else Identity()
+        beside = slice(size, 2 * size) if joined else first
+        channels = [channel(Gathered(SENDER), nodes, first), channel(last, attr, beside)]
+        if draw(st.booleans()):
+            channels.append(channel(second, nodes, beside))
+        kept = slice(sent.stop, sent.stop + nodes.stop - nodes.start)
+        passed = slice(kept.stop, kept.stop + EDGE_WIDTH)
+        channels += [Channel(Identity(), None, nodes, kept), Channel(Identity(), None, attr, passed)]
+        name = draw(st.sampled_from(names))
+        activation = activations.product(2) if joined else any_activation(rng, name, size)
+        add(channels, sent, passed.stop, activation)
+        out = slice(0, int(rng.integers(2, 4)))
+        taken = channel(Delivered(*draw(st.tuples(st.booleans(), st.booleans()))), first, out)
+        # The parts of a product are added up.
+        channels = [replace(taken, weight=np.vstack([taken.weight] * (1 + joined)), inputs=sent)]
+        rules = draw(st.sets(st.sampled_from((Identity(), Sum(True), SymmetricNorm(False, 1.0), Delivered()))))
+        for rule in sorted(rules, key=repr):
+            channels.append(channel(rule, passed if rule == Delivered() else kept, out))
+        nodes, attr = out, slice(out.stop, out.stop + EDGE_WIDTH)
+        channels.append(Channel(Identity(), None, passed, attr))
+        add(channels, out, attr.stop, any_activation(rng, draw(st.sampled_from(names)), out.stop))
+    layers.append(Layer((channel(Identity(), nodes, slice(0, 3)),), rng.normal(size=3), (), 3))
+    return Network(tuple(layers), 3 + EDGE_WIDTH)
 
 
 def product_layer(rng, width, rule, number_of_factors, bias):
@@ -271,9 +406,9 @@ def product_layer(rng, width, rule, number_of_factors, bias):
 
 
 @st.composite
-def any_tasks(draw, max_hops=2, activation_names=None):
+def any_tasks(draw, max_hops=2, activation_names=None, columns=False):
     """(network, kind): networks of nodes, graphs or links, with gates between layers and products in the decoder."""
-    network = draw(any_networks(max_hops, activation_names))
+    network = draw(any_networks(max_hops, activation_names, columns))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = draw(st.sampled_from((None, GRAPHS, LINKS)))
     layers, width = list(network.layers), network.num_classes
@@ -300,14 +435,19 @@ def any_tasks(draw, max_hops=2, activation_names=None):
         layers.append(Layer((Channel(SymmetricNorm(False, 1.0), weight, slice(0, width), slice(0, 3)),), None, (), 3))
         width = 3
     if kind == GRAPHS:
-        channels, columns = [], 0
+        channels, wide = [], 0
         for mean in draw(st.sampled_from(((True,), (False,), (True, False)))):
-            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(columns, columns + width)))
-            columns += width
-        bias = rng.normal(size=columns) if draw(st.booleans()) else None
-        block = Block(slice(0, columns), any_activation(rng, "relu", columns), "pool")
-        layers.append(Layer(tuple(channels), bias, (block,), columns))
-        width = columns
+            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(wide, wide + width)))
+            wide += width
+        if columns and draw(st.booleans()):
+            rule = Extreme(Pooled(), draw(st.booleans()))
+            places = [(slice(d, d + 1), slice(wide + d, wide + d + 1)) for d in range(width)]
+            channels += [Channel(Column(rule, d), None, *place) for d, place in enumerate(places)]
+            wide += width
+        bias = rng.normal(size=wide) if draw(st.booleans()) else None
+        block = Block(slice(0, wide), any_activation(rng, "relu", wide), "pool")
+        layers.append(Layer(tuple(channels), bias, (block,), wide))
+        width = wide
     if kind == LINKS:
         if draw(st.booleans()):
             multiply(lambda i: End(i % 2))
@@ -338,3 +478,10 @@ def with_places(kind, before, after, rng):
 
 def aligned(before, after):
     return align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+
+
+def widened(before, after):
+    """Aligned snapshots with their edges as places."""
+    fields = Fields(edge_features=("edge_attr",))
+    sides = read_snapshot(before, "before", fields), read_snapshot(after, "after", fields)
+    return widen_pair(*align_snapshots(*sides))

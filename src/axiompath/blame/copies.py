@@ -12,6 +12,7 @@ from scipy import sparse
 from ..arrays import BoolArray, FloatArray
 from ..graphs.places import GRAPHS, LINKS, Places
 from ..graphs.snapshot import Features, Snapshot
+from ..graphs.widened import widen_graph
 from ..network.layers import Network, run_network
 from .root import RootPlace
 from .scene import Scene
@@ -31,7 +32,7 @@ def run_copies(network: Network, scene: Scene, root: RootPlace, subsets: BoolArr
 
 def _run(network: Network, scene: Scene, root: RootPlace, subsets: BoolArray, both: Features) -> FloatArray:
     snapshot = copy_graph(scene, root, subsets, both)
-    logits = run_network(network, snapshot).logits
+    logits = run_network(network, widen_graph(snapshot) if network.takes_edges else snapshot).logits
     if root.kind == "node":
         logits = logits[np.arange(len(subsets)) * scene.num_nodes + root.nodes[0]]
     return np.asarray(logits)
@@ -50,7 +51,8 @@ def copy_graph(scene: Scene, root: RootPlace, subsets: BoolArray, both: Features
     x = both[(np.arange(num_nodes) + num_nodes * changed).reshape(-1)]
     weights = scene.weights[edge] if scene.weighted else None
     places = _places(root, num_copies, num_nodes, present)
-    return Snapshot(x, edge_index, weights, np.arange(num_copies * num_nodes), present, places=places)
+    copied = Snapshot(x, edge_index, weights, np.arange(num_copies * num_nodes), present, places=places)
+    return copied if scene.pair.values is None else scene.pair.values.restore(copied)
 
 
 def _both_features(scene: Scene) -> Features:

@@ -1,9 +1,9 @@
 """Pair of graphs -> Players: the rows of `changes()`, and what applying each of them does to nodes, edges and features.
 
 Let S be the changes that are applied. An edge that `after` alone has is there once its change is in S, one that
-`before` alone has until it is; another weight is one edge of each kind. A node that came or went does so with its
-edges, which are there when every such end is: an edge between two new nodes needs both. With nodes opened, their edges
-are players of their own, and an edge that is there brings its ends.
+`before` alone has until it is; another weight, or other features, are one edge of each kind. A node that came or went
+does so with its edges, which are there when every such end is: an edge between two new nodes needs both. With nodes
+opened, their edges are players of their own, and an edge that is there brings its ends.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import IntArray
-from ..change.region import find_pair_changes
+from ..change.region import number_pair_changes
 from ..graphs.changes import (
     EDGE_ADDED,
+    EDGE_CHANGED,
     EDGE_CHANGES,
     EDGE_REMOVED,
     EDGE_REWEIGHTED,
     FEATURES_CHANGED,
     NODE_ADDED,
     NODE_REMOVED,
+    tell_weights,
 )
 from ..graphs.pair import Pair
 from ..graphs.snapshot import find_numbers
@@ -37,7 +39,7 @@ class ChangedEdges:
 
     senders: IntArray  # [num_edges]
     receivers: IntArray  # [num_edges]
-    weights: np.ndarray[tuple[int], np.dtype[np.float64]]  # [num_edges]
+    weights: np.ndarray[tuple[int], np.dtype[np.float64]]  # [num_edges]; the pair's numbers where edges have features
     when: IntArray  # [num_edges]: APPLIED or NOT_APPLIED
     players: IntArray  # [num_edges, 2]: whose changes; -1 for no second one
 
@@ -66,8 +68,8 @@ class Players:
 
 def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = False) -> Players:
     """The players of a pair; ids are those of `changes(open_nodes=open_nodes)`."""
-    changes = find_pair_changes(pair, names, open_nodes=open_nodes)
-    single = find_pair_changes(pair, names, directed=True, open_nodes=True)
+    changes = number_pair_changes(pair, names, open_nodes=open_nodes)
+    single = number_pair_changes(pair, names, directed=True, open_nodes=True)
     single = single[single.kind.isin(EDGE_CHANGES)]
     numbers = _numbers(pair, changes.src.to_numpy())
     is_node = changes.dst.isna().to_numpy()
@@ -87,8 +89,8 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
     owners[~carried, 0] = _rows_of_edges(changes[~is_node], single[~carried])
     kind = single.kind.to_numpy()
     before, after = (single[name].to_numpy() for name in ("weight_before", "weight_after"))
-    gone = np.flatnonzero((kind == EDGE_REMOVED) | (kind == EDGE_REWEIGHTED))
-    come = np.flatnonzero((kind == EDGE_ADDED) | (kind == EDGE_REWEIGHTED))
+    other = (kind == EDGE_REWEIGHTED) | (kind == EDGE_CHANGED)
+    gone, come = np.flatnonzero((kind == EDGE_REMOVED) | other), np.flatnonzero((kind == EDGE_ADDED) | other)
     both = np.concatenate([gone, come])
     edges = ChangedEdges(
         senders[both],
@@ -97,7 +99,7 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
         np.repeat([NOT_APPLIED, APPLIED], [len(gone), len(come)]),
         owners[both],
     )
-    return Players(changes, edges, node_of, node_rows, feature_rows, open_nodes)
+    return Players(tell_weights(changes, pair.values), edges, node_of, node_rows, feature_rows, open_nodes)
 
 
 def _numbers(pair: Pair, ids: IntArray) -> IntArray:

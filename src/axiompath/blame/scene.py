@@ -147,7 +147,10 @@ def find_span(network: Network) -> Span | None:
                 return None
             if rule.reads_edges:
                 depth = max(depth, above + rule.reach)
-        above += any(not rule.local or (rule.reads_inputs and rule.reads_edges) for rule in rules)
+        # From an edge to its receiver is no hop: what its ends hold is, and comes with the layer that gathers it.
+        above += any(
+            (not rule.local and not rule.from_edges) or (rule.reads_inputs and rule.reads_edges) for rule in rules
+        )
     return Span(above, depth)
 
 

@@ -171,7 +171,8 @@ class Toggled:
 def can_toggle(network: Network) -> bool:
     """Whether changes can be toggled one by one: nodes are predicted, and rules look along the edges and no further."""
     rules = [rule for layer in network.layers for rule in layer.rules]
-    return network.rise is None and find_span(network) is not None and all(r.heeds_unseen or not r.reach for r in rules)
+    plain = network.rise is None and not network.takes_edges and find_span(network) is not None
+    return plain and all(rule.heeds_unseen or not rule.reach for rule in rules)
 
 
 def set_stage(network: Network, players: Players, pair: Pair, nodes: IntArray) -> Stage:

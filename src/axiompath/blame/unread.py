@@ -21,7 +21,7 @@ from ..graphs.labels import label_targets, target_column, with_class_names
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.pair import Pair, open_pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
-from ..graphs.snapshot import Snapshot, find_numbers
+from ..graphs.snapshot import Snapshot, fields_of_edges, find_numbers
 from ..graphs.targets import rows_of_places, with_graphs
 from ..network.digests import digest_graph
 from ..origin import RELEASE, Origin, digest_of
@@ -43,6 +43,7 @@ def open_board(
     *,
     node_names: Names | None = None,
     class_names: Any = None,
+    offered: tuple[str, ...] = (),
     usage: Usage = AS_IT_IS,
 ) -> Board:
     """Run once on both graphs, to see what it answers with."""
@@ -54,7 +55,7 @@ def open_board(
             f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
         )
     inputs = prepare_inputs(model, before, after, usage)
-    pair = open_pair(inputs.before, inputs.after)
+    pair = open_pair(inputs.before, inputs.after, fields_of_edges(inputs.before, inputs.after))
     raw = OwnModel(model, usage.call, np.asarray)
     count = _count_hops(raw.duplicate)
     with _Ends() as ends:
@@ -70,7 +71,7 @@ def open_board(
 
     def origin() -> Origin:
         weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
-        sides = {"before": digest_graph(pair.before.graph), "after": digest_graph(pair.after.graph)}
+        sides = dict(zip(("before", "after"), map(digest_graph, pair.graphs), strict=True))
         return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
 
     snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
@@ -92,7 +93,9 @@ def open_board(
         _refuse(target, bool((known & snapshots[1].present[rows]).all()), "node")
         return rows, np.unique(rows[~snapshots[0].present[rows]])
 
-    classes = read_class_names(class_names) or ()
+    classes = read_class_names(class_names)
+    if class_names is None and len(offered) == answers[0].shape[-1]:
+        classes = offered
 
     def moved() -> pd.DataFrame:
         ids, rows = _rows_of_answers(unit, pair, snapshots, inputs.pairs)

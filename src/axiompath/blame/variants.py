@@ -117,7 +117,7 @@ def unwrap(rule: Rule) -> tuple[Rule, slice]:
 def knows(network: Network) -> bool:
     """Whether every rule of a network is one that is known here."""
     rules = [unwrap(rule)[0] for layer in network.layers for rule in layer.rules]
-    return all(
+    return not network.takes_edges and all(
         type(rule) in KNOWN and not (isinstance(rule, TargetNorm) and rule.flow != SOURCE_TO_TARGET) for rule in rules
     )
 

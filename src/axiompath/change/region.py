@@ -26,7 +26,7 @@ from torch_geometric.data import Data
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
 from ..graphs.adjacency import take_rows
-from ..graphs.changes import list_changes
+from ..graphs.changes import list_changes, tell_weights
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data
@@ -92,9 +92,10 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
         region = cut_region(network, pair)
         return Opened(network, fields, region, *run_pair(network, region.before, region.after))
     read = read_network(model, pair.whole, (before, after), usage, pairs)
-    if read.before is not pair.before.graph:  # the model takes other fields than x and edge_weight
-        pair = match_snapshots(read.before, read.after, (before, after))
-    return Opened(read.network, read.fields, cut_region(read.network, pair), read.before_pass, read.after_pass)
+    if read.graphs[0] is not pair.before.graph:  # the model takes other fields than x and edge_weight
+        pair = match_snapshots(*read.graphs, (before, after))
+    region = Region(pair, read.before, read.after, np.ones(read.before.num_nodes, dtype=np.bool_))
+    return Opened(read.network, read.fields, region, read.before_pass, read.after_pass)
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,14 @@ def find_pair_changes(
     pair: Pair, names: Mapping[int, str], *, directed: bool = False, open_nodes: bool = False
 ) -> pd.DataFrame:
     """`list_changes` of a pair; `names` go before those that the graphs bring along."""
+    found = number_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
+    return tell_weights(found, pair.values)
+
+
+def number_pair_changes(
+    pair: Pair, names: Mapping[int, str], *, directed: bool = False, open_nodes: bool = False
+) -> pd.DataFrame:
+    """The same with the pair's own numbers in place of weights, where edges have features."""
     # All that differs: nodes, features and edges, with the nodes at both ends.
     snapshots = cut_rings(pair, pair.touched | pair.altered, 0, 0)
     return list_changes(
@@ -168,6 +177,7 @@ def find_pair_changes(
         {**pair.names(snapshots[0].node_ids), **names},
         directed=directed,
         open_nodes=open_nodes,
+        values=pair.values,
     )
 
 

@@ -3,14 +3,16 @@
 A walk starts at the root in `delta` and leaves it once or never; from then on it is in `after` or in `before`. Why it
 left is a part of its state, so that every sequence of states has one cause:
 
-    delta               it has not left: at a leaf, the cause is *feature*
+    delta               it has not left: at a leaf, the cause is *feature*; at the features of an edge, *edge feature*
     after-gained        it left over an entry that `before` did not have: *gained*
     after-reweighted    it left over one that both have, by what `after` has more of it: *reweighted*
+    after-statistics    it left over a shift that both have, by what the statistics of a graph did: *statistics*
     before-lost         it left over an entry that `after` no longer has: *lost*
     before-reweighted   it left over one that both have, by what `before` had more of it: *reweighted*
 
 One node sequence can be in several states at once, so a partial path carries a set of them, as bits. Two more bits say
-whether `after` and `before` have the path as far as it goes, whatever its coefficients are.
+whether `after` and `before` have the path as far as it goes, whatever its coefficients are; a whole path has one bit
+more if its leaf is an edge.
 
 An entry's marks say what one rule's coefficient lets a walk do: which bits go on over it, and which states a walk in
 delta may leave to. With the bits in the places below, a set moves over an entry by `move`.
@@ -18,36 +20,63 @@ delta may leave to. With the bits in the places below, a set moves over an entry
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
-DELTA, AFTER_GAINED, AFTER_REWEIGHTED, BEFORE_LOST, BEFORE_REWEIGHTED = 1, 2, 4, 8, 16
-STATES = DELTA | AFTER_GAINED | AFTER_REWEIGHTED | BEFORE_LOST | BEFORE_REWEIGHTED
-IN_AFTER = AFTER_GAINED | AFTER_REWEIGHTED
+from ..arrays import FloatArray
+
+DELTA, AFTER_GAINED, AFTER_REWEIGHTED, AFTER_STATISTICS, BEFORE_LOST, BEFORE_REWEIGHTED = 1, 2, 4, 8, 16, 32
+IN_AFTER = AFTER_GAINED | AFTER_REWEIGHTED | AFTER_STATISTICS
 IN_BEFORE = BEFORE_LOST | BEFORE_REWEIGHTED
-OF_AFTER, OF_BEFORE = 32, 64
-NUM_STATES = 5
-NUM_SETS = 128
+STATES = DELTA | IN_AFTER | IN_BEFORE
+OF_AFTER, OF_BEFORE = 64, 128
+AT_EDGE = 256
+NUM_STATES = 6
+LAST_AFTER = 3  # states by their places: delta, those of after, those of before
+SIDE_OF_STATE = np.array([0, 1, 1, 1, 2, 2])  # [state]: delta, after, before
+NUM_SETS = 512
 
 # Marks: the bits above that go on over the entry, and shifted up by LEAVE, those that a walk in delta leaves to.
-LEAVE = 7
+LEAVE = 8
 NUM_MARKS = 1 << (LEAVE + NUM_STATES)
 
-KINDS = ("gained", "lost", "reweighted", "feature")
-GAINED, LOST, REWEIGHTED, FEATURE = range(4)
+KINDS = ("gained", "lost", "reweighted", "statistics", "feature", "edge feature")
+GAINED, LOST, REWEIGHTED, STATISTICS, FEATURE, EDGE_FEATURE = range(6)
+RARE = (KINDS[STATISTICS], KINDS[EDGE_FEATURE])  # said only where it has a share: few networks know it
 MODEL = "model"  # the cause that no walk has: another model looks at the graphs
 CAUSE_WORDS = (*KINDS, MODEL)
-CAUSE_OF_STATE = np.array([FEATURE, GAINED, REWEIGHTED, LOST, REWEIGHTED])  # [state]
+CAUSE_OF_STATE = np.array([FEATURE, GAINED, REWEIGHTED, STATISTICS, LOST, REWEIGHTED])  # [state]
 
 
 def move(held: NDArray[np.uint8], marks: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """Sets of states and facts after a step over entries with these marks (arrays of shapes that fit each other)."""
     left = np.where(held & DELTA, (marks >> LEAVE) & STATES, 0)
-    return ((held & marks & (NUM_SETS - 1)) | left).astype(np.uint8)
+    return ((held & marks & (STATES | OF_AFTER | OF_BEFORE)) | left).astype(np.uint8)
+
+
+def name_causes(shares: FloatArray) -> dict[str, FloatArray]:
+    """Shares by cause [len(KINDS), num_classes], that of another model below, by their names; rare ones if not 0."""
+    return tell_causes(dict(zip(CAUSE_WORDS, shares, strict=False)))
+
+
+def tell_causes(named: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """The causes that are said: all but rare ones without a share."""
+    return {cause: share for cause, share in named.items() if cause not in RARE or share.any()}
+
+
+def are_causes(names: Iterable[str], *, models: int = 1) -> bool:
+    """Whether a record names its causes so: all that are not rare, the model if it is another one, and no other."""
+    words = {*(KINDS if models == 1 else CAUSE_WORDS)}
+    return words - {*RARE} <= {*names} <= words
 
 
 def _causes_of(held: int) -> int:
-    return int(np.bitwise_or.reduce([1 << CAUSE_OF_STATE[s] for s in range(NUM_STATES) if held >> s & 1] or [0]))
+    causes = [CAUSE_OF_STATE[s] for s in range(NUM_STATES) if held >> s & 1]
+    if held & AT_EDGE:
+        causes = [EDGE_FEATURE if cause == FEATURE else cause for cause in causes]
+    return int(np.bitwise_or.reduce([1 << cause for cause in causes] or [0]))
 
 
 # All four by set, [NUM_SETS].

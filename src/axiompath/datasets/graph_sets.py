@@ -16,11 +16,15 @@ from ..arrays import FloatArray, IntArray
 from .archives import check_molecules, check_trees, open_archive
 
 ATOMS = ("C", "N", "O", "F", "I", "Cl", "Br")  # of MUTAG, by node label
+BONDS = ("aromatic", "single", "double", "triple")  # of MUTAG, by edge label
 TREE_FEATURES = ("one", "log minutes", "depth", "is root")
 
 
-def load_molecules(root: str | Path | None = None) -> list[Data]:
-    """MUTAG: x the kind of each atom (one-hot, as in ATOMS), bonds in both directions, y 1 for mutagenic."""
+def load_molecules(root: str | Path | None = None, *, bonds: bool = False) -> list[Data]:
+    """MUTAG: x the kind of each atom (one-hot, as in ATOMS), bonds in both directions, y 1 for mutagenic.
+
+    With `bonds`, edge_attr is the kind of each (one-hot, as in BONDS).
+    """
     arrays, path = open_archive("mutag", root, "molecules")
     check_molecules(arrays, path)
     graphs, kinds = arrays["node_graph"], arrays["node_label"].astype(np.int64)
@@ -29,6 +33,7 @@ def load_molecules(root: str | Path | None = None) -> list[Data]:
     order = np.argsort(graphs[edges[0]], kind="stable")
     cuts = np.searchsorted(graphs[edges[0]][order], np.arange(len(ends)))
     x = torch.eye(len(ATOMS), dtype=torch.float64)[torch.from_numpy(kinds)]
+    told = torch.eye(len(BONDS), dtype=torch.float64)[torch.from_numpy(arrays["edge_label"].astype(np.int64))]
     return [
         Data(
             x=x[start:stop],
@@ -36,6 +41,7 @@ def load_molecules(root: str | Path | None = None) -> list[Data]:
             n_id=torch.arange(start, stop),
             y=torch.tensor([int(label)]),
             graph_id=torch.tensor([number]),
+            **({"edge_attr": told[torch.from_numpy(order[first:last])]} if bonds else {}),
         )
         for number, (start, stop, first, last, label) in enumerate(
             zip(ends[:-1], ends[1:], cuts[:-1], cuts[1:], arrays["graph_label"], strict=True)

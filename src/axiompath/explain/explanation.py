@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import CAUSE_WORDS, KINDS, MODEL
+from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError
-from ..graphs.labels import ABSENT, ANY, TO, label_class, name_node
-from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node
+from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, Output
+from ..outputs import BINARY, CLASSES_OUTPUT, Output
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
 from ..writing import write_text
@@ -39,6 +41,7 @@ FIELDS_SINCE = {
     "groups": 4,
     "retrained": 4,
     "until": 4,
+    "edge_places": 4,
 }  # field -> the version of the format that brought it
 UNSAVED = frozenset({"graph", "graph_before"})
 
@@ -86,6 +89,7 @@ class Explanation(Saved):
     groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
     retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
     until: float | None = None  # the share that the fewest paths were to explain; None where a budget was given
+    edge_places: dict[int, EdgePlace] = field(default_factory=dict)  # those on `paths`, by what stands for them there
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
@@ -147,21 +151,25 @@ class Explanation(Saved):
         return sentences.unit_name(self, row)
 
     def name_of(self, node: int) -> str:
-        """The user's name of a node, else its number; `bias` for -1, `any` for -2."""
-        return name_node(int(node), self.node_names)
+        """The user's name of a node, else its number; `bias` for -1, `any` for -2; of an edge its ends."""
+        return name_node(int(node), self.names)
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """What the nodes, and the edges, on paths are called, where that is not their number."""
+        return {**self.node_names, **name_edges(self.edge_places, self.node_names)}
+
+    def path_name(self, path: Sequence[int]) -> str:
+        """A path in words: its nodes, and the edge that it begins at."""
+        return sentences.path_name(self, path)
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
-        if self.output.kind == BINARY and not self.class_names:
-            return NO_YES[label]
-        return label_class(label, self.class_names)
+        return self.output.class_name(label, self.class_names)
 
     def column_name(self, column: int) -> str:
         """The user's name of a label or value, else what it is with its number."""
-        if column < len(self.class_names):
-            return self.class_names[column]
-        word = "label" if self.output.kind == LABELS else "the value"
-        return word if len(self.logits_before) == 1 else f"{word} {column}" if word == "label" else f"value {column}"
+        return self.output.column_name(column, self.class_names, len(self.logits_before))
 
     @property
     def name(self) -> str:
@@ -197,6 +205,28 @@ class Explanation(Saved):
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"Explanation: {self.headline}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a chosen path, most important first.
+
+        path (in words), kind, share (of the new class against the old one, or of the value that moved), num_paths
+        (more than one where it is a group), then the share of every logit.
+        """
+        _, weights = self.view
+        columns = class_columns(self.contributions.shape[1], self.class_names)
+        frame = pd.DataFrame(
+            {
+                "path": [self.unit_name(row) for row in range(len(self.paths))],
+                "kind": list(self.kinds),
+                "share": self.contributions @ weights,
+                "num_paths": list(self.sizes),
+            }
+        )
+        return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:
@@ -252,7 +282,7 @@ class Explanation(Saved):
             raise InputError(f"Expected the graph `after` of this explanation (got one without node {self.target}).")
         column = self.output.column(self.class_after)
         hops = self.hops or (Hop(),) * max(self.paths.shape[1] - 1, 0)
-        placed = place_shares(self.paths, self.contributions[:, column], hops, data, graphs[0])
+        placed = place_shares(self.paths, self.contributions[:, column], hops, (graphs[0], data), self.edge_places)
         return PyGExplanation(
             x=data.x,
             edge_index=data.edge_index,
@@ -294,8 +324,12 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     if np.flatnonzero((paths == ANY).any(axis=1)).tolist() != [group.row for group in groups]:
         raise InputError(f"Expected a group for each path that holds {ANY}, in order (got others).")
     retrained = _read_retrained(values.get("retrained"), num_classes)
-    least, words = (ANY, KINDS) if retrained is None else (ABSENT, CAUSE_WORDS)
-    if len(kinds) != n or not {*kinds} <= {*KINDS, "unchanged"} or (paths < least).any() or set(causes) != set(words):
+    least, models = (ANY, 1) if retrained is None else (ABSENT, 2)
+    known_kinds = len(kinds) == n and {*kinds} <= {*KINDS, "unchanged"} and are_causes(causes, models=models)
+    edges = _read_edges(values.get("edge_places"))
+    mentioned = {*np.unique(paths[paths <= FIRST_EDGE]).tolist()}
+    strange = (paths < least) & (paths > FIRST_EDGE)
+    if not known_kinds or strange.any() or not mentioned <= {*edges}:
         raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
     if not all(np.isfinite(vector).all() for vector in vectors.values()):
         raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
@@ -330,7 +364,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         contributions=read_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
         weights=read_array(values["weights"], np.float64, (n,), "weights"),
         kinds=kinds,
-        causes={kind: read_array(part, np.float64, (num_classes,), "causes") for kind, part in causes.items()},
+        causes=tell_causes({kind: read_array(causes[kind], np.float64, (num_classes,), "causes") for kind in causes}),
         method=method, objective=objective, status=status,
         node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
         class_names=read_words(values["class_names"], "class_names"),
@@ -338,7 +372,15 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         hops=hops, groups=groups,
         retrained=retrained,
         until=until,
+        edge_places=edges,
     )  # fmt: skip
+
+
+def _read_edges(values: Any) -> dict[int, EdgePlace]:
+    found = {int(code): EdgePlace(*edge) for code, edge in (values or {}).items()}
+    if not all(type(part) is int and 0 <= part < 2**63 for edge in found.values() for part in edge):
+        raise InputError("Expected two ends of 0 and more for each edge on a path (got something else).")
+    return found
 
 
 def _read_retrained(values: Any, num_classes: int) -> Retrained | None:

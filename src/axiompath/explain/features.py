@@ -11,7 +11,7 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..errors import InputError
-from ..graphs.labels import class_columns, insert_beside, label_nodes
+from ..graphs.labels import class_columns, insert_beside, label_nodes, name_edges
 from ..graphs.places import Target
 from ..outputs import CLASSES
 from ..paths.leaf_columns import ColumnShares, join_columns, share_columns, share_columns_of_paths
@@ -20,19 +20,18 @@ from .replay import own_paths
 
 
 def list_features(case: Case, target: Target, paths: Any = None, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """One row a column of a node: node, name, column, before, after, share and the shares of every logit.
+    """One row a column of a node, or of an edge: node, name, column, before, after, share, shares of every logit.
 
-    Without paths, of every node whose features changed: all shares sum to the cause *feature*. With paths, of the
+    Without paths, of every node or edge whose features changed: all sum to the causes of features. With paths, of the
     leaves of these, path by path: the shares of one sum to its contribution. `share` is of the new class's logit
     against the old one's (of another output, of the column that moved most), and the largest come first.
     """
     found_in, (row,) = case.find([target])
     change, row = found_in.change, int(row)
-    if names is not None and len(names) != change.network.num_features:
-        raise InputError(
-            f"Expected a name for each of the {change.network.num_features:,} columns of the features "
-            f"(got {len(names):,})."
-        )
+    told = change.before.edge_attr
+    width = change.network.num_features - (0 if told is None else told.shape[1])
+    if names is not None and len(names) != width:
+        raise InputError(f"Expected a name for each of the {width:,} columns of the features (got {len(names):,}).")
     sides = [change] if change.under_before is None else [change, change.under_before]
     given, places = None, np.zeros(0, dtype=np.int64)
     if paths is not None:
@@ -41,11 +40,14 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Sequence
     shares = parts[0] if len(parts) == 1 else _mean(parts)
     leaf = shares.owner if given is None else _leaves(given)[shares.owner]
     nodes = change.before.node_ids[leaf]
+    edges = change.edges_on(nodes)
+    column = np.where(leaf >= change.first_edge, shares.column - width, shares.column)  # an edge's own, from 0
+    column = np.where(shares.column < 0, shares.column, column)
     frame = pd.DataFrame(
         {
             "node": nodes,
-            "name": label_nodes(nodes, case.node_names),
-            "column": shares.column,
+            "name": label_nodes(nodes, {**case.node_names, **name_edges(edges, case.node_names)}),
+            "column": column,
             "before": shares.before,
             "after": shares.after,
             "share": shares.shares @ _view(change, row),
@@ -55,7 +57,7 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Sequence
         frame.insert(0, "path", places[shares.owner])
     if names is not None:
         known = dict(enumerate(map(str, names)))
-        insert_beside(frame, "column", [known.get(column) for column in shares.column.tolist()])
+        insert_beside(frame, "column", [known.get(column) for column in shares.column.tolist()])  # of nodes alone
     columns = class_columns(shares.shares.shape[1], case.class_names)
     frame = pd.concat([frame, pd.DataFrame(shares.shares, columns=columns)], axis=1)
     size = -np.abs(frame.share.to_numpy())

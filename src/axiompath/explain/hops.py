@@ -2,12 +2,13 @@
 
 A step (U, V) hands a message from U to V. It runs along the edges U -> V where messages flow from source to target,
 along V -> U where they flow from target to source, and along both in a layer that has both. A step of a node to itself
-may need no edge at all: a loop that the convolution adds, a root term, a skip connection.
+may need no edge at all: a loop that the convolution adds, a root term, a skip connection; and so may any step of a
+layer in which nodes attend to all others, or meet in hyperedges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,15 +17,16 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
+from ..graphs.places import EdgePlace
 from ..graphs.snapshot import node_numbers
-from ..network.coefficients import SOURCE_TO_TARGET
+from ..network.coefficients import ANYWHERE, SOURCE_TO_TARGET
 from ..network.layers import Network
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-TARGET_TO_SOURCE, BOTH = "target_to_source", "both"
-FLOWS = (SOURCE_TO_TARGET, TARGET_TO_SOURCE, BOTH)
+TARGET_TO_SOURCE, BOTH, TO_EDGE = "target_to_source", "both", "to_edge"
+FLOWS = (SOURCE_TO_TARGET, TARGET_TO_SOURCE, BOTH, TO_EDGE, ANYWHERE)
 
 Edge = tuple[int, int]  # as edge_index has it, in node numbers
 
@@ -36,8 +38,12 @@ class Hop:
     flow: str = SOURCE_TO_TARGET
     weighted: bool = False
 
-    def edges(self, u: int, v: int) -> tuple[Edge, ...]:
-        """Edges that hand a message from u to v."""
+    def edges(self, u: int, v: int, places: Mapping[int, EdgePlace]) -> tuple[Edge, ...]:
+        """Edges that hand a message from u to v; what an edge is handed has not come over it yet."""
+        if v in places:
+            return ()
+        if u in places:
+            return (places[u][:2],)
         if self.flow == BOTH and u != v:
             return (u, v), (v, u)
         return ((v, u),) if self.flow == TARGET_TO_SOURCE else ((u, v),)
@@ -58,44 +64,59 @@ def hops_of(network: Network) -> tuple[Hop, ...]:
     for layer in network.layers:
         if not layer.local and not layer.rises:
             rules = [rule for rule in layer.rules if not rule.local]
-            flows = {rule.flow for rule in rules}
+            flows = {rule.flow for rule in rules if not rule.to_edges} or {TO_EDGE}
             weighted = any(rule.weighted for rule in rules)
-            found.append(Hop(flows.pop() if len(flows) == 1 else BOTH, weighted))
+            flow = ANYWHERE if ANYWHERE in flows else flows.pop() if len(flows) == 1 else BOTH
+            found.append(Hop(flow, weighted))
     return tuple(found)
 
 
-def edges_of_paths(paths: IntArray, hops: Sequence[Hop]) -> set[Edge]:
-    """Every edge that a step of these paths could run along; paths are leaf first, -1 before a bias source."""
+def edges_of_paths(paths: IntArray, hops: Sequence[Hop], places: Mapping[int, EdgePlace]) -> set[Edge]:
+    """Every edge that a step of these paths could run along; paths are leaf first, -1 before a bias source.
+
+    `places` are the edges that are places of these paths themselves.
+    """
     return {
         edge
         for path in paths.tolist()
         for hop, (u, v) in zip(hops, pairwise(path), strict=True)
-        if u >= 0
-        for edge in hop.edges(u, v)
+        if u >= 0 or u in places
+        for edge in hop.edges(u, v, places)
     }
 
 
+def drop_edges(paths: IntArray, hops: Sequence[Hop]) -> IntArray:
+    """Paths without the places that steps to edges lead to: their nodes, and the edge that one may begin at."""
+    kept = [True, *(hop.flow != TO_EDGE for hop in hops)]
+    return paths[:, np.array(kept[: paths.shape[1]] + [True] * (paths.shape[1] - len(kept)), dtype=np.bool_)]
+
+
 def place_shares(
-    paths: IntArray, shares: FloatArray, hops: Sequence[Hop], after: Data, before: Data | None
+    paths: IntArray,
+    shares: FloatArray,
+    hops: Sequence[Hop],
+    graphs: tuple[Data | None, Data],
+    places: Mapping[int, EdgePlace],
 ) -> Placement:
     """Give the share of each path to each of its steps, and that to the edges of `after` that carry the step.
 
     Parallel edges split it, by weight where the layer's messages are weighted, else equally; so do the two directions
     in a layer that sends both ways. All that is placed sums to the sum over paths of share times number of steps.
     """
+    before, after = graphs
     carried: dict[tuple[int, int, Hop], float] = {}
     for path, share in zip(paths.tolist(), shares.tolist(), strict=True):
         for hop, (u, v) in zip(hops, pairwise(path), strict=True):
-            if u >= 0:
+            if (u >= 0 or u in places) and v not in places and hop.flow != TO_EDGE:
                 carried[u, v, hop] = carried.get((u, v, hop), 0.0) + share
-    wanted = {edge for u, v, hop in carried for edge in hop.edges(u, v)}
+    wanted = {edge for u, v, hop in carried for edge in hop.edges(u, v, places)}
     there, gone = find_edges(after, wanted), None if before is None else find_edges(before, wanted)
     row_of = {int(node): row for row, node in enumerate(node_numbers(after).tolist())}
     weights = None if after.get("edge_weight") is None else _array(after.edge_weight).astype(np.float64)
     on_edges, on_loops = np.zeros(_array(after.edge_index).shape[1]), np.zeros(len(row_of))
     on_lost: dict[Edge, float] = {}
     for (u, v, hop), share in carried.items():
-        edges = hop.edges(u, v)
+        edges = hop.edges(u, v, places)
         here = [place for edge in edges for place in there.get(edge, ())]
         if here:
             on_edges[here] += share * _split(weights[here] if weights is not None and hop.weighted else None, len(here))
@@ -106,6 +127,8 @@ def place_shares(
                 on_loops[row_of[u]] += share
                 continue
             lost = [(u, u)]
+        elif not lost and hop.flow == ANYWHERE:
+            lost = [(u, v)]
         elif not lost:
             raise InputError(
                 f"Expected the graphs that were explained (got others: neither has an edge for the step {u} → {v})."

@@ -6,8 +6,8 @@ thousands of them into a file takes the columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import overload
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.states import CAUSE_WORDS, KINDS
+from ..change.states import KINDS, name_causes
 from ..graphs.labels import label_targets
-from ..graphs.places import as_target
+from ..graphs.places import EdgePlace, as_target
 from ..outputs import Output
 from .explanation import Caption, Explanation
 from .group import Group
@@ -80,6 +80,7 @@ class Records(Sequence[Explanation]):
     hops: tuple[Hop, ...]
     named: bool  # whether the nodes' names are those of the targets
     retrained: Retrained | None = None  # of all answers, where the model is another one
+    edge_places: Mapping[int, EdgePlace] = field(default_factory=dict)  # on the paths of all answers, by their numbers
 
     @cached_property
     def names(self) -> NDArray[np.object_]:
@@ -99,6 +100,9 @@ class Records(Sequence[Explanation]):
             for group in told.groups:
                 where.append(np.full(group.paths.size, i))
                 nodes.append(group.paths.ravel())
+        for i, edges in enumerate(self.edges_of_each if self.edge_places else ()):
+            where.append(np.full(2 * len(edges), i))
+            nodes.append(np.array([end for edge in edges.values() for end in edge[:2]], dtype=np.int64))
         if self.named:
             ends = self.targets.reshape(size, -1)
             where.append(np.repeat(np.arange(size), ends.shape[1]))
@@ -107,6 +111,19 @@ class Records(Sequence[Explanation]):
         known = np.fromiter((node in self.caption.node_names for node in every.tolist()), np.bool_, len(every))
         pairs = np.unique((np.concatenate(where) * len(every) + place)[known[place]])
         return np.searchsorted(pairs // len(every), np.arange(size + 1)), every[pairs % len(every)]
+
+    def _codes(self, i: int) -> list[int]:
+        """Numbers that stand for edges on the paths of one answer."""
+        if not self.edge_places:
+            return []
+        rows = slice(*self.chosen.indptr[i : i + 2])
+        places = [self.chosen.paths[rows].ravel(), *(group.paths.ravel() for group in self.told[i].groups)]
+        return [code for code in np.unique(np.concatenate(places)).tolist() if code in self.edge_places]
+
+    @cached_property
+    def edges_of_each(self) -> list[dict[int, EdgePlace]]:
+        """The edges on the paths of each answer, by the numbers that stand for them."""
+        return [{code: self.edge_places[code] for code in self._codes(i)} for i in range(len(self))]
 
     def __len__(self) -> int:
         """The number of answers."""
@@ -141,7 +158,7 @@ class Records(Sequence[Explanation]):
             contributions=chosen.contributions[rows].copy(),
             weights=chosen.weights[rows].copy(),
             kinds=tuple(KIND_WORDS[kind] for kind in chosen.kinds[rows].tolist()),
-            causes=dict(zip(CAUSE_WORDS, self.causes[i].copy(), strict=False)),
+            causes=name_causes(self.causes[i].copy()),
             kl_residual=float(self.kl_residual[i]),
             kl_bound=float(self.kl_bound[i]),
             gap=float(self.gap[i]),
@@ -158,6 +175,7 @@ class Records(Sequence[Explanation]):
             groups=told.groups,
             retrained=None if self.retrained is None else self.retrained.take(i),
             until=told.until,
+            edge_places=dict(self.edges_of_each[i]),
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )
@@ -181,6 +199,7 @@ def make_records(
     output = change.output
     before, after = (np.ascontiguousarray(logits[rows]) for logits in (change.logits_before, change.logits_after))
     class_before, class_after = output.told_of(before, after)
+    numbered = change.numbers(chosen.paths)
     return Records(
         told=told,
         targets=change.root_ids[rows],
@@ -191,7 +210,7 @@ def make_records(
         logits_before=before,
         logits_after=after,
         kl=output.divergence(after, before),
-        chosen=Chosen(chosen.indptr, change.numbers(chosen.paths), chosen.contributions, chosen.weights, chosen.kinds),
+        chosen=Chosen(chosen.indptr, numbered, chosen.contributions, chosen.weights, chosen.kinds),
         causes=causes,
         kl_residual=numbers[0],
         kl_bound=numbers[1],
@@ -205,6 +224,9 @@ def make_records(
         hops=hops_of(_deeper(change).network),
         named=not change.of_graphs,
         retrained=measured.retrained,
+        edge_places=change.edges_on(
+            np.concatenate([numbered.ravel(), *(g.paths.ravel() for one in told for g in one.groups)])
+        ),
     )
 
 

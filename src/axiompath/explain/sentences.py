@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..arrays import FloatArray
 from ..graphs.labels import ABSENT, ANY
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
+from .hops import TO_EDGE
 
 if TYPE_CHECKING:
     from .explanation import Explanation
@@ -95,12 +97,25 @@ def chosen(e: Explanation) -> str:
 
 def unit_name(e: Explanation, i: int) -> str:
     """A chosen path by its nodes, or a group by how its paths end and how many there are."""
-    nodes = " → ".join(e.name_of(node) for node in e.paths[i].tolist() if node not in (ANY, ABSENT))
+    nodes = path_name(e, e.paths[i].tolist())
     if not (e.paths[i] == ANY).any():
         return nodes
     end = nodes if e.unit == NODE_UNIT else f"{nodes} → {ENDS[e.unit]}"
     size = e.sizes[i]
     return f"any path that ends {end} ({size:,} path{'s' * (size != 1)})"
+
+
+def path_name(e: Explanation, path: Sequence[int]) -> str:
+    """The nodes of a path; of its edges those that say more: its first place, one of several, what a receiver adds."""
+    told = []
+    for p, node in enumerate(path):
+        last, following = path[p - 1] if p else None, path[p + 1] if p + 1 < len(path) else None
+        edge = e.edge_places.get(node)
+        stays = e.edge_places and node == last and (node < 0 or e.hops[p - 1].flow == TO_EDGE)
+        over = edge is not None and edge.among == 1 and last != following and {last, following} == {edge.src, edge.dst}
+        if node not in (ANY, ABSENT) and not stays and not over:
+            told.append(e.name_of(node))
+    return " → ".join(told)
 
 
 def _verdict_of_models(e: Explanation) -> str:

@@ -95,6 +95,11 @@ def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShare
     if by not in BY:
         raise InputError(f"Expected `by` to be among {', '.join(BY)}, or nothing for paths (got {by!r}).")
     change, cone = case.change, Cone(case.change, row)
+    if any(rule.divides for layer in change.network.layers for rule in layer.rules):
+        raise InputError(
+            f"Expected coefficients that an edge has for itself (got a maximum, or a norm over a whole graph, to split "
+            f"by {by}); ask for paths, or for `blame`, whose changes are edges."
+        )
     if cone.num_bytes > memory:
         raise TooLarge(
             f"{change.unit.capitalize()} {change.target(row)} takes from {len(cone.floors[0].below):,} nodes, about "
@@ -112,6 +117,11 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         raise InputError(
             "Expected one model and no depth for edges as units (got another); leave `model_before` and `depth` out, "
             "or ask for paths."
+        )
+    if case.change.before.edge_rows is not None:
+        raise InputError(
+            "Expected messages that go from node to node for edges as units (got a model that makes them on the edges, "
+            "of edge features or of both ends); ask for paths, which name their edges, or for blame."
         )
     if question.method not in METHODS:
         raise InputError(

@@ -3,6 +3,9 @@
 One row a change, and an edge is compared with its like: of the edges from u to v that the two snapshots list, equal
 ones are the same edge; what is left is matched in order of weight, and each such pair is one edge *reweighted*; what
 has no partner then was *added* or *removed*. So a parallel edge more is one edge added, not another weight.
+
+Where edges have features, a number stands for weight and features of each (see `edge_values`), and a matched pair is an
+edge whose *features changed* unless these are the same.
 """
 
 from __future__ import annotations
@@ -15,13 +18,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from .edge_values import EdgeValues
 from .labels import insert_beside, label_nodes
 from .snapshot import Snapshot, differing_features
 
 NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED = "node added", "node removed", "features changed"
 EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED = "edge added", "edge removed", "edge reweighted"
-CHANGES = (NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED, EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED)
+EDGE_CHANGED = "edge features changed"
+CHANGES = (NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED, EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED, EDGE_CHANGED)
 EDGE_CHANGES = CHANGES[3:]
+COUNTED = {
+    "nodes_added": NODE_ADDED,
+    "nodes_removed": NODE_REMOVED,
+    "features_changed": FEATURES_CHANGED,
+    "edges_added": EDGE_ADDED,
+    "edges_removed": EDGE_REMOVED,
+    "edges_reweighted": EDGE_REWEIGHTED,
+    "edge_features_changed": EDGE_CHANGED,
+}
 MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
 
 Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, weights
@@ -35,17 +49,23 @@ def list_changes(
     *,
     directed: bool = False,
     open_nodes: bool = False,
+    values: EdgeValues | None = None,
 ) -> pd.DataFrame:
     """`find_changes` with names. `graphs` are all edges of both; the snapshots need hold no more than what differs."""
 
     def symmetric() -> bool:
         return not directed and all(is_symmetric(edges) for edges in graphs)
 
-    return name_ends(find_changes(*snapshots, symmetric, open_nodes=open_nodes), names)
+    return name_ends(find_changes(*snapshots, symmetric, open_nodes=open_nodes, values=values), names)
 
 
 def find_changes(
-    before: Snapshot, after: Snapshot, symmetric: Callable[[], bool], *, open_nodes: bool = False
+    before: Snapshot,
+    after: Snapshot,
+    symmetric: Callable[[], bool],
+    *,
+    open_nodes: bool = False,
+    values: EdgeValues | None = None,
 ) -> pd.DataFrame:
     """The changes between two aligned snapshots, in the order of CHANGES, then of `src`, `dst` and the weights.
 
@@ -55,7 +75,7 @@ def find_changes(
     with `open_nodes` these have rows of their own instead.
     """
     ids = before.node_ids
-    edges = _compare_edges(before, after)
+    edges = _compare_edges(before, after, values)
     edges["directed"] = True
     if len(edges) and symmetric():
         edges["directed"] = edges.src == edges.dst
@@ -108,10 +128,9 @@ def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_changes(changes: pd.DataFrame) -> dict[str, int]:
-    """How many changes of each kind: nodes_added, ..., edges_reweighted."""
+    """How many changes of each kind: nodes_added, ..., edge_features_changed."""
     counts = changes.kind.value_counts()
-    words = ("nodes_added", "nodes_removed", "features_changed", "edges_added", "edges_removed", "edges_reweighted")
-    return {word: int(counts[kind]) for word, kind in zip(words, CHANGES, strict=True)}
+    return {word: int(counts[kind]) for word, kind in COUNTED.items()}
 
 
 def is_symmetric(pieces: Iterable[Edges]) -> bool:
@@ -146,7 +165,15 @@ def _scramble(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _compare_edges(before: Snapshot, after: Snapshot) -> pd.DataFrame:
+def tell_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataFrame:
+    """The same table with weights in place of the numbers that stand for weight and features."""
+    if values is None:
+        return changes
+    told = {name: values.weights_of(changes[name].to_numpy()) for name in ("weight_before", "weight_after")}
+    return changes.assign(**told)
+
+
+def _compare_edges(before: Snapshot, after: Snapshot, values: EdgeValues | None) -> pd.DataFrame:
     """Edges that differ: kind (a place in CHANGES), src and dst as rows, weight_before, weight_after."""
     num_nodes = before.num_nodes
     keys = [s.edge_index[0] * num_nodes + s.edge_index[1] for s in (before, after)]
@@ -158,9 +185,14 @@ def _compare_edges(before: Snapshot, after: Snapshot) -> pd.DataFrame:
     both = gone.merge(come, on=["key", "rank"], how="outer", suffixes=("_before", "_after"))
     added, removed = both.weight_before.isna(), both.weight_after.isna()
     kinds = [CHANGES.index(kind) for kind in EDGE_CHANGES]
+    altered = np.full(len(both), kinds[2])
+    if values is not None:
+        matched = np.flatnonzero(~(added | removed))
+        ends = [both[name].to_numpy()[matched] for name in ("weight_before", "weight_after")]
+        altered[matched] = np.where(values.same_features(*ends), kinds[2], kinds[3])
     return pd.DataFrame(
         {
-            "kind": np.select([added, removed], kinds[:2], kinds[2]),
+            "kind": np.select([added, removed], kinds[:2], altered),
             "src": both.key.to_numpy() // num_nodes,
             "dst": both.key.to_numpy() % num_nodes,
             "weight_before": both.weight_before,

@@ -10,11 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..arrays import IntArray
+from .places import EdgePlace
 
 BIAS = "bias"
 ANY = -2  # in place of a node on a path: any, and any number of further ones or a bias before it
 ANYTHING = "any"
 ABSENT = -3  # in a path of the shallower of two models, where the deeper one's begin earlier
+FIRST_EDGE = -1000  # in place of a node on a path: the first edge that is a place; further ones are below it
 TO = " – "  # between the names of a pair
 
 
@@ -28,10 +30,21 @@ def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.obj
 
 
 def name_node(node: int, names: Mapping[int, str]) -> str:
-    """The same of one."""
+    """The same of one; an edge is called as `names` say."""
+    if node <= FIRST_EDGE:
+        return names.get(node, "edge")
     if node < 0:
         return {ANY: ANYTHING, ABSENT: ""}.get(node, BIAS)
     return names.get(node, str(node))
+
+
+def name_edges(edges: Mapping[int, EdgePlace], names: Mapping[int, str]) -> dict[int, str]:
+    """What the edges on paths are called, by the numbers that stand for them there."""
+    found = {}
+    for code, (src, dst, number, among) in edges.items():
+        which = f", {number} of {among}" if among > 1 else ""
+        found[code] = f"edge ({name_node(src, names)} → {name_node(dst, names)}{which})"
+    return found
 
 
 def label_targets(targets: IntArray, names: Mapping[int, str]) -> NDArray[np.object_]:

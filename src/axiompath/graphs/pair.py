@@ -23,8 +23,9 @@ from ..arrays import BoolArray, IntArray
 from ..errors import InputError, WrongKind
 from ..memory import CHUNK
 from .adjacency import NO_IDS, Incoming, row_ranges, sweep
+from .edge_values import EdgeValues, number_values
 from .rows import compare_edges, mark_receivers
-from .snapshot import Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
+from .snapshot import PLAIN_FIELDS, Fields, Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
 from .stored import SparseRows, StoredGraph
 
 A_NUMBER = "^[+-]?[0-9]+$"
@@ -84,6 +85,7 @@ class Pair:
     before: Side
     after: Side
     num_nodes: int  # of both together
+    values: EdgeValues | None = None  # where edges have features: what stands for weight and features of each edge
 
     @property
     def num_shared_nodes(self) -> int:
@@ -95,6 +97,14 @@ class Pair:
         """Both graphs, where they are in memory."""
         before, after = self.before.graph, self.after.graph
         return (before, after) if isinstance(before, Snapshot) and isinstance(after, Snapshot) else None
+
+    @property
+    def graphs(self) -> tuple[StoredGraph | Snapshot, StoredGraph | Snapshot]:
+        """Both graphs, with weights and features of edges as they are."""
+        before, after = self.before.graph, self.after.graph
+        if self.values is None or not isinstance(before, Snapshot) or not isinstance(after, Snapshot):
+            return before, after
+        return self.values.restore(before), self.values.restore(after)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -218,24 +228,29 @@ class Pair:
         return None
 
 
-def open_pair(before: Any, after: Any) -> Pair:
+def open_pair(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> Pair:
     """Two graphs, both in memory or both stored, numbered alike: the one place that asks which."""
     if isinstance(before, StoredGraph) != isinstance(after, StoredGraph):
         raise WrongKind("Expected two stored graphs or two Data objects (got one of each); convert the other, too.")
     if isinstance(before, StoredGraph):
         return match_stored(before, after)
-    return match_snapshots(*read_aligned(before, after), (before, after))
+    return match_snapshots(*read_aligned(before, after, fields), (before, after))
 
 
 def match_snapshots(
     before: Snapshot, after: Snapshot, data: tuple[Data | None, Data | None] = (None, None), *, backwards: bool = False
 ) -> Pair:
-    """Two aligned snapshots as a pair; `backwards` where messages flow against the edges."""
-    sides = []
+    """Two aligned snapshots as a pair; `backwards` where messages flow against the edges.
+
+    Edges that have features have one number for these and their weight, which the pair knows the meaning of.
+    """
+    sides, values = [], None
+    if before.edge_attr is not None:
+        before, after, values = number_values(before, after)
     for snapshot, own in zip((before, after), data, strict=True):
         rows = NO_IDS if snapshot.present.all() else np.where(snapshot.present, np.arange(snapshot.num_nodes), -1)
         sides.append(Side(snapshot, NO_IDS, rows, data=own, backwards=backwards))
-    return Pair(sides[0], sides[1], before.num_nodes)
+    return Pair(sides[0], sides[1], before.num_nodes, values)
 
 
 def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:

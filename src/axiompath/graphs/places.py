@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..arrays import BoolArray, IntArray
 
@@ -11,6 +11,15 @@ Target: TypeAlias = int | tuple[int, int]  # a node, a graph, or a pair of nodes
 GRAPHS, LINKS = "graphs", "links"
 NODE_UNIT = "node"
 UNIT_OF = {GRAPHS: "graph", LINKS: "link"}  # what one of them is called
+
+
+class EdgePlace(NamedTuple):
+    """An edge on a path, by the user's numbers of its ends, and which of the parallel ones it is, from 1."""
+
+    src: int
+    dst: int
+    number: int = 1
+    among: int = 1
 
 
 def as_target(numbers: IntArray) -> Target:

@@ -42,11 +42,28 @@ class Snapshot:
     graphs: IntArray | None = None  # [num_nodes]: number of the graph of each node, where this is a batch of several
     listed: IntArray | None = None  # [num_graphs]: numbers of the graphs of a batch, in the order of the batch
     places: Places | None = None  # what is predicted, where it is not the nodes
+    edge_attr: FloatArray | None = None  # [num_edges, num_edge_features], where a model takes them
+    # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes, see `widened`
+    edge_rows: IntArray | None = None
 
     @property
     def num_nodes(self) -> int:
-        """Rows of x, present or not."""
+        """Rows of x, present or not; with those of edges, where edges are places."""
         return len(self.present)
+
+    @property
+    def first_edge(self) -> int:
+        """The first row that is an edge's; the number of all rows where none is."""
+        return self.num_nodes if self.edge_rows is None else int(np.count_nonzero(self.node_ids >= 0))
+
+    @property
+    def standing(self) -> BoolArray:
+        """Rows of the nodes, and of the edges, that this snapshot has. [num_nodes]."""
+        if self.edge_rows is None:
+            return self.present
+        here = self.present.copy()
+        here[self.edge_rows] = True
+        return here
 
     @property
     def listed_graphs(self) -> IntArray:
@@ -87,14 +104,26 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Fields:
-    """Which fields of Data a model takes as features, side by side, and as weights of edges."""
+    """Which fields of Data a model takes as features, side by side, as weights of edges, and as their features."""
 
     features: tuple[str, ...] = ("x",)
     weights: str = "edge_weight"
+    edge_features: tuple[str, ...] = ()
 
 
 PLAIN_FIELDS = Fields()
 NODE, EDGE, GRAPH = "node", "edge", "graph"
+
+
+def fields_of_edges(before: Any, after: Any) -> Fields:
+    """The plain fields, and `edge_attr` where both graphs have numbers of each edge under that name."""
+    told = [data.get("edge_attr") for data in (before, after)]
+    known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in told)
+    fits = known and all(
+        value.dim() in (1, 2) and len(value) == data.edge_index.shape[1]
+        for value, data in zip(told, (before, after), strict=True)
+    )
+    return replace(PLAIN_FIELDS, edge_features=("edge_attr",)) if fits else PLAIN_FIELDS
 
 
 def read_aligned(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> tuple[Snapshot, Snapshot]:
@@ -130,7 +159,11 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
     present = np.ones(num_nodes, dtype=np.bool_)
     graphs, listed = read_graph_numbers(data, num_nodes, name)
     numbered = data.get("n_id") is not None
-    return Snapshot(x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs, listed=listed)
+    edge_attr = _read_edge_features(data, edge_index.shape[1], name, fields.edge_features)
+    return Snapshot(
+        x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs, listed=listed,
+        edge_attr=edge_attr,
+    )  # fmt: skip
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
@@ -147,6 +180,7 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
             f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
             "give it ones where its edges are unweighted."
         )
+    check_edge_features(before.edge_attr, after.edge_attr)
     if before.numbered != after.numbered:
         bare = "after" if before.numbered else "before"
         raise InputError(
@@ -158,6 +192,16 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
     fresh = after.node_ids[~np.isin(after.node_ids, before.node_ids)]
     node_ids = np.concatenate([before.node_ids, fresh])
     return _renumber(before, node_ids), _renumber(after, node_ids)
+
+
+def check_edge_features(before: FloatArray | None, after: FloatArray | None) -> None:
+    """Both snapshots must say the same of their edges."""
+    widths = [0 if attr is None else attr.shape[1] for attr in (before, after)]
+    if widths[0] != widths[1]:
+        raise InputError(
+            f"Expected both snapshots to have edge features of the same width (got {widths[0]} in `before` and "
+            f"{widths[1]} in `after`); pad or select the columns that the model was trained on."
+        )
 
 
 def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
@@ -433,6 +477,28 @@ def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray
     if not np.isfinite(weights).all():
         raise InputError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
     return weights.reshape(-1)
+
+
+def _read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[str]) -> FloatArray | None:
+    """Fields of numbers of edges, side by side; one number an edge is a column."""
+    parts = []
+    for field in fields:
+        value = data.get(field)
+        if value is None:
+            raise InputError(
+                f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
+                "none); add them, or leave them out of both graphs and train without them."
+            )
+        _refuse_complex(value, f"{name}.{field}")
+        attr = np.asarray(_to_numpy(value), dtype=np.float64)
+        if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
+            raise InputError(
+                f"Expected `{name}.{field}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
+            )
+        if not np.isfinite(attr).all():
+            raise InputError(f"Expected finite edge features in `{name}.{field}` (got {_describe_bad(attr)}).")
+        parts.append(attr.reshape(num_edges, -1) if num_edges else attr.reshape(0, *attr.shape[1:] or (1,)))
+    return np.concatenate(parts, axis=1) if parts else None
 
 
 def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:

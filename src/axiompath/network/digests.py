@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..graphs.edge_values import edge_values
 from ..graphs.snapshot import Snapshot
 from ..graphs.stored import StoredGraph
 from ..origin import digest_of
@@ -34,7 +35,7 @@ def digest_network(network: Network) -> str:
 
 
 def digest_graph(graph: Snapshot | StoredGraph) -> str:
-    """Of nodes, features, edges and weights."""
+    """Of nodes, features, edges, their weights and features."""
     if isinstance(graph, StoredGraph):
         x = graph.x if isinstance(graph.x, np.ndarray) else (graph.x.data, graph.x.indices, graph.x.indptr)
         return digest_of("graph", graph.num_nodes, graph.indptr, graph.senders, graph.weights, x)
@@ -47,6 +48,10 @@ def digest_graph(graph: Snapshot | StoredGraph) -> str:
         x = x[order]
     keys = rank[graph.edge_index[0]] * len(order) + rank[graph.edge_index[1]]
     members = () if graph.graphs is None else (graph.graphs[order],)
+    if graph.edge_attr is not None:
+        told = edge_values(graph)
+        by_value = np.lexsort((*told.T[::-1], keys))
+        return digest_of("graph", ids[order], x, keys[by_value], told[by_value], *members)
     return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight), *members)
 
 

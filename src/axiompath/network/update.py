@@ -83,7 +83,7 @@ def _renew(
     differs: BoolArray,
 ) -> tuple[sparse.csr_array, BoolArray]:
     """The rule's matrix on `after`, and which of its rows may differ from `before`'s. [num_nodes]."""
-    if rule.reach is None:
+    if rule.reach is None or after.edge_rows is not None:
         matrix = rule.matrix(after, h)
         matrix.sort_indices()
         stale = np.zeros(matrix.shape[0], dtype=np.bool_)

@@ -86,13 +86,14 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
     num_paths = done + len(leaf_paths)
     chosen = np.full((num_paths, paths.shape[1]), -1, dtype=np.int64)
     chosen[rows[rows >= 0]] = paths[rows >= 0]
-    held, entry = np.zeros(num_paths, dtype=np.uint8), np.full(num_paths, -1, dtype=np.int64)
+    held, entry = np.zeros(num_paths, dtype=np.uint16), np.full(num_paths, -1, dtype=np.int64)
     bias_rows = bias_rows_of(change, levels, starts)
     for t, places in bias_rows.items():
         own = places >= 0
         held[places[own]] |= steps.sets[t].sources[levels[t].sets[own]]
     held[done:] = steps.sets[lowest - 1].held[leaf_sets]
     entry[done:] = leaf_entries
+    change.mark_leaves(chosen, held)
     leaf_rows = done + np.cumsum(num_leaves) - num_leaves
     ends = np.array([0, num_paths])
     return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, leaf_rows, num_leaves), rows

@@ -49,7 +49,7 @@ def _sum_layer(
     if not lowest:
         columns = np.column_stack([columns[:, 1], columns[:, 0], columns[:, 2], columns[:, 3]])
     width = network.width if lowest else int(columns[:, 2].sum())
-    given = Below(places, change.differs[t], below, old, new, columns, lowest)
+    given = Below(places, change.differs[t], below, old, new, columns, lowest, change.first_edge)
     found = np.empty((len(rows), len(KINDS), network.width))
     for start in range(0, len(rows), BLOCK_NODES):
         some = rows[start : start + BLOCK_NODES]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,19 +13,29 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch_geometric.nn import DirGNNConv, MessagePassing
+from torch_geometric.nn import DirGNNConv, GPSConv, MessagePassing
 
 from ..errors import InputError
-from ..graphs.snapshot import Fields
+from ..graphs.snapshot import PLAIN_FIELDS, Fields
 from ..network.layers import Network
 from ..outputs import AUTO
-from . import attention_layers, convolutions, gates, norms, propagation  # noqa: F401 (each registers its readers)
+from . import (  # noqa: F401 (each registers its readers)
+    attention_layers,
+    convolutions,
+    edge_messages,
+    everywhere,
+    gates,
+    norms,
+    propagation,
+)
+from .arguments import INPUTS
 from .bases import Bases
 from .calls import READERS, Call, Reader
 from .columns import SEPARATE, find_output, last_step
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
 from .functions import AFFINE, COPIES, ENDS, MEMBERS, SIZES, Marker, Place, Value, form_of
+from .largest import LARGEST
 from .layout import lay_out
 from .products import PRODUCTS
 from .refusals import REASONS
@@ -42,17 +53,13 @@ class Note:
     num_hops: int = 0
 
 
-EDGE_NAMES = ("edge_attr", "edge_features")
-EDGE_FEATURES = (
-    "was called with edge features ({}), which are not a part of a path of nodes; "
-    "train without them, or put weights into edge_weight of a convolution that takes it."
-)
 UNKNOWN = "was called with {}, which its reader does not know; leave it out."
 
 PAIRS = Marker(ENDS)
 MARKED = {"batch": Marker(MEMBERS), "edge_label_index": PAIRS}  # fields that say what is predicted, and of what
 KEPT = COPIES | {"expand", "expand_as", "unsqueeze"}
 
+LARGEST_READ = "a maximum: a coefficient a column, of who holds it"
 PRODUCT_READ = "product, shared by its factors"
 # What AFFINE does is folded into neighbours, with these exceptions.
 HOW_READ = {
@@ -132,10 +139,18 @@ class Assembler:
                 )
             self.note_copy(step, function)  # refused where features meet them
             self.note_mark(step, function)
+            if step.module is None and given <= self.values.keys():
+                # What is made of edge features alone; whatever is not read is refused where features meet it, too.
+                with suppress(InputError):
+                    self.read_function(step, function)
             return
         if step.module is not None:
             self.keep(step.outputs[0], self.read_module(step, step.module))
             return
+        self.read_function(step, function)
+
+    def read_function(self, step: RecordedStep, function: str) -> None:
+        """A torch function on values that are forms."""
         if function in COPIES and step.args and step.args[0] in self.final:
             self.final[step.outputs[0]] = self.final[step.args[0]]  # another shape of what was dropped
             return
@@ -149,8 +164,8 @@ class Assembler:
             self.drop(step)
         elif function in ACTIVATIONS:
             activation = ACTIVATIONS[function](*args, **kwargs)
-            recorded = None if self.inner else step.outputs[0].index
-            self.write(step, self.bases.add(form_of(args[0]), activation, recorded), f"activation {function}")
+            bent = self.bases.add(form_of(args[0]), activation, self.recorded(step.outputs[0]))
+            self.write(step, bent, f"activation {function}")
         elif function in FINAL:
             if self.inner:
                 raise Unsupported("a softmax inside a convolution is no affine map and no activation; leave it out.")
@@ -161,10 +176,12 @@ class Assembler:
             self.write(step, result, self.how_read(function, args, result))
         elif function in PRODUCTS:
             self.write(step, PRODUCTS[function](self.place(step), *args, **kwargs), PRODUCT_READ)
+        elif function in LARGEST:
+            self.write(step, LARGEST[function](self.place(step), *args, **kwargs), LARGEST_READ)
         else:
             raise Unsupported(
-                f"the function `{operation}` on node features or edges cannot be read; supported are convolutions of "
-                f"type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
+                f"the function `{step.operation}` on node features or edges cannot be read; supported are convolutions "
+                f"of type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
                 "concatenations and linear maps. Move it out of the model, or into a module with a registered reader."
             )
 
@@ -197,8 +214,12 @@ class Assembler:
     def keep(self, output: Ref, value: Value) -> None:
         """Remember a value; one that several steps use is made a base, rather than carrying its sources on to each."""
         if isinstance(value, Form) and self.uses[output] > 1 and not self.bases.is_light(value):
-            value = self.bases.hold(value, None if self.inner else output.index)
+            value = self.bases.hold(value, self.recorded(output))
         self.values[output] = value
+
+    def recorded(self, output: Ref) -> int | None:
+        """Where a run of the model has this value; those outside of the features are numbered anew in every run."""
+        return None if self.inner or output in self.recording.outside else output.index
 
     def place(self, step: RecordedStep) -> Place:
         """What a function may need to know besides its arguments."""
@@ -236,8 +257,7 @@ class Assembler:
     def read_module(self, step: RecordedStep, module: nn.Module) -> Form:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
-            reason = REASONS[type(module)]
-            raise Unsupported(reason if isinstance(reason, str) else reason(module))
+            raise Unsupported(REASONS[type(module)])
         reader = READERS.get(type(module))
         if reader is None:
             raise Unsupported(
@@ -250,7 +270,7 @@ class Assembler:
         if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
             features = features[0]
         form = form_of(self.resolve(features))
-        sends = isinstance(module, (MessagePassing, DirGNNConv))
+        sends = isinstance(module, (MessagePassing, DirGNNConv, GPSConv))
         if sends:
             self.check_edges(others)
             # What is aggregated and what skips the aggregation are the same value then.
@@ -264,7 +284,7 @@ class Assembler:
         call = Call(form, weighted, step.name, given, self.bases, partial(self.read_inner, step.where))
         result = replace(self.call_reader(reader, module, call), name=step.name)
         for name in given.keys() - call.taken:
-            raise Unsupported((EDGE_FEATURES if name in EDGE_NAMES else UNKNOWN).format(f"`{name}`"))
+            raise Unsupported(UNKNOWN.format(f"`{name}`"))
         if len(step.outputs) != 1:
             raise Unsupported("returns more than its features; call it so that it returns them alone.")
         kind = "convolution" if sends else "read as a whole"
@@ -362,15 +382,43 @@ def assemble_network(
     recording: Recording, num_features: int, output: str = AUTO, notes: list[Note] | None = None
 ) -> Reading:
     """Read every step, then lay the bases out in layers; `notes` are written as the reading goes on."""
+    notes = [] if notes is None else notes
+    told = edge_fields(recording)
+    reading = _assemble(recording, num_features, output, notes, told)
+    if told and not reading.network.takes_edges:
+        notes.clear()  # fields of edges that serve as weights alone are no features
+        reading = _assemble(recording, num_features, output, notes, [])
+    return reading
+
+
+def edge_fields(recording: Recording) -> list[Ref]:
+    """Fields that hold numbers of each edge, one or a row of them, and that the output depends on."""
+    used = refs_in([(step.args, step.kwargs) for step in recording.steps])
+    num_edges, found = recording.values[EDGE_INDEX.index].shape[1], []
+    for ref, name in recording.fields.items():
+        value = recording.values[ref.index]
+        along = value.dim() in (1, 2) and len(value) == num_edges and value.layout == torch.strided
+        own = "edge" in name or num_edges != recording.num_nodes
+        if ref in used and ref in recording.outside and name not in (*INPUTS, *MARKED) and along and own:
+            found.append(ref)
+    return found
+
+
+def _assemble(recording: Recording, num_features: int, output: str, notes: list[Note], told: Sequence[Ref]) -> Reading:
+    """`told` are fields of edges that may be features."""
     used = refs_in([(step.args, step.kwargs) for step in recording.steps])
     further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
-    ends = np.cumsum([num_features, *(recording.values[ref.index].shape[1] for ref in further)])
+    widths = [
+        1 if value.dim() == 1 else value.shape[1]
+        for ref in (*further, *told)
+        for value in [recording.values[ref.index]]
+    ]
+    ends = np.cumsum([num_features, *widths])
     bases = Bases(int(ends[-1]))
     inputs = {X: bases.features}
-    if further:
-        columns = zip((X, *further), (0, *ends), ends, strict=False)
+    if widths:
+        columns = zip((X, *further, *told), (0, *ends), ends, strict=False)
         inputs = {ref: bases.features.select(np.arange(start, end)) for ref, start, end in columns}
-    notes = [] if notes is None else notes
     assembler = Assembler(recording, bases, inputs, notes)
     last = last_step(recording)
     assembler.last = last if last is not None and last.operation.rstrip("_") in SEPARATE else None
@@ -389,7 +437,9 @@ def assemble_network(
     network = Network(lay_out(bases.all), int(ends[-1]), meaning, end=end if end in (*FINAL, *SEPARATE) else "")
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
-    fields = Fields(("x", *(recording.fields[ref] for ref in further)), *assembler.weights)
+    features, edge_features = (tuple(recording.fields[ref] for ref in refs) for refs in (further, told))
+    weights = next(iter(assembler.weights), PLAIN_FIELDS.weights)
+    fields = Fields(("x", *features), weights, edge_features)
     return Reading(network, logits, fields)
 
 

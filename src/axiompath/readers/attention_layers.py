@@ -12,6 +12,7 @@ from torch_geometric.nn import (
     GATConv,
     GATv2Conv,
     GeneralConv,
+    MessagePassing,
     SuperGATConv,
     TransformerConv,
 )
@@ -20,8 +21,10 @@ from ..arrays import FloatArray, IntArray
 from ..network.activations import sigmoid
 from ..network.attention import (
     AdditiveAttention,
+    AlongEdges,
     CosineAttention,
     DotAttention,
+    EdgeTerm,
     InverseLength,
     MutualAttention,
     PairAttention,
@@ -31,6 +34,7 @@ from ..network.attention import (
 from ..network.coefficients import Mean, Rule
 from .calls import Call, array, register_reader, transposed, vector
 from .convolutions import require_sum, sum_or_mean, sum_or_norm
+from .edge_messages import edge_features
 from .forms import Form, concatenate
 
 
@@ -38,21 +42,25 @@ from .forms import Form, concatenate
 def read_gat_conv(conv: GATConv, call: Call) -> Form:
     """For each head:  attention(X W . att_src, X W . att_dst) X W;  then heads side by side or averaged, + b."""
     require_sum(conv, call)
-    if conv.lin_edge is None:
-        call.argument("edge_attr")  # taken, and not looked at, as in PyG
-    x = call.hold(call.x)
+    told = call.argument("edge_attr") if conv.lin_edge is None else edge_features(call)  # else not looked at, as in PyG
+    x, shown, place = _shown(call, None if conv.lin_edge is None else told)
     sender, receiver = (transposed((conv.lin or other).weight) for other in (conv.lin_src, conv.lin_dst))
     source, target = array(conv.att_src)[0], array(conv.att_dst)[0]
     heads = []
     for head, columns in _heads(conv):
+        term = None
+        if conv.lin_edge is not None:
+            direction = transposed(conv.lin_edge.weight)[:, columns] @ array(conv.att_edge)[0, head]
+            term = _edge_term(conv, call, place, direction)
         rule = AdditiveAttention(
-            sender[:, columns] @ source[head],
-            receiver[:, columns] @ target[head],
+            _on_nodes(sender[:, columns] @ source[head], shown),
+            _on_nodes(receiver[:, columns] @ target[head], shown),
             conv.negative_slope,
             conv.add_self_loops,
             conv.flow,
+            term,
         )
-        heads.append(call.aggregate(x @ sender[:, columns], rule, reads=x))
+        heads.append(call.aggregate(x @ sender[:, columns], rule, reads=shown))
     return _finish(conv, call, x, heads)
 
 
@@ -60,40 +68,60 @@ def read_gat_conv(conv: GATConv, call: Call) -> Form:
 def read_gatv2_conv(conv: GATv2Conv, call: Call) -> Form:
     """For each head:  attention(leaky_relu(X W_l + X W_r) . att) (X W_l + b_l);  then as in GAT."""
     require_sum(conv, call)
-    x = call.hold(call.x)
+    edges = None if conv.edge_dim is None else edge_features(call)
+    x, shown, place = _shown(call, edges)
     sender, receiver = transposed(conv.lin_l.weight), transposed(conv.lin_r.weight)
     sender_bias, receiver_bias = (_bias(linear, sender.shape[1]) for linear in (conv.lin_l, conv.lin_r))
     # With loops every node attends to something and its shares sum to 1, so the values' bias is the output's.
     values = x @ sender if conv.add_self_loops else _hold_unless_pure(call, call.linear(conv.lin_l, x))
     heads = []
     for head, columns in _heads(conv):
+        term = None
+        if edges is not None:
+            term = _edge_term(conv, call, place, transposed(conv.lin_edge.weight)[:, columns])
         rule = PairAttention(
-            sender[:, columns],
-            receiver[:, columns],
+            _on_nodes(sender[:, columns], shown),
+            _on_nodes(receiver[:, columns], shown),
             (sender_bias + receiver_bias)[columns],
             array(conv.att)[0, head],
             conv.negative_slope,
             conv.add_self_loops,
             conv.flow,
+            term,
         )
-        out = call.aggregate(values.select(columns), rule, reads=x)
+        out = call.aggregate(values.select(columns), rule, reads=shown)
         heads.append(out + sender_bias[columns] if conv.add_self_loops else out)
     return _finish(conv, call, x, heads)
 
 
 @register_reader(TransformerConv)
 def read_transformer_conv(conv: TransformerConv, call: Call) -> Form:
-    """For each head:  softmax(Q[V] . K[U] / sqrt(C)) (X W_v + b_v);  then as in GAT, + X W_skip + b_skip."""
+    """For each head:  softmax(Q[V] . K[U] / sqrt(C)) (X W_v + b_v);  then as in GAT, + X W_skip + b_skip.
+
+    Edge features join keys and values: what they add to a value is a leaf at the edge.
+    """
     require_sum(conv, call)
-    x = call.hold(call.x)
+    edges = None if conv.lin_edge is None else edge_features(call)
+    x, shown, place = _shown(call, edges)
     scale = conv.out_channels**-0.5
     query, key = transposed(conv.lin_query.weight) * scale, transposed(conv.lin_key.weight)
     query_bias, key_bias = _bias(conv.lin_query, query.shape[1]) * scale, _bias(conv.lin_key, key.shape[1])
     values = _hold_unless_pure(call, call.linear(conv.lin_value, x))
     heads = []
     for _, columns in _heads(conv):
-        rule = DotAttention(query[:, columns], query_bias[columns], key[:, columns], key_bias[columns], conv.flow)
-        heads.append(call.aggregate(values.select(columns), rule, reads=x))
+        told = None if edges is None else transposed(conv.lin_edge.weight)[:, columns]
+        rule = DotAttention(
+            _on_nodes(query[:, columns], shown),
+            query_bias[columns],
+            _on_nodes(key[:, columns], shown),
+            key_bias[columns],
+            conv.flow,
+            None if told is None else _edge_term(conv, call, place, told),
+        )
+        head = call.aggregate(values.select(columns), rule, reads=shown)
+        if edges is not None and told is not None:
+            head = head + call.aggregate(edges @ told, AlongEdges(rule), reads=shown)
+        heads.append(head)
     out = concatenate(heads) if conv.concat else _average(heads)
     if not conv.root_weight:
         return out
@@ -163,6 +191,10 @@ def read_feast_conv(conv: FeaStConv, call: Call) -> Form:
 @register_reader(GeneralConv)
 def read_general_conv(conv: GeneralConv, call: Call) -> Form:
     """The mean over heads of the sum, mean or attention of X W + b;  + X W_self + b;  of length 1 if it says so."""
+    if conv.in_edge_channels is not None:
+        call.refuse(
+            "adds edge features inside its attention and its messages alike; use TransformerConv with edge_dim."
+        )
     if not conv.directed_msg:
         call.refuse("directed_msg=False sends what the receiver is, too; train with directed_msg=True.")
     if conv.attention:
@@ -200,6 +232,27 @@ def _finish(conv: GATConv | GATv2Conv | SuperGATConv, call: Call, x: Form, heads
     if residual is not None:
         out = out + call.linear(residual, x)
     return out + vector(conv.bias)
+
+
+def _shown(call: Call, edges: Form | None) -> tuple[Form, Form, int]:
+    """X; what attention is shown, which is X and edge features beside it, if any; and where these begin."""
+    x = call.hold(call.x)
+    return x, x if edges is None else call.hold(concatenate([x, edges])), x.width
+
+
+def _on_nodes(weight: FloatArray, shown: Form) -> FloatArray:
+    """A map of X as one of what attention is shown."""
+    return np.concatenate([weight, np.zeros((shown.width - len(weight), *weight.shape[1:]))])
+
+
+def _edge_term(conv: MessagePassing, call: Call, place: int, weight: FloatArray) -> EdgeTerm:
+    fill = getattr(conv, "fill_value", None) if getattr(conv, "add_self_loops", False) else None
+    if not (fill is None or fill == "mean" or isinstance(fill, (int, float))):
+        call.refuse(f'gives loops edge features by fill_value={fill!r}; train with "mean" or a number.')
+    own = weight.reshape(len(weight), -1)
+    return EdgeTerm(
+        np.concatenate([np.zeros((place, own.shape[1])), own]), None if fill in (None, "mean") else float(fill)
+    )
 
 
 def _hold_unless_pure(call: Call, form: Form) -> Form:

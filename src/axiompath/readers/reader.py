@@ -15,8 +15,17 @@ from ..arrays import IntArray
 from ..errors import InputError
 from ..graphs.pair import match_snapshots
 from ..graphs.sample import WHOLE_EDGES, sample_pair
-from ..graphs.snapshot import PLAIN_FIELDS, Fields, Snapshot, read_aligned, read_snapshot, rows_of
+from ..graphs.snapshot import (
+    PLAIN_FIELDS,
+    Fields,
+    Snapshot,
+    check_edge_features,
+    read_aligned,
+    read_snapshot,
+    rows_of,
+)
 from ..graphs.targets import rows_of_places, with_graphs, with_links
+from ..graphs.widened import widen_graph, widen_pair
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
 from ..outputs import VALUE
@@ -38,6 +47,7 @@ class ReadModel:
 
     network: Network
     fields: Fields
+    graphs: tuple[Snapshot, Snapshot]  # before and after; their edges are no places
     before: Snapshot
     after: Snapshot
     before_pass: ForwardPass
@@ -67,8 +77,9 @@ def read_network(
     if pairs is None and snapshots[0].graphs is None and num_edges > WHOLE_EDGES:
         samples = sample_pair(match_snapshots(*snapshots, graphs))
         network, fields = read_samples(model, *samples, usage)
-        sides = find_places(network, align(fields), None)
-        return ReadModel(network, fields, *sides, *run_pair(network, *sides))
+        plain = find_places(network, align(fields), None)
+        sides = with_edges(network, plain)
+        return ReadModel(network, fields, plain, *sides, *run_pair(network, *sides))
     return _read_and_check(model, graphs, align, run_pair, usage, pairs)
 
 
@@ -108,7 +119,9 @@ def _read_and_check(
     recording = record(0)
     reading = assemble_network(recording, graphs[0].x.shape[1], usage.output)
     reading = replace(reading, network=_with_scales(reading.network, usage.scales))
-    sides = find_places(reading.network, snapshots_of(reading.fields), pairs)
+    plain = find_places(reading.network, snapshots_of(reading.fields), pairs)
+    check_edge_features(*(side.edge_attr for side in plain))
+    sides = with_edges(reading.network, plain)
     passes = run(reading.network, *sides)
     for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
         if name == "after":
@@ -120,7 +133,7 @@ def _read_and_check(
             if not differing:
                 raise
             raise UnreadableModel(f"{refusal.args[0]} The two graphs differ in {quoted(differing)}, too.") from refusal
-    return ReadModel(reading.network, reading.fields, *sides, *passes)
+    return ReadModel(reading.network, reading.fields, plain, *sides, *passes)
 
 
 def _with_scales(network: Network, scales: Any) -> Network:
@@ -150,6 +163,15 @@ def find_places(
             )
         return with_links(*sides, pairs)
     return with_graphs(*sides)
+
+
+def with_edges(network: Network, sides: tuple[Snapshot, Snapshot]) -> tuple[Snapshot, Snapshot]:
+    """Snapshots with their edges as places, for a network that needs it; aligned ones stay aligned."""
+    if not network.takes_edges:
+        return sides
+    if np.array_equal(sides[0].node_ids, sides[1].node_ids):
+        return widen_pair(*sides)
+    return widen_graph(sides[0]), widen_graph(sides[1])
 
 
 def _check_shared(recording: Recording, before: Data, after: Data) -> None:

@@ -12,13 +12,14 @@ import pandas as pd
 from torch import nn
 from torch_geometric.data import Data
 
+from ..files.named import take_names
 from ..graphs.snapshot import read_snapshot
 from ..network.layers import Network, run_network
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
 from .assembly import Note, assemble_network
 from .provision import prepare_inputs
-from .reader import check_values, find_places
+from .reader import check_values, find_places, with_edges
 from .tape import WITHOUT_PATHS, Recording, UnreadableModel
 from .trial import copy_model, leaves, record_model
 
@@ -97,6 +98,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
     `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
     are fields of the data by name.
     """
+    (data,) = take_names([data]).graphs
     num_features = read_snapshot(data, "data").x.shape[1]
     notes: list[Note] = []
     network: Network | None = None
@@ -113,12 +115,12 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
         reading = assemble_network(recording, num_features, AUTO, notes)
         network = reading.network
         snapshot = read_snapshot(data, "data", reading.fields)
-        (snapshot, _) = find_places(network, (snapshot, snapshot), inputs.pairs)
+        (snapshot, _) = with_edges(network, find_places(network, (snapshot, snapshot), inputs.pairs))
         computed = run_network(network, snapshot)
-        check_values(network, computed, recording, slice(0, snapshot.num_nodes), "data", snapshot)
+        check_values(network, computed, recording, slice(0, snapshot.first_edge), "data", snapshot)
         theirs = recording.values[reading.logits.index].double().numpy().reshape(-1, network.num_classes)
         scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
-        error = float(np.abs(computed.logits - theirs).max(initial=0.0)) / scale
+        error = float(np.abs(computed.logits[: len(theirs)] - theirs).max(initial=0.0)) / scale
     except UnreadableModel as refusal:
         problem, where = str(refusal), refusal.where
     return ModelCheck(

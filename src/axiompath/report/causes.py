@@ -59,7 +59,7 @@ def _carriers(blame: Blame, row: int, paths: Sequence[dict[str, Any]]) -> list[i
     for place, path in enumerate(paths):
         nodes = path["nodes"]
         if kind in EDGE_CHANGES:
-            carries = any({a, b} == {src, dst} for a, b in pairwise(nodes))
+            carries = any({a, b} == {src, dst} for a, b in path.get("over") or pairwise(nodes))
         elif kind == FEATURES_CHANGED:
             carries = next((node for node in nodes if node >= 0), -1) == src
         else:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..explain.explanation import Explanation
+from ..explain.hops import drop_edges
 from ..graphs.places import NODE_UNIT, Target
 from ..outputs import BINARY, CLASSES_OUTPUT, LABELS
 
@@ -17,6 +18,9 @@ PLACE = 2**53 - 1  # stands for the graph or the link at the end of a path; the 
 def as_drawn(explanation: Explanation) -> Explanation:
     """A graph or a link becomes the last station of its paths; a logit becomes the class yes against the class no."""
     e = explanation
+    if e.edge_places:
+        groups = tuple(replace(group, paths=drop_edges(group.paths, e.hops)) for group in e.groups)
+        e = replace(e, paths=drop_edges(e.paths, e.hops), groups=groups, node_names=dict(e.names), edge_places={})
     if e.unit != NODE_UNIT:
         paths = _reach_place(e.paths)
         groups = tuple(replace(group, paths=_reach_place(group.paths)) for group in e.groups)

@@ -17,7 +17,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
   const items = drawn.map((path) => ({
     key: path.row, size: Math.abs(path.share), share: path.share, kind: path.kind, label: path.label, path, bundle: path.nodes.includes(-2),
     from: startOf(path.nodes),
-    at: (t) => (path.nodes[t] >= 0 ? String(path.nodes[t]) : path.nodes[t] === -2 ? `bundle ${path.row}` : "bias"),
+    at: (t) => (isPlace(path.nodes[t]) ? String(path.nodes[t]) : path.nodes[t] === -2 ? `bundle ${path.row}` : "bias"),
   }));
   if (others > 0) items.push({ key: "rest", size: Math.abs(rest), share: rest, kind: "rest", from: 0,
     label: `${count(others)} other paths`, at: (t) => (t === hops ? String(page.end) : "rest") });
@@ -71,7 +71,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
     + "Left and right arrow keys go from ribbon to ribbon." });
   const defs = draw("defs");
   for (const [kind, colour] of Object.entries(COLOURS)) {
-    defs.append(draw("pattern", { id: "hatch-" + kind, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    defs.append(draw("pattern", { id: "hatch-" + kind.replace(" ", "-"), width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
       draw("rect", { width: 6, height: 6, fill: colour, opacity: 0.35 }), draw("rect", { width: 3, height: 6, fill: colour })));
   }
   svg.append(defs);
@@ -91,7 +91,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
       d += `M${x0} ${y0.toFixed(2)}C${middle} ${y0.toFixed(2)} ${middle} ${y1.toFixed(2)} ${x1} ${y1.toFixed(2)}`
         + `v${thick.toFixed(2)}C${middle} ${(y1 + thick).toFixed(2)} ${middle} ${(y0 + thick).toFixed(2)} ${x0} ${(y0 + thick).toFixed(2)}Z`;
     }
-    const fill = item.share < 0 ? `url(#hatch-${item.kind})` : COLOURS[item.kind];
+    const fill = item.share < 0 ? `url(#hatch-${item.kind.replace(" ", "-")})` : COLOURS[item.kind];
     const story = `${item.label}\n${item.kind === "rest" ? "all other paths, net" : item.kind}, ${signed(item.share, 4)} to ${view.told}`;
     const opens = item.path?.members ? item.path.row : item.path?.within;
     const hint = opens === undefined ? "" : item.path.members ? "\nclick to open it into its largest paths" : "\nclick to close the group";

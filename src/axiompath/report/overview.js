@@ -7,6 +7,7 @@
     const facts = [
       fact("edges added", count(d.edges_added)), fact("edges removed", count(d.edges_removed)),
       ...(d.edges_reweighted ? [fact("edges reweighted", count(d.edges_reweighted))] : []),
+      ...(d.edge_features_changed ? [fact("edge features changed", count(d.edge_features_changed))] : []),
       ...(d.nodes_added + d.nodes_removed ? [fact("nodes added / removed", `${count(d.nodes_added)} / ${count(d.nodes_removed)}`)] : []),
       ...(d.features_changed ? [fact("nodes with other features", count(d.features_changed))] : []),
       ...(o.retrained ? [fact("model", "retrained")] : []),

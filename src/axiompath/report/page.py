@@ -50,10 +50,13 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
         chosen = []
         groups = {group.row: group for group in seen.groups}
         for i, (path, kind, shares) in enumerate(zip(seen.paths.tolist(), seen.kinds, seen.contributions, strict=True)):
-            key = tuple(path)
+            key = (*e.paths[i].tolist(),)
             if key not in rows:
                 rows[key] = len(paths)
                 drawn = {"nodes": path, "kind": kind, "shares": rounded(shares)}
+                if e.edge_places:  # people read nodes, and the edge that a path begins at
+                    drawn["label"] = e.unit_name(i)
+                    drawn["over"] = [e.edge_places[place][:2] for place in key if place in e.edge_places]
                 paths.append(drawn | (_describe_group(groups[i], seen.unit_name(i)) if i in groups else {}))
             chosen.append(rows[key])
         choices.append(

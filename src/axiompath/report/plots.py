@@ -17,7 +17,7 @@ from matplotlib.path import Path as Outline
 from ..arrays import FloatArray
 from ..errors import InputError
 from ..explain.explanation import Explanation
-from ..graphs.labels import ABSENT, ANY
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE
 from ..outputs import VALUE
 from .drawn import as_drawn
 from .page import name_columns
@@ -30,7 +30,9 @@ COLOURS = {
     "gained": "#0072b2",
     "lost": "#d55e00",
     "reweighted": "#009e73",
+    "statistics": "#7b5ea7",
     "feature": "#cc79a7",
+    "edge feature": "#56b4e9",
     "model": "#e69f00",
     "unchanged": "#6b7280",
     "rest": "#d5dae0",
@@ -195,7 +197,11 @@ def find_ribbons(explanation: Explanation, weights: np.ndarray[Any, Any]) -> lis
 def _name_box(explanation: Explanation, node: int) -> str:
     if node == REST:
         return f"{_num_others(explanation):,} others"
-    return explanation.name_of(node) if node > BUNDLE else f"{explanation.sizes[BUNDLE - node]:,} paths"
+    return (
+        explanation.name_of(node)
+        if node > BUNDLE or node <= FIRST_EDGE
+        else f"{explanation.sizes[BUNDLE - node]:,} paths"
+    )
 
 
 def stack_boxes(ribbons: Sequence[Ribbon], num_columns: int, gap: float) -> list[dict[int, Box]]:

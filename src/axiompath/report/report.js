@@ -18,7 +18,8 @@ const viewsOf = (classes, pairs, values = false) => {
     ...order.map((k) => told(values ? classes[k] : `class ${classes[k]}`, unit(k)))];
 };
 // A path of the shallower of two models has ABSENT before it; one of a bias is shown from that bias on.
-const ABSENT = -3;
+const ABSENT = -3, FIRST_EDGE = -1000;  // edges that a path begins at are numbered from there down
+const isPlace = (node) => node >= 0 || node <= FIRST_EDGE;
 const startOf = (nodes) => {
   const first = nodes.findIndex((node) => node >= 0);
   return first > 0 && nodes[first - 1] !== ABSENT ? first - 1 : first;
@@ -33,11 +34,11 @@ const prepare = (page) => {
     const k = page.class_after, label = `probability of ${page.classes[k]}`;
     page.views.splice(page.class_before === k ? 0 : 1, 0, { label, told: `the ${label}`, weights: page.slopes, before: page.prob_before[k], after: page.prob_after[k] });
   }
-  const name = (node) => (node < 0 ? "bias" : page.names[node] ?? String(node));
+  const name = (node) => (isPlace(node) ? page.names[node] ?? String(node) : "bias");
   page.nameOf = name;
   for (const path of page.paths.flatMap((p) => (p.members ? p.members : [p]))) {
     const start = startOf(path.nodes);
-    path.label = path.nodes.slice(start).map(name).join(" → ");
+    path.label ??= path.nodes.slice(start).map(name).join(" → ");
   }
   return page;
 };
@@ -240,6 +241,7 @@ const go = (i) => {
 };
 
 const fromHash = () => {
+  if (kind.find) return kind.find(location.hash);
   const wanted = /^#node=(-?\d+(?:-\d+)?)(&|$)/.exec(location.hash);
   const i = wanted ? index.targets.findIndex((target) => String(target.target) === wanted[1]) : -1;
   return i >= 0 ? i : kind.overview ? -1 : 0;

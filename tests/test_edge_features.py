@@ -1,0 +1,146 @@
+"""Models that take edge features: what is explained, blamed and said of an edge that changed."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GINEConv, global_add_pool
+
+import axiompath
+
+GENERATOR = torch.Generator().manual_seed(3)
+
+
+class Bonds(nn.Module):
+    """Two convolutions over edge features, which an encoder of their own prepares; of nodes, or of whole graphs."""
+
+    def __init__(self, pooled=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = GINEConv(nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 4)), edge_dim=2)
+        self.second, self.bond = GINEConv(nn.Linear(4, 3)), nn.Linear(2, 4)
+        self.pooled = pooled
+
+    def forward(self, x, edge_index, edge_attr, batch=None):
+        h = self.first(x, edge_index, edge_attr).relu()
+        h = self.second(h, edge_index, self.bond(edge_attr).relu())
+        return global_add_pool(h, batch) if self.pooled else h
+
+
+def evolution():
+    """Edges added, removed, given other features; two parallel ones, of which one changes, and a loop."""
+    edges = torch.tensor([[0, 1, 2, 3, 4, 4, 5, 1, 2], [1, 2, 3, 4, 5, 5, 5, 0, 0]])
+    before = Data(
+        x=torch.rand(6, 3, generator=GENERATOR).double(),
+        edge_index=edges,
+        edge_attr=torch.rand(9, 2, generator=GENERATOR).double(),
+    )
+    after = before.clone()
+    after.edge_attr[1] += 1.0
+    after.edge_attr[5, 0] -= 0.5
+    new = torch.rand(1, 2, generator=GENERATOR).double()
+    after.edge_index = torch.cat([after.edge_index[:, 1:], torch.tensor([[5], [0]])], dim=1)
+    after.edge_attr = torch.cat([after.edge_attr[1:], new])
+    return before, after
+
+
+BEFORE, AFTER = evolution()
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_explanations_are_complete_and_name_their_edges(pooled):
+    model = Bonds(pooled).double().eval()
+    explainer = axiompath.Explainer(model, BEFORE, AFTER)
+    moved = explainer.moved()
+    assert set(moved.target) == ({0} if pooled else {0, 1, 2, 3, 5})
+    for found in explainer.attribute_many(moved.target):
+        assert found.residual < 1e-12
+        np.testing.assert_allclose(explainer.replay(found.target, []), found.logits_after, atol=1e-12)
+        np.testing.assert_allclose(explainer.replay(found.target, found.paths), found.logits_before, atol=1e-9)
+    told = explainer.explain(int(moved.target[0]), 1000)
+    names = [told.unit_name(i) for i in range(len(told.paths))]
+    assert len(set(names)) == len(names)  # parallel edges stay apart, and an edge from its sender
+    assert any(name.startswith("edge (1 → 2)") for name in names) == ("edge feature" in told.kinds)
+    again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
+    assert again.summary() == told.summary()
+    assert again.edge_places == told.edge_places
+    carried = told.to_pyg()
+    # Each path gives its share to each of its steps; a step from a node to itself over no edge is none.
+    assert carried.edge_mask.shape == (AFTER.edge_index.shape[1],)
+    assert (0, 1) in carried.lost_edges
+
+
+def test_an_edge_whose_features_changed_is_a_change_that_is_blamed_and_undone():
+    model = Bonds().double().eval()
+    explainer = axiompath.Explainer(model, BEFORE, AFTER)
+    happened = explainer.changes()
+    told = [(kind, src, dst) for kind, src, dst in zip(happened.kind, happened.src, happened.dst, strict=True)]
+    assert told == [
+        ("edge added", 5, 0),
+        ("edge removed", 0, 1),
+        ("edge features changed", 1, 2),
+        ("edge features changed", 4, 5),
+    ]
+    own = axiompath.Explainer(model, BEFORE, AFTER, paths=False)
+    for target in explainer.moved().target.tolist():
+        blame, literal = explainer.blame(target), own.blame(target)
+        np.testing.assert_allclose(blame.shares.sum(axis=0), explainer.attribute(target).delta_logits, atol=1e-12)
+        known = dict(zip(blame.changes, blame.shares, strict=True))
+        for change, share in zip(literal.changes, literal.shares, strict=True):  # the model itself may look further
+            np.testing.assert_allclose(known.get(change, 0.0), share, atol=1e-12)
+    undone = AFTER.clone()
+    undone.edge_attr[0] -= 1.0  # the edge from 1 to 2 is the first now
+    with torch.no_grad():
+        expected = model(undone.x, undone.edge_index, undone.edge_attr)[3].numpy()
+    np.testing.assert_allclose(explainer.what_if(3, undo=[2]), expected, atol=1e-12)
+
+
+def test_the_cause_of_other_edge_features_alone_is_theirs_column_by_column():
+    model, after = Bonds().double().eval(), BEFORE.clone()
+    after.edge_attr[2] = torch.tensor([3.0, -1.0])
+    explainer = axiompath.Explainer(model, BEFORE, after)
+    found = explainer.attribute(4)
+    np.testing.assert_allclose(found.causes["edge feature"], found.delta_logits, atol=1e-12)
+    assert {axiompath.Explainer(model, BEFORE, after).explain(4).kinds[0]} == {"edge feature"}
+    columns = explainer.features(4)
+    assert set(columns.name) == {"edge (2 → 3)"}
+    assert set(columns.column) == {0, 1}
+    shares = columns[[name for name in columns if name.startswith("class_")]].to_numpy()
+    np.testing.assert_allclose(shares.sum(axis=0), found.delta_logits, atol=1e-12)
+
+
+def test_a_scan_holds_the_edges_on_its_paths(tmp_path):
+    explainer = axiompath.Explainer(Bonds().double().eval(), BEFORE, AFTER)
+    scan = explainer.scan(tmp_path / "scan", budget=5, workers=1)
+    for told in scan:
+        direct = explainer.explain(told.target, 5)
+        assert told.edge_places == direct.edge_places
+        np.testing.assert_array_equal(told.paths, direct.paths)
+        assert told.summary() == direct.summary()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda data: data.update({"edge_attr": torch.rand(9, 3)}), r"edge features of the same width \(got 2 in"),
+        (lambda data: data.update({"edge_attr": None}), "asks for `edge_attr`, which `after` does not have"),
+        (lambda data: data.update({"edge_attr": data.edge_attr[:4]}), "holds? one row an edge|could not be run"),
+        (lambda data: data.edge_attr.__setitem__((0, 0), float("nan")), "finite edge features|NaN"),
+    ],
+)
+def test_edge_features_that_do_not_fit_are_refused_in_a_sentence(spoil, words):
+    after = AFTER.clone()
+    spoil(after)
+    if after.edge_attr is None:
+        del after.edge_attr
+    with pytest.raises(axiompath.InputError, match=words):
+        axiompath.Explainer(Bonds().double().eval(), BEFORE, after)
+
+
+def test_whole_numbers_that_are_looked_up_and_units_of_edges_are_refused():
+    explainer = axiompath.Explainer(Bonds().double().eval(), BEFORE, AFTER)
+    with pytest.raises(axiompath.InputError, match="messages that go from node to node for edges as units"):
+        explainer.explain(0, by="edge")
