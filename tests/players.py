@@ -73,12 +73,12 @@ class Link(nn.Module):
 
 
 class Unreadable(nn.Module):
-    """EdgeConv runs a network of both ends at once and takes the maximum: no reader."""
+    """A median of messages is no weighted sum of them: it is refused."""
 
     def __init__(self):
         super().__init__()
         mlp = nn.Sequential(nn.Linear(8, 6), nn.Tanh())
-        self.first, self.second = pyg.EdgeConv(mlp, aggr="max"), pyg.GCNConv(6, 3)
+        self.first, self.second = pyg.EdgeConv(mlp, aggr="median"), pyg.GCNConv(6, 3)
 
     def forward(self, x, edge_index):
         return self.second(self.first(x, edge_index), edge_index)

@@ -11,11 +11,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn import (
     GAT,
     GCN,
-    EdgeConv,
     GATConv,
     GCNConv,
     GINEConv,
-    GPSConv,
     GraphConv,
     LayerNorm,
     PNAConv,
@@ -603,10 +601,7 @@ def plain(conv):
 
 PNA = {"scalers": ["identity"], "deg": torch.ones(9, dtype=torch.long)}
 WORDS = {
-    "PNA with max": (plain(PNAConv(4, 3, aggregators=["mean", "max"], **PNA)), r"aggregates by maximum"),
-    "EdgeConv with mean": (plain(EdgeConv(nn.Linear(8, 3), aggr="mean")), r"on every edge, over both(?!.*maximum)"),
-    "EdgeConv with max": (plain(EdgeConv(nn.Linear(8, 3))), r"on every edge.*and aggregates by maximum"),
-    "GPS": (plain(GPSConv(4, GCNConv(4, 4))), r"parts\.0 \(GPSConv\): attends from every node to all others"),
+    "PNA with std": (plain(PNAConv(4, 3, aggregators=["mean", "std"], **PNA)), r"aggregates by deviation"),
     "features of its own": (OwnFeatures(), r"conv \(GCNConv\): is given features that do not come from `x`"),
 }  # fmt: skip
 

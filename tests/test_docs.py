@@ -1,8 +1,13 @@
-"""Every Python block of the README and of docs/ runs; every link to a file of the repository leads somewhere."""
+"""Every Python block, command and notebook of the README and of docs/ runs; every link to a file leads somewhere."""
 
+import json
 import re
+import runpy
+import shlex
+import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -38,3 +43,108 @@ def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     missing = [page for page in PAGES[1:] if f" {page.removeprefix('docs/')}" not in menu]
     assert missing == []
+
+
+# A command of the command line is indented and begins with the program's name.
+COMMAND = re.compile(r"^    (axiompath .*)$", re.MULTILINE)
+COMMANDS = [(page, line) for page in PAGES for line in COMMAND.findall((ROOT / page).read_text(encoding="utf-8"))]
+
+
+def words_of(line):
+    return shlex.split(line, comments=True)[1:]
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS)
+def test_every_command_is_one(page, line):
+    """Its options exist and its values are of their kinds; whether it runs, a slow test says."""
+    import typer
+
+    from axiompath.cli.app import app
+    from axiompath.cli.reproduction import repeat_flags
+
+    command, words = typer.main.get_command(app), repeat_flags(words_of(line))
+    while hasattr(command, "get_command"):
+        command, words = command.get_command(None, words[0]), words[1:]
+        assert command is not None, (page, line)
+    command.make_context("axiompath", list(words))
+
+
+@pytest.fixture(scope="module")
+def karate_folder(tmp_path_factory):
+    """What the commands of the pages speak of, by its names: graphs, models, tables, events."""
+    import axiompath
+    from axiompath.cli.demo import evolve_karate, karate_arguments, train_karate
+    from axiompath.datasets import drifting_events
+
+    folder = tmp_path_factory.mktemp("commands")
+    model, before = train_karate()
+    graphs = {"before": before, "after": evolve_karate(before)}
+    graphs |= {"monday": before, "tuesday": graphs["after"], "wednesday": before, "friday": graphs["after"]}
+    for name, data in graphs.items():
+        axiompath.save_graph(folder / f"{name}.npz", data)
+        edges = pd.DataFrame(data.edge_index.T.numpy(), columns=["source", "target"])
+        edges.to_parquet(folder / f"{name}.parquet")
+        edges.assign(source="p" + edges.source.astype(str), target="p" + edges.target.astype(str)).to_csv(
+            folder / f"{name}.csv", index=False
+        )
+    nodes = pd.DataFrame(before.x.numpy()).add_prefix("f").assign(id=range(34))
+    nodes.to_parquet(folder / "nodes.parquet")
+    names = [f"p{i}" for i in range(33)] + ["Ben"]
+    nodes.assign(id=names).to_csv(folder / "nodes.csv", index=False)
+    for day in ("monday", "tuesday"):
+        path = folder / f"{day}.csv"
+        path.write_text(path.read_text().replace("p33", "Ben"))
+    for name in ("model", "new", "old"):
+        axiompath.save_model(model, folder / name, karate_arguments(before))
+    events, labels = drifting_events()
+    events.columns = ["from", "to", "when"]
+    events.replace({"person 1": "Ann"}).to_csv(folder / "events.csv", index=False)
+    pd.DataFrame({"id": list(labels), "label": list(labels.values())}).to_csv(folder / "labels.csv", index=False)
+    return folder
+
+
+# Elsewhere: reproduce in test_experiments.py, a cluster in test_ray.py, a package of one's own in test_cli.py.
+ELSEWHERE = ("reproduce", "--ray-address", "mypackage")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", dict.fromkeys(page for page, _ in COMMANDS))
+def test_every_command_runs(page, karate_folder, tmp_path, monkeypatch, call):
+    shutil.copytree(karate_folder, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    for line in [line for where, line in COMMANDS if where == page]:
+        if any(word in line for word in ELSEWHERE):
+            continue
+        words = words_of(line)
+        if words[:3] == ["story", "model", "months"]:  # a model of these events
+            words[1] = "watched/model"
+            call(
+                "watch", "events.csv", "--labels", "labels.csv", "--every", "30D", "--window", "90D", "--out", "watched"
+            )
+            words[2] = "watched/snapshots"
+        code, _, error = call(*words)
+        assert code == 0, (line, error)
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+def test_notebooks_are_what_their_pages_say():
+    """So that the code of a notebook is that which runs above."""
+    made = runpy.run_path(str(ROOT / "docs" / "notebooks" / "from_pages.py"))
+    assert [path.stem for path in NOTEBOOKS] == sorted(made["PAGES"])
+    for path in NOTEBOOKS:
+        page = (ROOT / "docs" / f"{path.stem}.md").read_text(encoding="utf-8")
+        assert json.loads(path.read_text(encoding="utf-8")) == made["to_notebook"](page), "run from_pages.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_notebook_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert code[0].startswith("%pip install")
+    space = {"__name__": "__main__"}
+    for source in code[1:]:
+        exec(compile(source, path.name, "exec"), space)

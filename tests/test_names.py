@@ -321,3 +321,80 @@ def test_the_command_line_warns_on_stderr_once(call, saved_model, tmp_path, kind
         assert error.count("Warning: The ") == 1, (command, error)
         assert "nothing but their row says which is which" in error
         assert ".py" not in error
+
+
+def explainers(model, tmp_path, kind):
+    """Explainers whose nodes have names, however these came along."""
+    before, after = graph(IDS, OLD), graph(sorted(IDS), NEW)
+    if kind == "given":
+        return axiompath.Explainer(model, before, after, node_names=CALLED)
+    if kind == "unread":
+        return axiompath.Explainer(model, before, after, node_names=CALLED, paths=False)
+    if kind == "stored":
+        opened = [stored(tmp_path, f"{i}", data, CALLED) for i, data in enumerate((before, after))]
+        return axiompath.Explainer(model, *opened)
+    read = []
+    for place, data in enumerate((before, after)):
+        read.append(axiompath.read_graph(axiompath.save_graph(tmp_path / f"{place}.npz", data, CALLED, ["no", "yes"])))
+    if kind == "fields":
+        for file in read:
+            file.data.node_names = list(file.row_names)
+        read = [file.data for file in read]
+    return axiompath.Explainer(model, *read)
+
+
+@pytest.mark.parametrize("kind", ["given", "unread", "stored", "files", "fields"])
+def test_every_question_takes_a_name(model, tmp_path, kind):
+    explainer = explainers(model, tmp_path, kind)
+    number = explainer.index.number("Ben")
+    assert explainer.blame("Ben").to_frame().equals(explainer.blame(number).to_frame())
+    assert explainer.blame("Ben").target == number
+    assert np.array_equal(explainer.what_if("Ben", undo=[0]), explainer.what_if(number, undo=[0]))
+    assert explainer.happened("Ben").summary() == explainer.happened(number).summary()
+    assert "Ben" in explainer.moved().name.tolist()
+    with pytest.raises(InputError, match=r"the name or number of a node \(got 'Bem', and no node is called that"):
+        explainer.blame("Bem")
+    if kind == "unread":
+        return
+    assert explainer.explain("Ben").to_dict() == explainer.explain(number).to_dict()
+    assert explainer.explain("Ben").name == "Ben"
+    assert [one.name for one in explainer.explain_many(["Ben", number], progress=False)] == ["Ben", "Ben"]
+    assert explainer.explain("Ben", by="edge").target == number
+    frame = explainer.attribute("Ben").to_frame()
+    assert set(frame.name) == {"Ben"}
+    assert explainer.frontier("Ben", [1, 2])[1].name == "Ben"
+    paths = explainer.explain("Ben", 2).paths
+    words = [[{-1: "bias"}.get(node, explainer.node_names.get(node)) for node in path] for path in paths.tolist()]
+    assert np.array_equal(explainer.replay("Ben", words), explainer.replay(number, paths))
+    assert np.array_equal(explainer.replay_edges("Ben", words), explainer.replay_edges(number, paths))
+    assert explainer.features("Ben").equals(explainer.features(number))
+
+
+def test_names_that_graphs_bring_along_go_into_stories_and_scans(model, tmp_path):
+    rows = [("Ann", "Ben", 0), ("Ben", "Cid", 1), ("Cid", "Dan", 1), ("Ann", "Dan", 2), ("Ann", "Cid", 3)]
+    sequence = axiompath.snapshots(rows, 1, 2, features=lambda moment: np.eye(4, model.in_channels)[moment.nodes])
+    told = axiompath.tell_stories(model, sequence, ["Ben"])
+    assert told["Ben"].name == "Ben"
+    assert told[0].snapshot_names == sequence.names
+    with pytest.raises(InputError, match="Expected the name of a target whose story is told: 'Ben'"):
+        told["Zoe"]
+    for scan in axiompath.scan_sequence(model, sequence, tmp_path / "scan", progress=False, workers=1, min_kl=0):
+        assert set(scan.moved().name) <= {"Ann", "Ben", "Cid", "Dan"}
+        assert set(scan.moved().name)
+    assert axiompath.check(model, sequence[0]).readable
+
+
+def test_a_message_says_the_name(call, saved_model, tmp_path):
+    graphs = graph([*IDS, 500], OLD), graph(IDS, NEW)
+    names = CALLED | {500: "Eve"}
+    files = [axiompath.save_graph(tmp_path / f"{i}.npz", data, names) for i, data in enumerate(graphs)]
+    code, _, error = call("explain", saved_model, *files, "-t", "Eve")
+    assert (code, "got 'Eve', node 500, which `after` does not have" in error) == (2, True), error
+    code, _, error = call("explain", saved_model, *files, "-t", "Cit")
+    assert "got 'Cit'; there are 'Cid'" in error
+
+
+def test_classes_of_a_graph_are_taken_where_they_fit_the_model(model, tmp_path):
+    file = axiompath.save_graph(tmp_path / "g.npz", graph(IDS, OLD), CALLED, ["a", "b", "c", "d", "e", "f", "g"])
+    other = axiompath.save_graph(tmp_path / "h.npz", graph(IDS, NEW), CALLED)
+    assert axiompath.Explainer(model, axiompath.read_graph(file), axiompath.read_graph(other)).class_names == ()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from axiompath.compiled import door
 from axiompath.selection import select, select_budgets, select_many
 from axiompath.selection.objective import SIGMOIDS, SQUARES, divergence, find_goal
 from certificates import (
@@ -18,6 +19,8 @@ from certificates import (
     problem,
 )
 from test_selection import make_problem, same
+
+divergence, find_goal = door(divergence), door(find_goal)
 
 METHODS = ("convex", "exact", "linear", "topk", "deeplift")
 OBJECTIVES = ("sufficiency", "necessity")

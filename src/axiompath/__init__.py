@@ -11,6 +11,7 @@ model + before + after
   -> Scan           every moved node, explained on all cores or a cluster               scan/
   -> Story          the explanations of a sequence of snapshots, step by step           stories/
   -> report         pictures and pages to look at                                       report/
+  -> Watch          all of it from a list of events, step after step                    watch/
 
 A name is imported when it is first asked for: `import axiompath` alone loads no torch and compiles nothing.
 """
@@ -53,16 +54,22 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .readers import check as check
     from .readers import register_reader as register_reader
     from .report import build_report as build_report
+    from .report import build_scan_report as build_scan_report
     from .report import build_story_report as build_story_report
     from .report import save_report as save_report
+    from .report import save_scan_report as save_scan_report
     from .report import save_story_report as save_story_report
     from .scan.scan import Scan as Scan
     from .scan.scan import read_scan as read_scan
+    from .scan.scan import read_scans as read_scans
     from .selection import Selection as Selection
     from .selection import select as select
     from .stories.chronicle import Stories as Stories
     from .stories.chronicle import tell_stories as tell_stories
     from .stories.story import Story as Story
+    from .watch.course import watch_events as watch_events
+    from .watch.diary import Watch as Watch
+    from .watch.diary import read_watch as read_watch
 
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
@@ -81,11 +88,13 @@ _HOMES = {
     "paths.attribution": "Attribution",
     "pyg": "PyGAlgorithm",
     "readers": "UnreadableModel check register_reader",
-    "report": "build_report build_story_report save_report save_story_report",
-    "scan.scan": "Scan read_scan",
+    "report": "build_report build_scan_report build_story_report save_report save_scan_report save_story_report",
+    "scan.scan": "Scan read_scan read_scans",
     "selection": "Selection select",
     "stories.chronicle": "Stories tell_stories",
     "stories.story": "Story",
+    "watch.course": "watch_events",
+    "watch.diary": "Watch read_watch",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -23,6 +23,7 @@ import numba
 from numba.core import caching, dispatcher, event, serialize
 
 from .errors import Notice
+from .machine import PART, PartCompiler, WholeCompiler
 from .writing import whole_file
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -30,23 +31,35 @@ SIZE = hashlib.sha256().digest_size
 UNSAID = 0.5  # seconds of compiling before a word is said of it
 USUAL = 260  # loops that a first explanation compiles, those of numba's own included
 BAR = 20  # characters
+MEANT = ("error_model", "fastmath")  # options that say what a loop computes
 
 
 @overload
 def compiled(function: Callable[..., Any]) -> Any: ...
 @overload
-def compiled(**options: Any) -> Callable[[Loop], Loop]: ...
-def compiled(function: Any = None, **options: Any) -> Any:
-    """Compile on first use, to run beside other threads; `options` are numba's."""
+def compiled(*, inner: bool = False, **options: Any) -> Callable[[Loop], Loop]: ...
+def compiled(function: Any = None, inner: bool = False, **options: Any) -> Any:
+    """Compile on first use, to run beside other threads; `options` are numba's.
+
+    An `inner` loop is called by loops alone: it becomes machine code within theirs, and is kept with theirs.
+    """
     if function is None:
-        return partial(compiled, **options)
-    loop = numba.njit(nogil=True, **options)(function)
+        return partial(compiled, inner=inner, **options)
+    if inner:
+        return numba.njit(pipeline_class=PartCompiler, **PART, **options)(function)
+    loop = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=WholeCompiler, **options)(function)
     if isinstance(loop, dispatcher.Dispatcher):  # not where the user has switched compiling off
         try:
             vars(loop)["_cache"] = _Cache(function)
         except RuntimeError:
             _tell_of_memory()
     return loop
+
+
+def door(loop: Any) -> Any:
+    """An inner loop as Python may call it."""
+    options = {name: value for name, value in getattr(loop, "targetoptions", {}).items() if name in MEANT}
+    return compiled(getattr(loop, "py_func", loop), **options)
 
 
 @cache

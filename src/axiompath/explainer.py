@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import track
+from torch_geometric.data import Data
 
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
@@ -33,11 +34,13 @@ from .explain.features import list_features
 from .explain.neighbourhood import Neighbourhood, find_neighbourhood
 from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
 from .explain.units import explain_units
-from .graphs.names import Names, read_names
+from .files.named import take_names
+from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
-from .graphs.snapshot import read_snapshot
+from .graphs.snapshot import node_numbers, read_snapshot
 from .graphs.stored import StoredGraph
 from .memory import parse_memory
+from .notebook import show
 from .origin import Origin
 from .outputs import AUTO
 from .paths.attribution import Attribution
@@ -47,11 +50,15 @@ from .scan.scan import Engine, Scan, Settings, scan_case
 from .selection import DEFAULT_METHOD
 from .stories.chronicle import model_of_each
 
+MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved
+
 
 class Explainer:
     """Explains how a trained GNN's predictions changed from one snapshot of a graph to another.
 
-    Nodes are named by their row, or by `n_id` where both graphs carry it. The model is copied, never altered.
+    Nodes are numbered by their row, or by `n_id` where both graphs carry it; where they have names (`node_names`, or
+    those that graphs of `snapshots` and `read_graph` bring along), every question takes a name in place of a number.
+    The model is copied, never altered.
     Two stored graphs (`axiompath.open_graph`) may be larger than memory: only what the change reaches is computed.
     """
 
@@ -84,8 +91,13 @@ class Explainer:
         as it predicts the same thing; what changed is then split between the model and the data.
         """
         self.memory = parse_memory(memory)
+        (before, after), brought, offered = take_names((before, after))
+        node_names = brought if node_names is None else node_names
+        links = _with_numbers(links, node_names, (before, after))
         usage = Usage(call, links, output, scales)
-        named: dict[str, Any] = {"node_names": node_names, "class_names": class_names, "usage": usage}
+        named: dict[str, Any] = {
+            "node_names": node_names, "class_names": class_names, "offered": offered, "usage": usage,
+        }  # fmt: skip
         if model_before is not None and not paths:
             raise InputError(
                 "Expected models that are read to go with `model_before` (got paths=False); leave it out, or read them."
@@ -94,6 +106,23 @@ class Explainer:
         if paths:
             self._case = open_case(model, before, after, model_before=model_before, **named)
         self._unread: Board | None = None if paths else open_board(model, before, after, **named)
+
+    def __repr__(self) -> str:
+        """What it is of, and how many predictions changed their answer."""
+        if self._case is None:
+            board = self._board
+            return f"Explainer that runs the model as it is: {board.pair.all_nodes}, {board.unit}s are predicted"
+        change = self.case.change
+        both = change.in_both
+        flipped = int(change.output.flipped(change.logits_before[both], change.logits_after[both]).sum())
+        return (
+            f"Explainer: {len(change.network.layers)} layers, {self.num_shared:,} {change.unit}s in both snapshots, "
+            f"{flipped:,} of them with another answer after. Ask moved(), changes(), blame(target), explain(target)."
+        )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what happened, and who moved the most."""
+        return show(repr(self), self.moved() if self._board.pair.num_nodes < MOST_LISTED else None)
 
     @property
     def case(self) -> Case:
@@ -122,12 +151,17 @@ class Explainer:
     @property
     def node_names(self) -> Mapping[int, str]:
         """The user's names of nodes, by number."""
-        return self.case.node_names
+        return self._board.node_names if self._unread is not None else self.case.node_names
+
+    @cached_property
+    def index(self) -> NameIndex:
+        """Which node a name means."""
+        return index_names(self._board.node_names.items()) if self._unread is not None else self.case.index
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The user's names of classes; empty without."""
-        return self.case.class_names
+        return self._board.class_names if self._unread is not None else self.case.class_names
 
     @property
     def num_nodes(self) -> int:
@@ -195,7 +229,7 @@ class Explainer:
 
     def blame(
         self,
-        target: Target | None = None,
+        target: Asked | None = None,
         *,
         by: Any = None,
         opened: bool = False,
@@ -225,7 +259,7 @@ class Explainer:
 
     def undo(
         self,
-        target: Target | None = None,
+        target: Asked | None = None,
         *,
         to: int | None = None,
         below: float | None = None,
@@ -247,7 +281,7 @@ class Explainer:
 
     def enough(
         self,
-        target: Target | None = None,
+        target: Asked | None = None,
         *,
         until: float = ENOUGH,
         budget: int | None = None,
@@ -262,7 +296,7 @@ class Explainer:
             self._board, self._only(target), until=until, budget=budget, open_nodes=open_nodes, seconds=seconds
         )
 
-    def happened(self, target: Target | None = None, *, seconds: float = 1.0) -> Happened:
+    def happened(self, target: Asked | None = None, *, seconds: float = 1.0) -> Happened:
         """What did it and the least to undo, for one target, in about as many seconds: what a report shows first.
 
         `blame` and `undo` take the time that they are given, and say more.
@@ -270,7 +304,7 @@ class Explainer:
         return find_happened(self._board, self._only(target), seconds)
 
     def what_if(
-        self, target: Target | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
+        self, target: Asked | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
     ) -> FloatArray:
         """Logits [num_logits] of a target on `after` with exactly these changes undone, or on `before` with them alone.
 
@@ -278,25 +312,28 @@ class Explainer:
         """
         return try_changes(self._board, self._only(target), undo=undo, apply=apply, open_nodes=open_nodes)
 
-    def _only(self, target: Target | None) -> Target:
+    def _only(self, target: Asked | None) -> Target:
+        target = self.index.target(target)
         if target is not None:  # numpy's numbers are taken, and recorded as plain ones
             numbers = np.asarray(target)
-            return as_target(numbers) if numbers.dtype.kind in "iu" and numbers.shape in ((), (2,)) else target
+            plain: Any = as_target(numbers) if numbers.dtype.kind in "iu" and numbers.shape in ((), (2,)) else target
+            found: Target = plain
+            return found
         return 0 if self._case is None else self.case.only_graph()
 
-    def attribute(self, target: Target) -> Attribution:
+    def attribute(self, target: Asked) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
         return next(self.attribute_many([target]))
 
-    def attribute_many(self, targets: Iterable[Target]) -> Iterator[Attribution]:
+    def attribute_many(self, targets: Iterable[Asked]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
-        case, rows = self.case.find(targets)
+        case, rows = self.case.find(map(self.case.index.target, targets))
         return case.attribute(rows, self.memory)
 
     @overload
     def explain(
         self,
-        target: Target | None = ...,
+        target: Asked | None = ...,
         budget: int | None = ...,
         method: str = ...,
         objective: str = ...,
@@ -309,7 +346,7 @@ class Explainer:
     @overload
     def explain(
         self,
-        target: Target | None = ...,
+        target: Asked | None = ...,
         budget: int | None = ...,
         method: str = ...,
         objective: str = ...,
@@ -321,7 +358,7 @@ class Explainer:
     ) -> EdgeExplanation: ...
     def explain(
         self,
-        target: Target | None = None,
+        target: Asked | None = None,
         budget: int | None = None,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -334,7 +371,7 @@ class Explainer:
         """The fewest paths, at most 20, that explain the share `until` of the change of one target; with a `budget`,
         the so many that explain it best, whatever `until` is. And how well they do.
 
-        A target is a node, a graph of a batch or a pair of nodes, by number; the only graph need not be named.
+        A target is a node, a graph of a batch or a pair of nodes, by number or name; the only graph need not be named.
         Methods: convex, exact, linear, topk, deeplift, gnnlrp, grad. Objectives: sufficiency (the paths carry `before`
         to `after`), necessity (`after` without them is `before`). With at_most, fewer paths if fewer serve better.
 
@@ -347,14 +384,14 @@ class Explainer:
         if depth is not None:
             most, share = (MOST_UNITS if budget is None else budget), None
         question = Question(most, method, objective, at_most, share, depth)
-        case, rows = self.case.find([self.case.only_graph() if target is None else target])
+        case, rows = self.case.find([self.case.only_graph() if target is None else self.case.index.target(target)])
         if by is not None:
             return explain_units(case, int(rows[0]), by, question, self.memory)
         return next(case.explain(rows, question, self.memory))
 
     def explain_many(
         self,
-        targets: Iterable[Target],
+        targets: Iterable[Asked],
         budget: int = 10,
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -365,14 +402,14 @@ class Explainer:
     ) -> Iterator[Explanation]:
         """The `budget` best paths of each of many nodes, in order and lazily, with a progress bar."""
         question = Question(budget, method, objective, at_most, depth=depth)
-        case, rows = self.case.find(targets)
+        case, rows = self.case.find(map(self.case.index.target, targets))
         explanations = case.explain(rows, question, self.memory)
         if not progress:
             return explanations
         return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
 
     def features(
-        self, target: Target | None = None, paths: Any = None, *, feature_names: Sequence[str] | None = None
+        self, target: Asked | None = None, paths: Any = None, *, feature_names: Sequence[str] | None = None
     ) -> pd.DataFrame:
         """Which columns of changed features moved a prediction, and by how much; with paths, those of their leaves.
 
@@ -382,7 +419,7 @@ class Explainer:
         of one sum to its contribution. A column of -1 is what no column did: a bias, or coefficients that a layer makes
         of its own inputs.
         """
-        return list_features(self.case, self._only(target), paths, feature_names)
+        return list_features(self.case, self._only(target), self.index.paths(paths), feature_names)
 
     def scan(
         self,
@@ -415,7 +452,7 @@ class Explainer:
 
     def frontier(
         self,
-        target: Target,
+        target: Asked,
         budgets: Sequence[int],
         method: str = DEFAULT_METHOD,
         objective: str = "sufficiency",
@@ -425,10 +462,10 @@ class Explainer:
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
         questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
-        case, (row,) = self.case.find([target])
+        case, (row,) = self.case.find([self.case.index.target(target)])
         return case.frontier(int(row), questions, self.memory)
 
-    def neighbourhood(self, target: Target | Explanation | None = None) -> Neighbourhood:
+    def neighbourhood(self, target: Asked | Explanation | None = None) -> Neighbourhood:
         """What lies around a target in both graphs, as a picture: `plot()`, `save("x.svg")`, or shown by a notebook.
 
         Given an Explanation, its paths are drawn; else those of `explain(target)`.
@@ -436,17 +473,17 @@ class Explainer:
         found = target if isinstance(target, Explanation) else self.explain(target)
         return find_neighbourhood(self.case, found)
 
-    def replay(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
+    def replay(self, target: Asked, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added.
 
         Where the model is another one, `under` says which answers: that of `after`, or of `before`.
         """
-        return self.case.replay(target, paths, add=add, under=under)
+        return self.case.replay(self._only(target), self.index.paths(paths), add=add, under=under)
 
-    def replay_edges(self, target: Target, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
+    def replay_edges(self, target: Asked, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        return self.case.replay_edges(target, paths, add=add, under=under)
+        return self.case.replay_edges(self._only(target), self.index.paths(paths), add=add, under=under)
 
 
 def scan_sequence(
@@ -467,6 +504,8 @@ def scan_sequence(
     """
     models = model_of_each(model, len(snapshots))
     folders = step_folders(out, len(snapshots))
+    if node_names is not None:
+        snapshots = take_names(snapshots).graphs  # numbered alike, as the names are
     if node_names is not None and not any(isinstance(snapshot, StoredGraph) for snapshot in snapshots):
         # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
         rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
@@ -481,6 +520,15 @@ def scan_sequence(
             yield step.scan(folder, **options)
 
     return scan()
+
+
+def _with_numbers(links: Any, node_names: Names | None, graphs: tuple[Any, Any]) -> Any:
+    """Pairs that the user names, by number."""
+    if not isinstance(links, (list, tuple)) or not any(isinstance(end, str) for pair in links for end in pair):
+        return links
+    rows = [node_numbers(graph) for graph in graphs if isinstance(graph, Data)]
+    index = index_names(read_names(node_names, rows).items())
+    return [index.target(tuple(pair)) for pair in links]
 
 
 def step_folders(out: str | Path, num_snapshots: int) -> list[Path]:

@@ -15,6 +15,7 @@ from ..errors import InputError, Notice
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import TO, label_class
 from ..graphs.places import NODE_UNIT, Target
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..saved import FileForm, rebuild
@@ -160,6 +161,18 @@ class Blame(ChangeRecord):
         how = "Exact, by all subsets" if self.exact else "Estimated, by random orders"
         lines.append(f"{how}: {self.num_evaluations:,} evaluations.")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"Blame: {self.headline}"
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary(), self.to_frame())
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Blame:

@@ -24,6 +24,7 @@ from ..explain.question import Question
 from ..graphs.changes import CHANGES
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
@@ -85,6 +86,18 @@ class Enough(ChangeRecord):
             for kind, ends in zip(self.kinds, self.ends, strict=True)
         ]
         return f"{self.sentence[:-1]}: {'; '.join(named) or 'nothing'}. {self.how}"
+
+    def __repr__(self) -> str:
+        """The sentence."""
+        return f"Enough: {self.sentence}"
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary())
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Enough:
@@ -161,7 +174,7 @@ def enough_of_target(
         logits=logits,
         logits_before=ends[0],
         logits_after=ends[1],
-        proved=proved,
+        proved=bool(proved),
         how=how,
         num_in_sight=size,
         num_evaluations=search.num_evaluations,

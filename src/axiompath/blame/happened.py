@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..graphs.places import Target
+from ..notebook import show
 from .blame import Blame, blame_target
 from .fewest import Terms
 from .game import Board
@@ -37,6 +38,12 @@ class Happened:
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary(), None if self.blame is None else self.blame.to_frame())
 
 
 def find_happened(board: Board, target: Target, seconds: float = 1.0) -> Happened:

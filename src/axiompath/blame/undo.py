@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
@@ -66,6 +67,18 @@ class Undo(ChangeRecord):
         count = f"{len(named)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)} in sight"
         return f"Undo {count}, and {who} has {self.goal}: {'; '.join(named) or 'nothing'}. {self.how}"
 
+    def __repr__(self) -> str:
+        """The summary."""
+        return f"Undo: {self.summary()}"
+
+    def __str__(self) -> str:
+        """The summary."""
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary())
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Undo:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
@@ -109,7 +122,7 @@ def undo_target(
         logits=logits,
         logits_before=ends[0],
         logits_after=ends[1],
-        proved=found.proved,
+        proved=bool(found.proved),
         how=found.how,
         excluded=found.excluded,
         cost=float(costs[chosen].sum()),

@@ -43,6 +43,7 @@ def open_board(
     *,
     node_names: Names | None = None,
     class_names: Any = None,
+    offered: tuple[str, ...] = (),
     usage: Usage = AS_IT_IS,
 ) -> Board:
     """Run once on both graphs, to see what it answers with."""
@@ -92,7 +93,9 @@ def open_board(
         _refuse(target, bool((known & snapshots[1].present[rows]).all()), "node")
         return rows, np.unique(rows[~snapshots[0].present[rows]])
 
-    classes = read_class_names(class_names) or ()
+    classes = read_class_names(class_names)
+    if class_names is None and len(offered) == answers[0].shape[-1]:
+        classes = offered
 
     def moved() -> pd.DataFrame:
         ids, rows = _rows_of_answers(unit, pair, snapshots, inputs.pairs)

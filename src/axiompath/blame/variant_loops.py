@@ -79,7 +79,7 @@ def add_products(products, hold, wanted, below, projected, z):
                     z[out, c] += value * projected[row, c]
 
 
-@compiled
+@compiled(inner=True)
 def _score(scores, key, query):
     total = 0.0
     for c in range(len(scores.direction)):

@@ -20,8 +20,9 @@ from ..signals import Stopped
 from .inspection import check, diff
 from .output import Terminal
 from .preparation import convert, demo, snapshots, warmup
-from .questions import blame, explain, report, scan, story, undo
+from .questions import blame, explain, report, scan, story, undo, watch
 from .reproduction import repeat_flags, reproduce
+from .service import serve
 
 app = typer.Typer(
     help="Why did the GNN change its mind? Exact path attributions of prediction changes on evolving graphs.",
@@ -30,7 +31,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, snapshots, check, diff, blame, undo, explain, story, report, scan, convert, warmup):
+for command in (
+    demo, watch, snapshots, check, diff, blame, undo, explain, story, report, scan, serve, convert, warmup,
+):  # fmt: skip
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

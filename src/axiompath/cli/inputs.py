@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class Graphs:
 
     def __init__(self, graphs: Sequence[Any], numbered: bool) -> None:
         """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
+        from ..graphs.names import index_names
         from ..graphs.pair import Pair, match_stored
         from ..graphs.stored import StoredGraph
 
@@ -35,9 +37,7 @@ class Graphs:
         self.stored: Pair | None = match_stored(self.before, self.after) if is_stored else None
         pairs = [pair for graph in graphs for pair in graph.node_names.items()]
         self.names: dict[int, str] = dict(pairs)
-        self.numbers: dict[str, set[int]] = {}  # nodes of each name; two where `n_id` and names disagree
-        for number, name in pairs:
-            self.numbers.setdefault(name, set()).add(number)
+        self.index = index_names(pairs, None if self.stored is None else self.stored.number)
         self.numbered = numbered
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
@@ -67,13 +67,15 @@ class Graphs:
             raise InputError(f"Expected the two ends of a link with a comma between them, u,v (got {text!r}).")
         return self.number(ends[0].strip()), self.number(ends[1].strip())
 
+    def links(self, file: Path | None) -> list[tuple[int, int]] | None:
+        """The pairs of a file, one u,v a line; None where there is none."""
+        from ..trust import read_lines
+
+        return None if file is None else [self.link(line) for line in read_lines(file)]
+
     def number(self, text: str) -> int:
         """The node that a name or a number on the command line means."""
-        if self.stored is not None:
-            known = self.stored.number(text)
-            found = set() if known is None else {known}
-        else:
-            found = self.numbers.get(text, set())
+        found = self.index.find(text)
         if len(found) > 1:
             raise InputError(
                 f"Expected the name of one node after --target (got {text!r}, which the graphs give to the nodes "
@@ -84,8 +86,10 @@ class Graphs:
         try:
             number = int(text)
         except ValueError:
-            raise InputError(f"Expected a node's name or number after --target (got {text!r}).") from None
-        numeric = next((name for name in self.numbers if NUMBER.fullmatch(name)), None)
+            near = get_close_matches(text, list(self.index.numbers)[:10_000], 2)
+            like = f"; there are {' and '.join(map(repr, near))}" if near else ""
+            raise InputError(f"Expected a node's name or number after --target (got {text!r}{like}).") from None
+        numeric = next((name for name in self.index.numbers if NUMBER.fullmatch(name)), None)
         example = numeric if self.stored is None else self.stored.name_that_is_a_number()
         if not self.numbered and example is not None:
             # Nodes called 100 to 400 are never meant by their row.
@@ -147,9 +151,13 @@ def tell(
 
     old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
     graphs = read_graphs(list(files), sources.nodes)
+    links = graphs.links(sources.links)
+    targets: list[Target] | None = None
+    if target:  # what they are the model alone says
+        targets = graphs.targets(target, open_explainer(model, graphs, sources).unit)
     return tell_stories(
-        new if old is None else [old, new], graphs.data, [graphs.number(text) for text in target or ()] or None,
-        wanted.budget, wanted.method, wanted.objective,
+        new if old is None else [old, new], graphs.data, targets, wanted.budget, wanted.method, wanted.objective,
+        output=sources.output, links=links,
         top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
         snapshot_names=list(files.values()), progress=aside(),
     )  # fmt: skip
@@ -185,13 +193,11 @@ def open_explainer(model: str, pair: Graphs, sources: Sources, *, paths: bool = 
     """The model, read on two graphs; or to be run as it is."""
     from ..explainer import Explainer
     from ..files import read_model
-    from ..trust import read_lines
 
     with aside().status("Reading the model"):
         network = read_model(model, sources.weights)
-        links = None if sources.links is None else [pair.link(line) for line in read_lines(sources.links)]
         return Explainer(
             network, pair.before, pair.after,
             memory=sources.memory, node_names=pair.names, class_names=pair.class_names, output=sources.output,
-            links=links, paths=paths, model_before=read_model_before(sources),
+            links=pair.links(sources.links), paths=paths, model_before=read_model_before(sources),
         )  # fmt: skip

@@ -94,6 +94,16 @@ def moved_table(moved: Any, limit: int) -> Table:
     return table
 
 
+def steps_table(steps: Any) -> Table:
+    """The steps of a watch."""
+    table = Table("step", "edges added", "removed", "moved", "flipped", "explained", "right")
+    for row in records(steps):
+        counts = [row[key] for key in ("edges_added", "edges_removed", "num_moved", "num_flipped", "num_explained")]
+        right = "" if row["score"] is None else f"{row['score']:.1%}"
+        table.add_row(escape(f"{row['before']} → {row['after']}"), *(f"{count:,}" for count in counts), right)
+    return table
+
+
 def path_table(explanation: Explanation) -> Table:
     """The chosen paths: nodes, kind, and share of what the explanation is about."""
     about, weights = explanation.view

@@ -26,6 +26,7 @@ from .options import (
     AsJson,
     Before,
     Depth,
+    EventColumns,
     FirstBlame,
     Later,
     Limit,
@@ -40,7 +41,7 @@ from .options import (
     read_depth,
     spread,
 )
-from .output import Terminal, aside, moved_table, path_table, print_json, records, written_to
+from .output import Terminal, aside, moved_table, path_table, print_json, records, steps_table, written_to
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
@@ -200,7 +201,7 @@ def story(
     sources: Sources,
     json: AsJson = False,
 ) -> None:
-    """What happened to a node over a sequence of graphs? Without a target, to the one that changed most often.
+    """What happened to a node, graph or link over a sequence of graphs? Without a target, to what changed most often.
 
     Example: axiompath story demo/model monday.npz tuesday.npz friday.npz --target 13
     """
@@ -220,8 +221,8 @@ def story(
 
 @spread
 def report(
-    model: Model,
-    before: Before,
+    model: Annotated[str, typer.Argument(help="A model as elsewhere; or, alone, the folder of a scan or of scans.")],
+    before: Annotated[Path | None, typer.Argument(help="The graph before, or a folder of snapshots.")] = None,
     after: After = None,
     later: Later = None,
     *,
@@ -239,6 +240,8 @@ def report(
 ) -> None:
     """Write a report, one HTML file to look at; of three graphs or more, with each node's story over all of them.
 
+    Given the folder of a scan alone, a page on everything that moved in it.
+
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
     from ..report import build_report, build_story_report
@@ -247,6 +250,9 @@ def report(
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
+    if before is None:
+        _report_scan(Path(model), out, json)
+        return
     files, unit = spell_out([before, after, *(later or ())], sources.step), "node"
     called = list(files.values())
     title = f"{called[0]} → {called[-1]}"
@@ -254,6 +260,7 @@ def report(
         wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
         told = tell(model, files, sources, target, top, wanted)
         targets: list[Target] = [item.target for item in told]
+        unit = next((item.unit for item in told), unit)
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         largest = 50 if budget is None else budget
@@ -273,6 +280,24 @@ def report(
     else:
         said = f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB)."
         Terminal().print(said, soft_wrap=True, markup=False)
+
+
+def _report_scan(folder: Path, out: Path, json: bool) -> None:
+    """The page on everything that moved in the folder of a scan, or of the scans of a sequence."""
+    from ..report import save_scan_report
+    from ..scan.scan import read_scans
+
+    scans = read_scans(folder)
+    with written_to(out):
+        save_scan_report(out, scans)
+    explained, size = sum(len(found) for found in scans), out.stat().st_size
+    if json:
+        print_json({"report": str(out), "steps": len(scans), "explained": explained, "bytes": size})
+        return
+    Terminal().print(
+        f"Everything that moved is in {out} ({explained:,} explanations, {size / 1e6:.1f} MB). With axiompath serve "
+        f"{folder} each of them has its page.", soft_wrap=True, markup=False,
+    )  # fmt: skip
 
 
 @spread
@@ -327,3 +352,39 @@ def scan(
         console.print(told, soft_wrap=True, markup=False)
     if json:
         print_json(found)
+
+
+@spread
+def watch(
+    events: Annotated[Path, typer.Argument(help="Dated events: .csv, .csv.gz, .tsv or .parquet.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for everything; run again with more events, it does what is new.")],
+    labels: Annotated[Path | None, typer.Option(help="Table of labels: id, label.")] = None,
+    task: Annotated[str | None, typer.Option(help="nodes, or links, which needs no labels.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model to use in place of training one.")] = None,
+    columns: EventColumns,
+    budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
+    min_kl: Annotated[float, typer.Option(min=0, help="Explain predictions whose KL (nats) is at least this.")] = 0.01,
+    top: Annotated[int, typer.Option(min=1, help="Targets with a page of their own, at each step.")] = 50,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core if not given.")] = None,
+    json: AsJson = False,
+) -> None:
+    """From a list of events to a report: snapshots, a model trained on the first, what moved at each step, explained.
+
+    Example: axiompath watch events.csv --labels labels.csv --every 60D --window 180D --out watched
+    """
+    from ..watch import watch_events
+
+    with written_to(out):
+        done = watch_events(
+            events, out, labels, task=task, model=model, budget=budget, min_kl=min_kl, top=top, workers=workers,
+            progress=aside(), **vars(columns),
+        )  # fmt: skip
+    if json:
+        held = {"report": str(done.report), "facts": dict(done.facts), "sentences": done.sentences}
+        print_json({**held, "steps": records(done.to_frame())})
+        return
+    console = Terminal()
+    console.print("\n".join(done.sentences) + "\n", markup=False, highlight=False)
+    console.print(steps_table(done.to_frame()))
+    console.print(f"The report is in {done.report}: open it in a browser.", soft_wrap=True, markup=False)

@@ -1,8 +1,9 @@
-"""settings -> snapshots of a generated graph whose communities drift: nodes leave one for another, edge by edge."""
+"""settings -> a generated graph whose communities drift, as snapshots or as dated events."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import torch
 from torch_geometric.data import Data
 
@@ -33,6 +34,31 @@ def drifting_communities(
         targets = np.where(anew, _draw_targets(rng, home, sources), targets)
         snapshots.append(_to_data(x, sources, targets, home))
     return snapshots
+
+
+def drifting_events(
+    num_people: int = 80, num_events: int = 900, num_days: int = 240, seed: int = 0
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Meetings of people of four groups (columns source, target, time), and the group in which each began.
+
+    People meet their own group nine times in ten; every day, one in five hundred leaves for another one.
+    """
+    rng = np.random.default_rng(seed)
+    home = np.arange(num_people) % 4
+    began = {f"person {i}": f"group {group}" for i, group in enumerate(home.tolist())}
+    days = np.sort(rng.integers(0, num_days, num_events))
+    rows, today = [], 0
+    for day in days.tolist():
+        leaving = rng.random(num_people) < (day - today) / 500
+        home, today = np.where(leaving, rng.integers(0, 4, num_people), home), day
+        first = int(rng.integers(num_people))
+        own = home == home[first]
+        own[first] = False
+        others = np.flatnonzero(own if rng.random() < INSIDE and own.any() else np.arange(num_people) != first)
+        rows.append((f"person {first}", f"person {rng.choice(others)}"))
+    frame = pd.DataFrame(rows, columns=["source", "target"])
+    frame["time"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(days, unit="D")
+    return frame, began
 
 
 def _draw_targets(rng: np.random.Generator, home: IntArray, sources: IntArray) -> IntArray:

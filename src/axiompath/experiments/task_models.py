@@ -7,7 +7,6 @@ bits between processors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
@@ -17,10 +16,9 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GINConv, global_add_pool
 
-from ..arrays import IntArray
+from ..watch.fit import fit, rank_auc
 
 WIDTH = 16
-STEP = 0.01
 
 
 class MoleculeModel(nn.Module):
@@ -84,7 +82,7 @@ def train_on_graphs(
     parts = np.array_split(np.random.default_rng(seed).permutation(len(train)), batches)
     steps = [Batch.from_data_list([train[i] for i in part]) for part in parts]
     held = Batch.from_data_list(list(check))
-    return _fit(model, steps, lambda net: accuracy_on_graphs(net, held), epochs, seed)
+    return fit(model, steps, _loss, lambda net: accuracy_on_graphs(net, held), epochs, seed)
 
 
 def accuracy_on_graphs(model: nn.Module, batch: Any) -> float:
@@ -97,7 +95,7 @@ def train_on_links(
     model: Callable[[], nn.Module], months: Sequence[Data], check: Data, *, epochs: int, seed: int = 0
 ) -> nn.Module:
     """The same on pairs: each Data has edge_label_index and y, and all months make one step an epoch each."""
-    return _fit(model, months, lambda net: auc_of_links(net, [check]), epochs, seed)
+    return fit(model, months, _loss, lambda net: auc_of_links(net, [check]), epochs, seed)
 
 
 def auc_of_links(model: nn.Module, months: Sequence[Data]) -> float:
@@ -108,38 +106,8 @@ def auc_of_links(model: nn.Module, months: Sequence[Data]) -> float:
     return rank_auc(scores, np.concatenate([data.y.numpy() for data in months]))
 
 
-def rank_auc(scores: Any, labels: IntArray) -> float:
-    """Area under the ROC curve: the mean rank of those with label 1, ties sharing theirs."""
-    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(count) - (count - 1) / 2)[place]
-    yes = labels == 1
-    return float((ranks[yes].mean() - (yes.sum() + 1) / 2) / (~yes).sum())
-
-
-def _fit(
-    model: Callable[[], nn.Module],
-    batches: Sequence[Any],
-    judge: Callable[[nn.Module], float],
-    epochs: int,
-    seed: int,
-) -> nn.Module:
-    """In float64, so that what is trained is to the last bit what is explained."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        net = model().double()
-    adam = torch.optim.Adam(net.parameters(), STEP)
-    best, kept = judge(net), deepcopy(net.state_dict())
-    for _ in range(epochs):
-        for data in batches:
-            loss = nn.functional.cross_entropy(_answer(net, data), data.y)
-            adam.zero_grad()
-            torch.autograd.backward(loss)
-            adam.step()
-        found = judge(net)
-        if found > best:
-            best, kept = found, deepcopy(net.state_dict())
-    net.load_state_dict(kept)
-    return net.eval()
+def _loss(net: nn.Module, data: Any) -> torch.Tensor:
+    return nn.functional.cross_entropy(_answer(net, data), data.y)
 
 
 def _answer(model: nn.Module, data: Any) -> torch.Tensor:

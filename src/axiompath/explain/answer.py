@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..compiled import door
 from ..outputs import Output
 from ..paths.bundles import count_ends, count_members, cut_at, widen
 from ..rivals import RIVALS
@@ -48,6 +49,10 @@ from .walks import Walks, is_priced, walk_rows
 OFFERED = 48  # paths that a search looks for beside the budget
 MAX_PASSES = 40
 CLOSE = 2e-10  # of the whole change, or of what is left where that is more
+# The same loops as those of a choice, called from here.
+_goal_of, _tilt, _remainder, _fixed_part, _rounding_of, _ranking_prices = (
+    door(loop) for loop in (find_goal, tilt, remainder, fixed_part, rounding_of, ranking_prices)
+)
 JUDGED = "ranked: chosen by what matters on `after` alone; method='exact' looks for what explains the change."
 
 Ranking = Callable[[Change, int, int, int], tuple[IntArray, FloatArray]]  # change, row, n, class -> paths, scores
@@ -299,24 +304,24 @@ def _relax_pool(change: Change, source: Priced, question: Question, pool: Pool |
         pool = None
     output = change.output
     kind, scales = checked_kind(output.kind, output.scales, len(before))
-    goal = find_goal(kind, scales, *((before, after) if sign > 0 else (after, before)))
+    goal = _goal_of(kind, scales, *((before, after) if sign > 0 else (after, before)))
     if pool is None:
         # At first a method's own order, or the gradient where nothing is chosen yet.
         prices = sign * _dual_at(goal, np.zeros(len(before))).r / scales
         if not relaxed:
-            prices = ranking_prices(METHODS.index(question.method), goal, before, after, sign < 0)
+            prices = _ranking_prices(METHODS.index(question.method), goal, before, after, sign < 0)
         pool = source.best(prices, size).pool
     bound, value, enough = 0.0, 0.0, 0.0
     for _ in range(MAX_PASSES):
         weights = _select(pool, question, before, after, "convex" if relaxed else question.method, output).weights
         y = sign * (weights @ pool.contributions)
-        value, dual = remainder(goal, _moved(goal, y)), _dual_at(goal, y)
+        value, dual = _remainder(goal, _moved(goal, y)), _dual_at(goal, y)
         slope = sign * dual.r / scales
         offer = source.best(slope, size)
         prices = offer.least(slope, budget)
         smallest = np.minimum(prices, 0.0) if question.at_most else prices
-        rounding = rounding_of(goal, dual, source.reach(budget))
-        bound = max(bound, fixed_part(goal, dual) + float(smallest.sum()) - rounding)
+        rounding = _rounding_of(goal, dual, source.reach(budget))
+        bound = max(bound, _fixed_part(goal, dual) + float(smallest.sum()) - rounding)
         enough = max(CLOSE * max(goal.whole, value), 4 * rounding)
         if not relaxed or value - bound <= enough:
             break
@@ -353,7 +358,7 @@ def _moved(goal: Goal, y: FloatArray) -> FloatArray:
 
 def _dual_at(goal: Goal, y: FloatArray) -> Dual:
     dual = Dual(_moved(goal, y), np.empty(len(y)), np.empty(len(y)))
-    tilt(goal, dual)
+    _tilt(goal, dual)
     return dual
 
 

@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 from scipy import special
 from torch_geometric.data import Data
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, find_change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
 from ..graphs.changes import add_model_row
 from ..graphs.labels import ABSENT, ANY, label_targets, target_column
-from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.names import NameIndex, Names, index_names, read_class_names, read_names
 from ..graphs.places import Target
 from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
+from ..network.layers import Network
 from ..origin import RELEASE, Origin
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, split_by_target
@@ -70,7 +71,7 @@ class Case:
 
     def __post_init__(self) -> None:
         """Hold the names against the network."""
-        num_classes = self.change.network.num_classes + (self.change.network.output == BINARY)
+        num_classes = num_named(self.change.network)
         if self.class_names and len(self.class_names) != num_classes:
             raise InputError(
                 f"Expected a name for each of the {num_classes} classes (got {len(self.class_names)} names)."
@@ -143,6 +144,17 @@ class Case:
         """
         found = find_pair_changes(self.region.pair, self.node_names, directed=directed, open_nodes=open_nodes)
         return found if self.change.under_before is None else add_model_row(found)
+
+    @cached_property
+    def index(self) -> NameIndex:
+        """Which node a name means; names of stored graphs are looked up on disk."""
+        pair = self.region.pair
+        return index_names(self.node_names.items(), pair.number if pair.whole is None else None)
+
+    def called(self, target: Any) -> str:
+        """A target in a message: its name, and its number where that is another word."""
+        name = label_targets(np.asarray([target]), self.node_names if self.change.unit != "graph" else {})[0]
+        return str(target) if str(target) == name else f"{name!r}, {self.change.unit} {target}"
 
     @cached_property
     def caption(self) -> Caption:
@@ -326,22 +338,31 @@ class Case:
         unit = self.change.unit
         if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
             got = numbers.dtype if numbers.ndim == 1 else f"{wanted[0]!r}, more than one number for a {unit}"
-            raise WrongKind(f"Expected targets to be {unit} numbers, integers (got {got}).")
+            raise WrongKind(f"Expected targets to be {unit} numbers, integers, or names (got {got}).")
         rows, known = find_numbers(self.change.root_ids, numbers)
         if self.change.before.places is None:
             known &= self.region.reached[rows]
             for node in numbers[~known & self.region.pair.has(numbers)][:1]:
                 raise InputError(
-                    f"Expected a target that the change reaches (got {node}, whose prediction is the same on both "
-                    "graphs); `moved()` lists those that it does."
+                    f"Expected a target that the change reaches (got {self.called(node)}, whose prediction is the same "
+                    "on both graphs); `moved()` lists those that it does."
                 )
         if self.change.before.places is None and (known & ~self.change.before.present[rows]).any():
             return self.newcomers.find(wanted)
         for number in numbers[~known][:1]:
             among = self.region.pair.all_nodes if unit == "node" else f"{len(self.change.root_ids)} graphs"
-            raise InputError(f"Expected a target among the {among} (got {number}).")
+            raise InputError(f"Expected a target among the {among} (got {self.called(number)}).")
         self._check_in_both(rows)
         return self, rows.astype(np.int64)
+
+    def locate(self, targets: Sequence[Target]) -> tuple[IntArray, BoolArray]:
+        """Rows of these targets among all that are predicted, and which of them are there."""
+        if self.change.of_links:
+            found = [self._row_of_pair.get(target, -1) for target in targets if isinstance(target, tuple)]
+            rows = np.array(found, dtype=np.int64)
+            return np.maximum(rows, 0), rows >= 0
+        rows, known = find_numbers(self.change.root_ids, np.array(targets, dtype=np.int64))
+        return np.where(known, rows, 0), known
 
     @property
     def has_newcomers(self) -> bool:
@@ -376,14 +397,18 @@ class Case:
         pairs = read_pairs(wanted)
         if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
             return self.newcomers._find_pairs(wanted)
-        case, asked = self, [tuple(pair) for pair in pairs.tolist()]
-        if not all(pair in self._row_of_pair for pair in asked):
-            unique = np.array(list(dict.fromkeys(asked)), dtype=np.int64).reshape(-1, 2)
-            sides = with_links(self.change.before, self.change.after, unique)
-            case = replace(self, change=with_roots(self.change, *sides))
-        rows = np.array([case._row_of_pair[pair] for pair in asked], dtype=np.int64)
+        case = self.with_pairs(pairs)
+        rows = np.array([case._row_of_pair[pair] for pair in map(tuple, pairs.tolist())], dtype=np.int64)
         case._check_in_both(rows)
         return case, rows
+
+    def with_pairs(self, pairs: IntArray) -> Case:
+        """The same with these pairs [num_pairs, 2] among those that are predicted: as it is where they are already."""
+        asked = list(dict.fromkeys(map(tuple, pairs.tolist())))
+        if all(pair in self._row_of_pair for pair in asked):
+            return self
+        sides = with_links(self.change.before, self.change.after, np.array(asked, dtype=np.int64).reshape(-1, 2))
+        return replace(self, change=with_roots(self.change, *sides))
 
     @cached_property
     def _row_of_pair(self) -> dict[tuple[int, ...], int]:
@@ -393,9 +418,15 @@ class Case:
         for snapshot, name in ((self.change.before, "before"), (self.change.after, "after")):
             for row in rows[~snapshot.predicted.present[rows]][:1].tolist():
                 raise InputError(
-                    f"Expected a target that exists in both snapshots (got {self.change.target(row)}, which `{name}` "
-                    "does not have); a prediction that was never made cannot have changed."
+                    "Expected a target that exists in both snapshots (got "
+                    f"{self.called(self.change.target(row))}, which `{name}` does not have); a prediction that was "
+                    "never made cannot have changed."
                 )
+
+
+def num_named(network: Network) -> int:
+    """How many classes have a name: of one logit, yes and no."""
+    return network.num_classes + (network.output == BINARY)
 
 
 def open_case(
@@ -406,9 +437,13 @@ def open_case(
     model_before: Any = None,
     node_names: Names | None = None,
     class_names: Collection[str] | None = None,
+    offered: tuple[str, ...] = (),
     usage: Usage = AS_IT_IS,
 ) -> Case:
-    """Read and check everything; see Explainer for what may be given."""
+    """Read and check everything; see Explainer for what may be given.
+
+    `offered` are the names of classes that a graph brings along, which are taken where they fit the model.
+    """
     if before is None:
         if not isinstance(after, Data):
             raise WrongKind(
@@ -421,6 +456,8 @@ def open_case(
     numbers = [] if node_names is None else [region.pair.before.numbers, region.pair.after.numbers]
     names = read_names(node_names, numbers) or region.pair.names(region.before.node_ids)
     classes = read_class_names(class_names) or region.pair.class_names
+    if class_names is None and not classes and len(offered) == num_named(opened.network):
+        classes = offered
     change = find_change(opened.network, region.before, region.after, opened.before_pass, opened.after_pass)
     case = Case(model, usage, opened.fields, region, change, names, classes)
     return case if model_before is None else _beside(case, model_before, (before, after))

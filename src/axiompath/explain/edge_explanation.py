@@ -13,6 +13,7 @@ from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..graphs.labels import TO, class_columns
 from ..graphs.places import NODE_UNIT, Target
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, Saved, rebuild
@@ -136,6 +137,14 @@ class EdgeExplanation(Saved):
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    def __repr__(self) -> str:
+        """Its first line."""
+        return f"EdgeExplanation: {self.summary(0).splitlines()[0]}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary(), self.to_frame())
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> EdgeExplanation:

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError
-from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, label_class, name_edges, name_node
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, Output
+from ..outputs import BINARY, CLASSES_OUTPUT, Output
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
 from ..writing import write_text
@@ -164,16 +165,11 @@ class Explanation(Saved):
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
-        if self.output.kind == BINARY and not self.class_names:
-            return NO_YES[label]
-        return label_class(label, self.class_names)
+        return self.output.class_name(label, self.class_names)
 
     def column_name(self, column: int) -> str:
         """The user's name of a label or value, else what it is with its number."""
-        if column < len(self.class_names):
-            return self.class_names[column]
-        word = "label" if self.output.kind == LABELS else "the value"
-        return word if len(self.logits_before) == 1 else f"{word} {column}" if word == "label" else f"value {column}"
+        return self.output.column_name(column, self.class_names, len(self.logits_before))
 
     @property
     def name(self) -> str:
@@ -209,6 +205,28 @@ class Explanation(Saved):
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"Explanation: {self.headline}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a chosen path, most important first.
+
+        path (in words), kind, share (of the new class against the old one, or of the value that moved), num_paths
+        (more than one where it is a group), then the share of every logit.
+        """
+        _, weights = self.view
+        columns = class_columns(self.contributions.shape[1], self.class_names)
+        frame = pd.DataFrame(
+            {
+                "path": [self.unit_name(row) for row in range(len(self.paths))],
+                "kind": list(self.kinds),
+                "share": self.contributions @ weights,
+                "num_paths": list(self.sizes),
+            }
+        )
+        return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Explanation:

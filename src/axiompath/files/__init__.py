@@ -6,12 +6,13 @@ tables.py        CSV or Parquet, an edge list and a node table -> GraphFile
 graph_file.py    path -> GraphFile: a graph with the names of its nodes and classes; several matched
 nodelists.py     a node table or an array, however large -> features on disk, and the row of every node
 edgelists.py     an edge list, however large -> the same edges a batch at a time
-event_tables.py  events and nodes, in a file or in memory -> Events, NodeTable
+event_tables.py  events and nodes, in a file or in memory -> Events, KnownNodes
 graph_lists.py   graphs in a list -> Snapshots
 snapshots.py     events or graphs -> Snapshots, to and from a folder of graphs
 order.py         those batches -> edges sorted by receiver, on disk, in bounded memory
 conversion.py    edge list + nodes -> a stored graph
 sum_gnn.py       the paper's network, which a model's folder may name
+link_gnn.py      a small network of links, likewise
 model_folder.py  folder with model.json and weights.safetensors <-> torch module; `package.module:function` -> the same
 """
 

@@ -1,4 +1,4 @@
-"""Events and nodes as people hold them -> Events and a NodeTable.
+"""Events and nodes as people hold them -> Events and a KnownNodes.
 
 Events: a table in a file (CSV, packed or not, TSV, Parquet) or in memory (pandas, Arrow, whatever becomes one),
 rows in a list, a TemporalData, a networkx graph whose edges have times. Graphs without times, in a list, are read by
@@ -20,7 +20,7 @@ from torch_geometric.data import TemporalData
 from ..errors import InputError, MissingFile, WrongKind
 from ..graphs.clock import is_worded
 from ..graphs.events import Events, read_events, read_labels
-from ..graphs.sequence import NodeTable
+from ..graphs.sequence import KnownNodes
 from ..trust import MAX_BYTES, blamed
 from .tables import (
     IDS,
@@ -180,9 +180,11 @@ def _of_rows(rows: Sequence[Any]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=["source", "target", "time", "weight"][:width])
 
 
-def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES) -> NodeTable:
+def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES, *, features: bool = True) -> KnownNodes:
     """Names, and where the table has them features and labels: a file, a table in memory, or labels by name."""
     what = "the node table"
+    if isinstance(nodes, KnownNodes):
+        return nodes
     if isinstance(nodes, (str, os.PathLike)):
         what = str(nodes)
         if not table_kind(Path(nodes)):
@@ -205,9 +207,9 @@ def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES) -> NodeTable:
         twice = names[names.duplicated()].iloc[0]
         raise InputError(f"Expected every node once in {what} (got {twice!r} twice).")
     columns = [column for column in table.columns if column not in (key, label)]
-    x = as_features(table, columns, Path(what)) if columns else None
+    x = as_features(table, columns, Path(what)) if columns and features else None
     y, classes = (None, ()) if label is None else _read_classes(table[label])
-    return NodeTable(tuple(names), x, y, classes)
+    return KnownNodes(tuple(names), x, y, classes)
 
 
 def _read_classes(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:

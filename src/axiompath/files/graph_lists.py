@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from ..errors import InputError, WrongKind
 from ..graphs.events import read_events
-from ..graphs.sequence import NodeTable, Recipe, Snapshots, make_snapshots
+from ..graphs.sequence import KnownNodes, Recipe, Snapshots, make_snapshots
 from ..graphs.windows import whole_windows
 from .event_tables import Columns, find_columns, to_frame
 from .graph_file import GraphFile, match_graphs
@@ -44,7 +44,7 @@ def is_graph_list(events: Any) -> bool:
 
 
 def snapshots_of_graphs(
-    graphs: Iterable[Any], recipe: Recipe, table: NodeTable | None, directed: bool | None
+    graphs: Iterable[Any], recipe: Recipe, table: KnownNodes | None, directed: bool | None
 ) -> Snapshots:
     """A snapshot a graph, with the nodes that it has."""
     given = list(graphs)

@@ -1,7 +1,7 @@
 """torch module <-> a folder of two files: model.json (class and arguments) and weights.safetensors.
 
-A folder can only name a network of torch_geometric.nn or the paper's SumGNN, so that reading one runs no code but
-theirs. Your own code is named by you, as `package.module:function`, never by a file.
+A folder can only name a network of torch_geometric.nn, the paper's SumGNN or our LinkGNN, so that reading one runs no
+code but theirs. Your own code is named by you, as `package.module:function`, never by a file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,14 +27,16 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from ..errors import InputError, MissingFile
+from ..errors import InputError, MissingFile, Notice
 from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, check_version, read_json
 from ..writing import whole_file
+from .link_gnn import LinkGNN
 from .sum_gnn import SumGNN
 
 MODEL_FORMAT, MODEL_VERSION = "axiompath.model", 1
 PYG = "torch_geometric.nn"
-OURS = {"axiompath.experiments.models.SumGNN": SumGNN}  # names of the format, wherever the classes lie
+# Names of the format, wherever the classes lie.
+OURS: dict[str, type[nn.Module]] = {"axiompath.experiments.models.SumGNN": SumGNN, "axiompath.LinkGNN": LinkGNN}
 MAX_ARGUMENT = 10**7
 MAX_LAYERS = 1000
 MAX_JSON = 10**6
@@ -96,7 +99,15 @@ def read_model(name: str, weights: str | Path | None = None) -> nn.Module:
             f"Expected a folder with model.json and weights.safetensors, or package.module:function (got {name!r})."
         )
     model = _call(name)
-    return model.eval() if weights is None else _fill(model, Path(weights))
+    if weights is None:
+        warnings.warn(
+            f"No --weights were given: the model is explained as {name}() returns it, and if that loads none itself, "
+            "it is untrained and its answers mean nothing.",
+            Notice,
+            stacklevel=2,
+        )
+        return model.eval()
+    return _fill(model, Path(weights))
 
 
 def _call(name: str) -> nn.Module:

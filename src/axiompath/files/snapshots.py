@@ -57,7 +57,7 @@ def snapshots(
     loops: whether events of a node with itself make an edge. Windows begin at `start`, else with the first event; a
         window is made once events reach its end, or `until` says that they are complete up to there.
     """
-    table = None if nodes is None else read_node_table(nodes, max_bytes)
+    table = None if nodes is None else read_node_table(nodes, max_bytes, features=features is None)
     if table is not None and features is not None:
         table = table._replace(x=None)
     how = Recipe(rule or ("once" if weight is None else "sum"), bool(directed), keep, features or "degrees")
@@ -71,14 +71,14 @@ def snapshots(
     return make_snapshots(read, cut_windows(read, every, window, start, until), how, table)
 
 
-def save_snapshots(found: Snapshots, folder: str | Path) -> Path:
-    """Write a folder that `read_snapshots` and every command take."""
+def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Path:
+    """Write a folder that `read_snapshots` and every command take; the first `kept` graphs are there already."""
     target = Path(folder)
     if target.exists() and not is_snapshots(target) and any(target.iterdir()):
         raise InputError(f"Expected an empty folder, or one of snapshots (got {target}); choose another.")
     target.mkdir(parents=True, exist_ok=True)
     files = [f"{place:04d}.npz" for place in range(len(found))]
-    for file, data in zip(files, found, strict=True):
+    for file, data in zip(files[kept:], found.graphs[kept:], strict=True):
         save_graph(target / file, data, data.get("node_names"), data.get("class_names"))
     held = {
         "format": SNAPSHOTS_FORMAT, "version": SNAPSHOTS_VERSION, "files": files, "names": list(found.names),

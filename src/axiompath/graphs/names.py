@@ -7,7 +7,9 @@ many rows as there are names: of one of them, or of several if their rows stand 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +17,11 @@ import pandas as pd
 
 from ..arrays import IntArray
 from ..errors import InputError
+from .labels import ANY, ANYTHING, BIAS
+from .places import Target
 
 Names: TypeAlias = Mapping[int, Any] | Collection[Any]
+Asked: TypeAlias = Target | str | tuple[int | str, int | str]  # a target as people name it
 
 
 def read_names(names: Names | None, snapshots: Sequence[IntArray]) -> dict[int, str]:
@@ -50,6 +55,67 @@ def read_names(names: Names | None, snapshots: Sequence[IntArray]) -> dict[int, 
     nameless = pd.isna(pd.Series(given, dtype=object)).tolist()
     rows = zip(fitting[0].tolist(), given, nameless, strict=True)
     return {int(node): str(name) for node, name, missing in rows if not missing}
+
+
+@dataclass(frozen=True, eq=False)
+class NameIndex:
+    """Which nodes a name means."""
+
+    numbers: Mapping[str, set[int]]  # two nodes of one name where the user gave it twice
+    look_up: Callable[[str], int | None] | None = None  # of stored graphs, whose names stay on disk
+
+    def find(self, name: str) -> set[int]:
+        """The numbers of all nodes of this name."""
+        if name in self.numbers:
+            return self.numbers[name]
+        known = None if self.look_up is None else self.look_up(name)
+        return set() if known is None else {known}
+
+    def number(self, name: str) -> int:
+        """The node of this name; a refusal says which names are like it."""
+        found = self.find(name)
+        if len(found) == 1:
+            return next(iter(found))
+        if found:
+            raise InputError(
+                f"Expected the name of one node (got {name!r}, which the nodes {' and '.join(map(str, sorted(found)))} "
+                "have); give the number of the one that is meant."
+            )
+        if not self.numbers and self.look_up is None:
+            raise InputError(
+                f"Expected the number of a node (got {name!r}, and no node has a name); give `node_names` to use names."
+            )
+        near = get_close_matches(name, list(self.numbers)[:10_000], 2) or list(self.numbers)[:2]
+        shown = f"; they are called {', '.join(map(repr, near))} and the like" if near else ""
+        raise InputError(f"Expected the name or number of a node (got {name!r}, and no node is called that{shown}).")
+
+    def target(self, asked: Any) -> Any:
+        """A target by number, of one by name; what has no name in it is passed on."""
+        if isinstance(asked, str):
+            return self.number(asked)
+        if isinstance(asked, (tuple, list)) and len(asked) == 2 and any(isinstance(end, str) for end in asked):
+            return tuple(self.number(end) if isinstance(end, str) else int(end) for end in asked)
+        return asked
+
+    def paths(self, paths: Any) -> Any:
+        """Paths by number, of paths that name their nodes; those without a name are passed on."""
+        if not isinstance(paths, (list, tuple, np.ndarray)) or not any(
+            isinstance(cell, str) for path in paths for cell in np.ravel(np.asarray(path, dtype=object))
+        ):
+            return paths
+        signs = {BIAS: -1, ANYTHING: ANY}
+        return [
+            [signs[cell] if cell in signs and not self.find(cell) else self.target(cell) for cell in path]
+            for path in paths
+        ]
+
+
+def index_names(named: Iterable[tuple[int, str]], look_up: Callable[[str], int | None] | None = None) -> NameIndex:
+    """The index of pairs of number and name."""
+    numbers: dict[str, set[int]] = {}
+    for number, name in named:
+        numbers.setdefault(name, set()).add(number)
+    return NameIndex(numbers, look_up)
 
 
 def read_class_names(names: Collection[Any] | None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..compiled import compiled
+from ..stable_order import order_of
 
 INSERTED = 24  # rows up to here are sorted by insertion, without an array of their own
 
@@ -60,7 +61,7 @@ def sort_rows(edges):
                 if len(values):
                     values[j] = value
             continue
-        order = np.argsort(senders[low:high], kind="mergesort")
+        order = order_of(senders[low:high])
         senders[low:high] = senders[low:high][order]
         if len(values):
             values[low:high] = values[low:high][order]
@@ -78,12 +79,12 @@ def rows_in_order(start, stop, edges, num_nodes):
     return True
 
 
-@compiled
+@compiled(inner=True)
 def _number_of(edges, row):
     return edges.ids[row] if len(edges.ids) else row
 
 
-@compiled
+@compiled(inner=True)
 def _entries_of_number(edges, v):
     """Where the row of number v begins and ends; nowhere if it has none."""
     row = v
@@ -94,16 +95,16 @@ def _entries_of_number(edges, v):
     return edges.indptr[row], edges.indptr[row + 1]
 
 
-@compiled
+@compiled(inner=True)
 def _by_number(edges, low, high):
     """The entries of a row, ascending by the number of their sender; parallel ones in their own order."""
     numbers = np.empty(high - low, dtype=np.int64)
     for e in range(low, high):
         numbers[e - low] = _number_of(edges, edges.senders[e])
-    return low + np.argsort(numbers, kind="mergesort")
+    return low + order_of(numbers)
 
 
-@compiled
+@compiled(inner=True)
 def _same_entry(edges, e, other, f):
     return _number_of(edges, edges.senders[e]) == _number_of(other, other.senders[f]) and (
         len(edges.values) == 0 or edges.values[e] == other.values[f]

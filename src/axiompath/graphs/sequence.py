@@ -42,7 +42,7 @@ class Recipe(NamedTuple):
         return f"{'directed' if self.directed else 'undirected'}, {edges}; {nodes[self.keep]}; features: {words}"
 
 
-class NodeTable(NamedTuple):
+class KnownNodes(NamedTuple):
     """What is known of nodes beside their events, by name."""
 
     names: tuple[str, ...]
@@ -134,7 +134,7 @@ class Snapshots(Sequence[Data]):
         return f"<p>{html.escape(self.summary)}</p>{frame.to_html(index=False, max_rows=ROWS_SHOWN)}"
 
 
-def make_snapshots(events: Events, windows: Windows, recipe: Recipe, table: NodeTable | None = None) -> Snapshots:
+def make_snapshots(events: Events, windows: Windows, recipe: Recipe, table: KnownNodes | None = None) -> Snapshots:
     """A graph a window."""
     if recipe.keep not in NODES_KEPT:
         raise InputError(f"Expected `keep` among {', '.join(NODES_KEPT)} (got {recipe.keep!r}).")
@@ -216,7 +216,7 @@ def _active(events: Events, windows: Windows, place: int) -> IntArray:
     return np.unique(events.node[part])
 
 
-def _rows_in(table: NodeTable | None, names: tuple[str, ...]) -> IntArray:
+def _rows_in(table: KnownNodes | None, names: tuple[str, ...]) -> IntArray:
     """Row of each node in a table, -1 where it is not among them."""
     if table is None:
         return np.full(len(names), -1)

@@ -15,15 +15,16 @@ from numba.extending import intrinsic, overload
 from ..arrays import FloatArray, IntArray
 from ..change.states import DELTA, IN_AFTER, IN_BEFORE
 from ..compiled import compiled
+from ..stable_order import order_of
 
 # Fields of a layer's row in the table: addresses and sizes.
 (
-    INDPTR, INDICES, BEFORE, AFTER, KEPT, MARKS, DESCENTS_INDPTR, DESCENTS, FOLLOWING, DELTA_ALONE, HELD, HELD_BELOW,
-    STARTS, SLOPES, SLOPE_PLACE, BIAS, INPUTS, OUTPUTS, WEIGHTS, MAPS, LOW, HIGH, LOW_BEHIND, HIGH_BEHIND, PLACE,
-    MESSAGES_BEFORE, MESSAGES_AFTER, NUM_NODES, NUM_ENTRIES, NUM_RULES, NUM_DESCENTS, NUM_SETS, NUM_BELOW, NUM_OF_MARKS,
-    NUM_SLOPES, WIDTH, NUM_CHANNELS, COLUMNS, COLUMNS_BEHIND, NUM_WEIGHTS, NUM_EXTREMES, NUM_EXTREME_NODES, WIDTH_BELOW,
-    NUM_SENDERS, LOCAL, NUM_FIELDS,
-) = range(46)  # fmt: skip
+    INDPTR, INDICES, BEFORE, AFTER, KEPT, KEPT_AFTER, KEPT_BEFORE, MARKS, DESCENTS_INDPTR, DESCENTS, FOLLOWING,
+    DELTA_ALONE, HELD, HELD_BELOW, STARTS, SLOPES, SLOPE_PLACE, BIAS, INPUTS, OUTPUTS, WEIGHTS, MAPS, LOW, HIGH,
+    LOW_BEHIND, HIGH_BEHIND, PLACE, MESSAGES_BEFORE, MESSAGES_AFTER, NUM_NODES, NUM_ENTRIES, NUM_RULES, NUM_DESCENTS,
+    NUM_SETS, NUM_BELOW, NUM_OF_MARKS, NUM_SLOPES, WIDTH, NUM_CHANNELS, COLUMNS, COLUMNS_BEHIND, NUM_WEIGHTS,
+    NUM_EXTREMES, NUM_EXTREME_NODES, WIDTH_BELOW, NUM_SENDERS, LOCAL, NUM_FIELDS,
+) = range(48)  # fmt: skip
 
 
 class Limits(NamedTuple):
@@ -68,7 +69,7 @@ def _compiled_view(address, shape, dtype):
     return lambda address, shape, dtype: numba.carray(_pointer(address), shape, dtype)
 
 
-@compiled
+@compiled(inner=True)
 def push(keys, parents, entries, size, key, parent, entry):
     """Onto a heap of `size`, the least key first, the earlier one among equals."""
     i = size
@@ -81,7 +82,7 @@ def push(keys, parents, entries, size, key, parent, entry):
     keys[i], parents[i], entries[i] = key, parent, entry
 
 
-@compiled
+@compiled(inner=True)
 def pop(keys, parents, entries, size):
     """Take the first of `size` off the heap."""
     last = size - 1
@@ -100,7 +101,7 @@ def pop(keys, parents, entries, size):
     keys[i], parents[i], entries[i] = key, parent, entry
 
 
-@compiled
+@compiled(inner=True)
 def _keep(prices, suffixes, leaves, size, n, price, suffix, leaf):
     """Among the n least so far, the largest of them on top; returns how many there are."""
     if size < n:
@@ -128,30 +129,32 @@ def _keep(prices, suffixes, leaves, size, n, price, suffix, leaf):
     return n
 
 
-@compiled
+@compiled(inner=True)
 def _has(held, f):
     """Whether a set has one of the three states delta, after, before."""
     return held & (DELTA if f == 0 else IN_AFTER if f == 1 else IN_BEFORE) != 0
 
 
-@compiled
+@compiled(inner=True)
 def _factors(row, e, rule, known):
     """known [3, 3]: what state f above is multiplied by on its way to state g below, over one entry and rule."""
     size, rules = row[NUM_ENTRIES], row[NUM_RULES]
     kept = view(row[KEPT], (size, rules), np.float64)[e, rule]
     now = view(row[AFTER], (size, rules), np.float64)[e, rule]
     once = view(row[BEFORE], (size, rules), np.float64)[e, rule]
-    known[0, 0], known[0, 1], known[0, 2] = kept, now - kept, kept - once
+    stays = view(row[KEPT_AFTER], (size, rules), np.float64)[e, rule]
+    stayed = view(row[KEPT_BEFORE], (size, rules), np.float64)[e, rule]
+    known[0, 0], known[0, 1], known[0, 2] = kept, now - stays, stayed - once
     known[1, 1], known[2, 2] = now, once
 
 
-@compiled
+@compiled(inner=True)
 def _set_below(row, s, e):
     marks = view(row[MARKS], (row[NUM_ENTRIES],), np.uint16)
     return view(row[FOLLOWING], (row[NUM_SETS], row[NUM_OF_MARKS]), np.uint16)[s, marks[e]]
 
 
-@compiled
+@compiled(inner=True)
 def _tilt_suffix(row, v, s, m, q):
     """q = m * slopes of node v, in the states that it has; 0 in the others."""
     width = row[WIDTH]
@@ -170,7 +173,7 @@ def _tilt_suffix(row, v, s, m, q):
                 q[f, d] = m[f, d]
 
 
-@compiled(fastmath={"reassoc", "contract", "nsz"})
+@compiled(inner=True, fastmath={"reassoc", "contract", "nsz"})
 def _multiply_suffix(row, s, q, p):
     """p = q @ W', channels side by side, in the states that it has; 0 in the others."""
     held = view(row[HELD], (row[NUM_SETS],), np.uint8)[s]
@@ -191,7 +194,7 @@ def _multiply_suffix(row, s, q, p):
                 p[f, column + i] = total
 
 
-@compiled
+@compiled(inner=True)
 def _carry(row, e, held_below, p, factors, m):
     """m of what hangs below over entry e, from the products p above."""
     inputs = view(row[INPUTS], (row[NUM_CHANNELS], 4), np.int64)
@@ -209,7 +212,7 @@ def _carry(row, e, held_below, p, factors, m):
                         m[g, low + d] += factor * p[f, column + d]
 
 
-@compiled
+@compiled(inner=True)
 def _go_to_hop(table, t, v, s, work):
     """Down the local layers at v, q left in the scratch; returns the layer of the hop, the node, the set, the bias.
 
@@ -241,7 +244,7 @@ def _go_to_hop(table, t, v, s, work):
     return t, v, s, bias if begun else np.inf
 
 
-@compiled
+@compiled(inner=True)
 def _range_of(row, v, s):
     """Whether to look at the few descents alone, and where they or the row's entries lie."""
     if view(row[DELTA_ALONE], (row[NUM_SETS],), np.bool_)[s]:
@@ -251,7 +254,7 @@ def _range_of(row, v, s):
     return False, indptr[v], indptr[v + 1]
 
 
-@compiled(fastmath={"reassoc", "contract", "nsz"})
+@compiled(inner=True, fastmath={"reassoc", "contract", "nsz"})
 def _price_leaf(row, e, q):
     """What the leaf over entry e of the lowest hop adds up to."""
     u = view(row[INDICES], (row[NUM_ENTRIES],), np.int32)[e]
@@ -265,7 +268,8 @@ def _price_leaf(row, e, q):
         kept = view(row[KEPT], (size, rules), np.float64)[e, rule]
         now = view(row[AFTER], (size, rules), np.float64)[e, rule]
         once = view(row[BEFORE], (size, rules), np.float64)[e, rule]
-        gained, lost = now - kept, kept - once
+        gained = now - view(row[KEPT_AFTER], (size, rules), np.float64)[e, rule]
+        lost = view(row[KEPT_BEFORE], (size, rules), np.float64)[e, rule] - once
         # The difference is taken first: it may be far smaller than what it is a difference of.
         for d in range(width):
             a, b = new[u, column + d], old[u, column + d]
@@ -275,7 +279,7 @@ def _price_leaf(row, e, q):
     return total
 
 
-@compiled(fastmath={"reassoc", "contract", "nsz"})
+@compiled(inner=True, fastmath={"reassoc", "contract", "nsz"})
 def _least(low, high, at, first, m, width, several):
     """The least of m @ c over what lies between, with 0 where several states meet."""
     total = 0.0
@@ -288,7 +292,7 @@ def _least(low, high, at, first, m, width, several):
     return total
 
 
-@compiled
+@compiled(inner=True)
 def _bound_of(row, below, e, held_below, p, q, work):
     """A price that no path over entry e goes below: by the extremes where it leads to, and by those behind the maps."""
     u = view(row[INDICES], (row[NUM_ENTRIES],), np.int32)[e]
@@ -343,7 +347,7 @@ class Scratch(NamedTuple):
     factors: FloatArray  # [3, 3]
 
 
-@compiled
+@compiled(inner=True)
 def _grown(values, size):
     grown = np.empty(size, values.dtype)
     grown[: len(values)] = values
@@ -463,7 +467,7 @@ def search_paths(table, root, prices, n, ends, widest, limits):
     if found == n and n > 0:
         top_price = least[0]
         floor = min(missed, top_price)
-    order = np.argsort(least[:found], kind="mergesort")
+    order = order_of(least[:found])
     nodes = np.full((found, num_positions), -1)
     indices = view(table[lowest, INDICES], (table[lowest, NUM_ENTRIES],), np.int32)
     for i in range(found):

@@ -12,6 +12,7 @@ import pandas as pd
 from torch import nn
 from torch_geometric.data import Data
 
+from ..files.named import take_names
 from ..graphs.snapshot import read_snapshot
 from ..network.layers import Network, run_network
 from ..outputs import AUTO
@@ -97,6 +98,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
     `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
     are fields of the data by name.
     """
+    (data,) = take_names([data]).graphs
     num_features = read_snapshot(data, "data").x.shape[1]
     notes: list[Note] = []
     network: Network | None = None

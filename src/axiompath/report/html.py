@@ -25,6 +25,7 @@ from ..explain.explanation import Explanation
 from ..explain.neighbourhood import find_neighbourhood
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
+from ..graphs.names import Asked
 from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
@@ -44,7 +45,7 @@ Item = TypeVar("Item")
 
 def build_report(
     explainer: Explainer,
-    targets: Iterable[Target] | None = None,
+    targets: Iterable[Asked] | None = None,
     budgets: Sequence[int] = BUDGETS,
     *,
     method: str = DEFAULT_METHOD,
@@ -61,7 +62,8 @@ def build_report(
     blame and the least to undo, a second a target at most, less of more than twenty; blame=False leaves that out.
     """
     moved = explainer.moved()
-    wanted = list(dict.fromkeys(moved.target.head(NUM_TARGETS).tolist() if targets is None else targets))
+    asked = moved.target.head(NUM_TARGETS).tolist() if targets is None else map(explainer.index.target, targets)
+    wanted = list(dict.fromkeys(asked))
     seconds = min(1.0, ALL_SECONDS / max(len(wanted), 1))
     pages, left_out = [], []
     changes = explainer.changes(open_nodes=True)
@@ -104,7 +106,7 @@ def build_report(
 def save_report(
     path: str | Path,
     explainer: Explainer,
-    targets: Iterable[Target] | None = None,
+    targets: Iterable[Asked] | None = None,
     budgets: Sequence[int] = BUDGETS,
     **options: Any,
 ) -> Path:
@@ -124,20 +126,22 @@ def render(title: str, pages: Sequence[dict[str, Any]], overview: dict[str, Any]
     """HTML text of pages of targets, and of an overview where there is one."""
     index = {
         "title": title,
-        "targets": [{"target": page["target"], "name": page["name"], "note": _went(page)} for page in pages],
+        "targets": [{"target": page["target"], "name": page["name"], "note": told_change(page)} for page in pages],
         "overview": overview,
     }
     blocks = {f"page-{i}": page for i, page in enumerate(pages)}
     return fill_template("template.html", ["overview"], index, blocks)
 
 
-def _went(page: dict[str, Any]) -> str:
+def told_change(page: dict[str, Any]) -> str:
     """The two classes of a target that changed its class, for the list of all."""
     old, new = (page["classes"][page[end]] for end in ("class_before", "class_after"))
     return "" if page["class_before"] == page["class_after"] else f"{old} → {new}"
 
 
-def fill_template(template: str, scripts: Sequence[str], index: dict[str, Any], blocks: dict[str, Any]) -> str:
+def fill_template(
+    template: str, scripts: Sequence[str], index: dict[str, Any], blocks: dict[str, Any], *, served: bool = False
+) -> str:
     """A kind of report: its template, its scripts after those that all share, and its numbers by the block's name."""
     from plotly.offline import get_plotlyjs  # slow to import, and wanted only here
 
@@ -148,7 +152,7 @@ def fill_template(template: str, scripts: Sequence[str], index: dict[str, Any], 
     program = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
     plotly = "\n".join(get_plotlyjs().splitlines())  # as a browser reads it, whatever its lines end with
     return environment.get_template(template).render(
-        policy=_policy(program, plotly),
+        policy=_policy(program, plotly, connect="'self'" if served else "'none'"),
         title=index["title"],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
         script=Markup(program),
@@ -158,13 +162,13 @@ def fill_template(template: str, scripts: Sequence[str], index: dict[str, Any], 
     )
 
 
-def _policy(*scripts: str) -> str:
-    """What a browser lets the page do; scripts are known by their digests."""
+def _policy(*scripts: str, connect: str) -> str:
+    """What a browser lets the page do; scripts are known by their digests, and only the local server is asked."""
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -241,6 +241,7 @@ const go = (i) => {
 };
 
 const fromHash = () => {
+  if (kind.find) return kind.find(location.hash);
   const wanted = /^#node=(-?\d+(?:-\d+)?)(&|$)/.exec(location.hash);
   const i = wanted ? index.targets.findIndex((target) => String(target.target) === wanted[1]) : -1;
   return i >= 0 ? i : kind.overview ? -1 : 0;

@@ -1,6 +1,7 @@
 // Tables that sort by every column, filter, and are shown in portions; and the boxes of single facts.
 const CHUNK = 100;
 const tellHead = (column, button) => {
+  if (!column.label) return el("span", { class: "hidden" }, "as a bar");
   if (column.word) { button.dataset.word = column.word; describe(button); }
   return button;
 };

@@ -6,8 +6,11 @@ too_large.parquet   nodes that the memory budget cannot hold, with their number 
 parts/part-*.parquet
 parts/part-*.sha256 the digest of each part, recorded as it was written
 
-Where changes are blamed also blame/facts-*.parquet with digests, changes.parquet, blamed.parquet (the targets) and
-sampled.parquet (exact blame of some of them); see facts.py.
+changes.parquet     what happened to the graph, a row a change
+nodes.parquet       the nodes: predicted classes, degrees, neighbours of the same class (see nodes.py)
+
+Where changes are blamed also blame/facts-*.parquet with digests, blamed.parquet (the targets) and sampled.parquet
+(exact blame of some of them); see facts.py.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, MissingFile, Notice
 from ..explain.explanation import read_task
 from ..explain.moved import find_flipped
-from ..parquet import is_whole, recorded_digest, write_parquet
+from ..parquet import is_whole, recorded_digest, with_notes, write_parquet
 from ..trust import Damaged, blamed, check_version, read_json
 from ..writing import LOCK, clear_drafts, file_digest, locked, write_text
 from .facts import facts_file
@@ -42,6 +45,8 @@ SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
 BLAME_PARTS = "blame"
 CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "sampled.parquet"
+NODES = "nodes.parquet"
+BESIDE_PLAN = (CHANGED, NODES)  # tables of the graphs, which scans of earlier releases do not have
 
 
 def check_folder(folder: Path, plan: Plan) -> None:
@@ -56,7 +61,8 @@ def check_folder(folder: Path, plan: Plan) -> None:
         for path in sorted(place.glob(f"{name}-{'[0-9]' * 6}.{end}"))
     ]
     # A scan writes plain files; a link that leads nowhere, a pipe or a folder is somebody's.
-    names = [folder / MANIFEST, *(path for path, _ in _tables(folder, plan)), *files]
+    beside = [folder / name for name in BESIDE_PLAN]
+    names = [folder / MANIFEST, *(path for path, _ in _tables(folder, plan)), *beside, *files]
     taken = [path for path in names if os.path.lexists(path) and not path.is_file()]
     taken += [lock] if os.path.lexists(lock) and not (lock.is_file() and lock.stat().st_size == 0) else []
     taken += [place for place in places if os.path.lexists(place) and not place.is_dir()]
@@ -67,6 +73,10 @@ def check_folder(folder: Path, plan: Plan) -> None:
             f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
             "other graphs, another model or another question); choose another name: nothing there was touched."
         )
+    listed = manifest.get("tables", {}) if manifest.get("complete") else {}
+    taken += [
+        path for path in beside if path.is_file() and path.name not in listed and written_for(path) != plan.digest
+    ]
     if not manifest.get("complete"):  # a table is there only if the scan was stopped just before its manifest
         taken += [
             path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
@@ -98,6 +108,8 @@ def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
         if not held.get("complete") or (blame is not False and held.get("blame", {}).get("asked") != blame):
             return False
         if blame is not False and not _has_blame(folder, held):
+            return False
+        if not all(_has_table(folder, held, name) for name in {*BESIDE_PLAN} & {*held["tables"]}):
             return False
     except (OSError, ValueError):
         return False
@@ -150,7 +162,7 @@ def missing_facts(folder: Path, num_parts: int, notes: dict[str, Any]) -> list[i
 
 
 def finish_blame(
-    folder: Path, asked: bool | int, num_parts: int, frames: dict[str, pd.DataFrame]
+    folder: Path, asked: bool | int, num_parts: int, num_changes: int, frames: dict[str, pd.DataFrame]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Write the tables that go with the facts; what the manifest says of the facts, and the tables' digests."""
     tables = {}
@@ -162,8 +174,12 @@ def finish_blame(
         file = facts_file(folder / BLAME_PARTS, part)
         rows = pq.read_metadata(file).num_rows
         parts.append({"file": f"{BLAME_PARTS}/{file.name}", "rows": rows, "sha256": recorded_digest(file)})
-    numbers = {"num_changes": len(frames[CHANGED]), "num_targets": len(frames[BLAMED])}
+    numbers = {"num_changes": num_changes, "num_targets": len(frames[BLAMED])}
     return {"asked": asked, **numbers, "num_sampled": len(frames[SAMPLED]), "parts": parts}, tables
+
+
+def _has_table(folder: Path, held: dict[str, Any], name: str) -> bool:
+    return (folder / name).is_file() and file_digest(folder / name) == held["tables"][name]
 
 
 def _has_blame(folder: Path, held: dict[str, Any]) -> bool:
@@ -173,19 +189,28 @@ def _has_blame(folder: Path, held: dict[str, Any]) -> bool:
 
 
 def finish(
-    folder: Path, plan: Plan, num_failed: int, blame: tuple[dict[str, Any], dict[str, str]] | None = None
+    folder: Path,
+    plan: Plan,
+    num_failed: int,
+    beside: dict[str, pd.DataFrame],
+    blame: tuple[dict[str, Any], dict[str, str]] | None = None,
 ) -> None:
-    """Write the tables of the plan and, last, the manifest."""
+    """Write the tables of the plan and those `beside` it, by name, and last the manifest."""
     tables = {} if blame is None else dict(blame[1])
     for path, frame in _tables(folder, plan):
         table = _to_table(frame)
         tables[path.name] = write_parquet(path, [table], table.schema)
+    for name, frame in beside.items():  # which say whose they are
+        table = _to_table(frame)
+        schema = with_notes(table.schema, {"scan": plan.digest})
+        tables[name] = write_parquet(folder / name, [table.cast(schema)], schema)
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)
         held = {"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start}
         parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
+    numbers |= {_number_of(name): len(frame) for name, frame in beside.items()}
     held = {**describe(plan), **numbers, "parts": parts, "tables": tables, "complete": True}
     write_manifest(folder, held if blame is None else {**held, "blame": blame[0]})
 
@@ -221,6 +246,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(held, dict) or held.get("format") != SCAN_FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
     check_version(held, SCAN_VERSION, f"a scan in {folder}", "run it again")
+    if not isinstance(held.get("blame", {}), dict):
+        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).")
     if held.get("complete") is True:
         with blamed(f"Expected a scan's {MANIFEST} in {folder} (it is damaged)."):
             _check_manifest(held)
@@ -241,10 +268,23 @@ def _check_manifest(held: dict[str, Any]) -> None:
         or [part["file"] for part in parts] != [f"{PARTS}/{part_file(Path(), i).name}" for i in range(len(parts))]
         or sum(part["targets"] for part in parts) != held["num_targets"]
         or held["num_explained"] + held["num_failed"] != held["num_targets"]
-        or (held["version"] > 1 and set(tables) != {MOVED, TOO_LARGE, *(BLAME_TABLES if "blame" in held else ())})
+        or (held["version"] > 1 and set(tables) - {*BESIDE_PLAN} != _tables_of(held))
+        or ("blame" in held and CHANGED not in tables)
+        or not all(
+            type(held.get(_number_of(name))) is int for name in {*BESIDE_PLAN} & {*tables} if "blame" not in held
+        )
         or not all(isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
     ):
         raise Damaged("other counts, names or digests than a scan writes")
+
+
+def _tables_of(held: dict[str, Any]) -> set[str]:
+    """Tables that a scan of this kind has, but for those of the graphs."""
+    return {MOVED, TOO_LARGE, *(BLAME_TABLES if "blame" in held else ())} - {*BESIDE_PLAN}
+
+
+def _number_of(name: str) -> str:
+    return f"num_{name.removesuffix('.parquet')}"
 
 
 def _check_blame_notes(held: dict[str, Any]) -> None:
@@ -293,6 +333,6 @@ def _to_table(frame: pd.DataFrame) -> pa.Table:
 
 def _clear(folder: Path) -> None:
     """Take away drafts of this scan's own files, and no others."""
-    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE, *BLAME_TABLES)
+    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE, NODES, *BLAME_TABLES)
     clear_drafts(folder / PARTS, "part-*.parquet", "part-*.sha256")
     clear_drafts(folder / BLAME_PARTS, "facts-*.parquet", "facts-*.sha256")

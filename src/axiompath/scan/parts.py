@@ -152,6 +152,16 @@ def read_columns(path: Path, num_rows: int, names: list[str] | None = None) -> p
     return table
 
 
+def read_nested(path: Path, names: list[str]) -> pa.Table:
+    """Columns of a part as they are, lists and maps too, checked against what a part has."""
+    with _damaged(path), open_parquet(path, MAX_BYTES) as file:
+        task = parquet.read_notes(file.schema_arrow).get("task", {})
+        wanted = pa.schema([(name, columns_of(task)[name]) for name in names])
+        table = file.read(columns=names, use_threads=False).select(names)
+        check_size(path, PYTHON_GROWTH * table.nbytes, max(bound_growth(path, MAX_BYTES), PYTHON_GROWTH * 1e8))
+        return table.cast(wanted)
+
+
 def read_part(path: Path, num_targets: int) -> Iterator[Explanation | Failure]:
     """The rows again, in order."""
     rows, found = _read_rows(path), 0
@@ -167,8 +177,17 @@ def read_part(path: Path, num_targets: int) -> Iterator[Explanation | Failure]:
         raise InputError(f"Expected {num_targets:,} targets in {path} (got {found:,}); run the scan again.")
 
 
-def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], int, dict[str, Any]]]:
-    """Each row, the version of its Explanation, and what is said of all of them."""
+def read_row(path: Path, place: int) -> Explanation | Failure:
+    """One row again; of the file no more is read than the group of rows that it is in."""
+    with _damaged(path):
+        row = next(_read_rows(path, place), None)
+        if row is None:
+            raise Damaged("fewer rows than that")
+        return _from_row(*row)
+
+
+def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, Any], int, dict[str, Any]]]:
+    """Each row, or one alone; the version of its Explanation, and what is said of all of them."""
     with open_parquet(path, MAX_BYTES) as file:
         held = {field.name for field in file.schema_arrow}
         notes, limit = parquet.read_notes(file.schema_arrow), bound_growth(path, MAX_BYTES)
@@ -180,10 +199,19 @@ def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], int, dict[str, Any]
         if version > 1:
             later = {"origin": notes.get("origin"), "unit": task.get("unit", NODE_UNIT), "output": task.get("output")}
             later["groups"] = []  # a scan chooses whole paths
-        for batch in file.iter_batches(batch_size=256):
+        groups = list(range(file.metadata.num_row_groups))
+        starts = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in groups)])
+        if only is not None:
+            groups = [int(np.searchsorted(starts, only, side="right")) - 1] if 0 <= only < starts[-1] else []
+        # Arrow joins no lists of text of several groups.
+        batches = (batch for g in groups for batch in file.iter_batches(batch_size=GROUP, row_groups=[g]))
+        first = int(starts[groups[0]]) if groups else 0
+        for batch in batches:
             batch.validate(full=True)
             longest = max(longest_text(column) for column in batch.columns)
-            for row in range(batch.num_rows):
+            wanted = range(batch.num_rows) if only is None else range(only - first, only - first + 1)
+            first += batch.num_rows
+            for row in (row for row in wanted if 0 <= row < batch.num_rows):
                 one = batch.slice(row, 1)
                 # A number becomes a Python object; a place in a dictionary, 4 bytes, a text as long as any.
                 check_size(path, one.nbytes * (PYTHON_GROWTH + longest / 4), limit)

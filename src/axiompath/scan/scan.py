@@ -22,8 +22,10 @@ from ..errors import InputError
 from ..explain.case import Case
 from ..explain.explanation import Explanation, read_task
 from ..explain.question import Question
+from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.places import LINKS, UNIT_OF
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
@@ -32,13 +34,15 @@ from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .facts import TORCH_BYTES, plan_facts, read_facts
+from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
 from .folder import (
     BLAME_PARTS,
+    BLAME_TABLES,
     BLAMED,
     CHANGED,
     MANIFEST,
     MOVED,
+    NODES,
     PARTS,
     SAMPLED,
     TOO_LARGE,
@@ -53,12 +57,23 @@ from .folder import (
     part_file,
     read_manifest,
 )
-from .parts import PARTNER, Failure, read_columns, read_part
+from .frame import describe_part
+from .nodes import NODE_COLUMNS, list_nodes
+from .parts import PARTNER, Failure, read_columns, read_part, read_row
 from .plan import Counts, Plan, Thresholds, make_plan
-from .tally import Tally, tally_facts
+from .tally import Facts, Tally, tally_facts
 from .work import PROCESS_BYTES, Load, Workload, share_change
 
 ENGINES = ("local", "ray")
+CHANGE_COLUMNS = {
+    "id": "i",
+    "kind": "OUT",
+    "src": "i",
+    "dst": "i",
+    "src_name": "OUT",
+    "dst_name": "OUT",
+    "directed": "b",
+}
 MIN_MEMORY = 128e6  # bytes: a worker, and something to work with
 
 
@@ -77,6 +92,42 @@ class Scan:
         """Every target that was explained."""
         return (found for found in self._read() if isinstance(found, Explanation))
 
+    def __getitem__(self, target: Any) -> Explanation:
+        """The Explanation of one target, by number (of a link, both) or by name."""
+        for path, part in self.files():
+            ends = ["target", PARTNER] if self._of_links else ["target"]
+            frame = _join_targets(read_columns(path, part["targets"], [*ends, "name"]).to_pandas())
+            wanted = (frame.name == target) if isinstance(target, str) else frame.target.map(lambda one: one == target)
+            for row in np.flatnonzero(wanted)[:1]:
+                found = read_row(path, int(row))
+                if isinstance(found, Failure):
+                    raise InputError(f"Expected a target that could be explained (got {target!r}: {found.problem}).")
+                return found
+        raise InputError(
+            f"Expected a target that this scan explained (got {target!r}); `to_frame()` lists them, `moved()` all that "
+            "moved."
+        )
+
+    def __repr__(self) -> str:
+        """Where it is, and the summary."""
+        return f"Scan in {self.folder}: {self.summary}"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self), self.to_frame())
+
+    @property
+    def left_out(self) -> str:
+        """Why not all that moved were explained, in a sentence; nothing where all were."""
+        held = self.manifest
+        asked = held.get("thresholds", {})
+        left = held["num_moved"] - held["num_explained"] - held["num_failed"] - held["num_too_large"]
+        if left <= 0 or "min_kl" not in asked:
+            return ""
+        if asked.get("only_flips"):
+            return f" The other {left:,} kept their class, and flips alone were asked for (only_flips)."
+        return f" The other {left:,} moved by less than {asked['min_kl']:g} nats (min_kl) and kept their class."
+
     @property
     def summary(self) -> str:
         """What was found, in a sentence or two."""
@@ -90,7 +141,7 @@ class Scan:
             text += f"; failed: {held['num_failed']:,}"
         if held["num_too_large"]:
             text += f"; too many paths for the memory budget: {held['num_too_large']:,}"
-        return text + "."
+        return f"{text}.{self.left_out}"
 
     @property
     def output(self) -> Output:
@@ -120,15 +171,23 @@ class Scan:
         return pd.DataFrame(failed, columns=["target", "name", "problem"])
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an explained node: its numbers, without paths."""
+        """One row an explained target: its numbers, and what one filters by.
+
+        explained is the share of the change that the chosen paths account for; by_gained, by_lost, by_reweighted and
+        by_feature (and by_model) what each cause did to the new class against the old one; best_path and best_kind the
+        most important path. Of scans that 0.1 wrote, the numbers alone.
+        """
         names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
         names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
         names += ["problem"]
         if self._of_links:
             names.insert(1, PARTNER)
-        tables = [read_columns(path, part["targets"], names) for path, part in self._files()]
+        tables = [read_columns(path, part["targets"], names) for path, part in self.files()]
         frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
+        if self.origin is not None and tables:
+            parts = [describe_part(path, self.output) for path, _ in self.files()]
+            frame = pd.concat([frame, pd.concat(parts, ignore_index=True)], axis=1)
         if self.output.kind in (LABELS, VALUE):
             about = "label" if self.output.kind == LABELS else "column"
             return frame.drop(columns=["class_before_name", "class_after", "class_after_name"]).rename(
@@ -142,19 +201,74 @@ class Scan:
 
         `by` sums by groups: a column of `changes()`, a dict of ids, a function of a row, or one label a row.
         """
-        held = self.manifest.get("blame")
-        if held is None:
+        found = self.facts()
+        if found is None:
             raise InputError(
                 f"Expected a scan with blame in {self.folder} (got one without); run the same scan with blame=True: it "
                 "goes on from what is there."
             )
-        tables = []
-        for name, number in ((CHANGED, "num_changes"), (BLAMED, "num_targets"), (SAMPLED, "num_sampled")):
+        return tally_facts(*found, by, self.output)
+
+    def facts(self) -> tuple[Facts, list[pd.DataFrame]] | None:
+        """What each change does to each target, and the tables of changes, targets and the sample; None without blame.
+
+        `blame` makes shares of them.
+        """
+        held = self.manifest.get("blame")
+        if held is None:
+            return None
+        for name in BLAME_TABLES:
             _check_digest(self.folder / name, self.manifest["tables"][name])
-            tables.append(read_columns(self.folder / name, held[number]).to_pandas())
         for part in held["parts"]:
             _check_digest(self.folder / part["file"], part["sha256"])
-        return tally_facts(read_facts(self.folder, held), tables, by, self.output)
+        return read_facts(self.folder, held), read_blame_tables(self.folder, held, BLAME_TABLES)
+
+    def changes(self) -> pd.DataFrame | None:
+        """What happened to the graph, the table of `Explainer.changes`; None where 0.1 wrote the scan."""
+        return self._read_beside(CHANGED)
+
+    def nodes(self) -> pd.DataFrame | None:
+        """A row a node: predicted classes, degrees and neighbours of its own class, before and after; None likewise."""
+        return self._read_beside(NODES)
+
+    def at(self, place: int) -> Explanation | Failure:
+        """What is in one place, counted over all parts from 0; nothing else is read."""
+        starts = np.cumsum([0, *(part["targets"] for part in self.manifest["parts"])])
+        if not 0 <= place < starts[-1]:
+            raise InputError(f"Expected a place below {starts[-1]:,}, the targets of this scan (got {place}).")
+        number = int(np.searchsorted(starts, place, side="right")) - 1
+        part = self.manifest["parts"][number]
+        _check_digest(self.folder / part["file"], part["sha256"])
+        return read_row(self.folder / part["file"], place - int(starts[number]))
+
+    def report(self, path: str | Path, *, title: str | None = None, by: Any = None, num_pages: int = 1000) -> Path:
+        """One page on everything that moved, a self-contained HTML file: what did it, what explanations share, and a
+        table of all of them, of which so many have their page in the file. `by` groups changes, as in `blame`."""
+        from ..report import save_scan_report
+
+        return save_scan_report(path, self, title=title, by=by, num_pages=num_pages)
+
+    def _read_beside(self, name: str) -> pd.DataFrame | None:
+        held = self.manifest.get("tables", {})
+        if name not in held:
+            return None
+        _check_digest(self.folder / name, held[name])
+        size = self.manifest.get(f"num_{Path(name).stem}", self.manifest.get("blame", {}).get("num_changes"))
+        table = read_columns(self.folder / name, size)
+        frame: pd.DataFrame = table.to_pandas()
+        for end in {"src", "dst"} & {*frame.columns}:  # numbers to their last digit, where some are missing
+            frame[end] = table.select([end]).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)[end]
+        kinds = CHANGE_COLUMNS if name == CHANGED else dict.fromkeys(NODE_COLUMNS, "i")
+        held = {column: frame[column].dtype.kind for column in frame.columns}
+        fits = all(held.get(column, "") in letters for column, letters in kinds.items())
+        if not fits or (name == CHANGED and not {*frame.kind} <= {*CHANGES, MODEL_RETRAINED}):
+            raise InputError(f"Expected the columns that a scan writes in {self.folder / name} (got others).")
+        return frame
+
+    @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return read_task(self.manifest.get("task", {}))[0]
 
     def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
         """A table of targets; 0.1 called them nodes, and wrote neither names nor a digest."""
@@ -171,16 +285,16 @@ class Scan:
 
     @property
     def _of_links(self) -> bool:
-        return read_task(self.manifest.get("task", {}))[0] == UNIT_OF[LINKS]
+        return self.unit == UNIT_OF[LINKS]
 
-    def _files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    def files(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         """Parts in order, each checked against the manifest, and what that says of them."""
         for part in self.manifest["parts"]:
             _check_digest(self.folder / part["file"], part["sha256"])
             yield self.folder / part["file"], part
 
     def _read(self) -> Iterator[Explanation | Failure]:
-        for path, part in self._files():
+        for path, part in self.files():
             yield from read_part(path, part["targets"])
 
 
@@ -277,7 +391,8 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
                 done += plan.part(part).stop - plan.part(part).start
                 report(done, total)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
-        finish(folder, plan, failed, None if blame is False else _blame(case, folder, plan, engine, blame))
+        beside = {CHANGED: case.changes(), NODES: list_nodes(case)}
+        finish(folder, plan, failed, beside, None if blame is False else _blame(case, folder, plan, engine, blame))
     return read_scan(folder)
 
 
@@ -300,12 +415,9 @@ def _blame(
         with closing(engine.run(load, order_parts(missing, load.need_of))) as finished:
             for _ in finished:
                 pass
-    frames = {
-        CHANGED: facts.board.players(open_nodes=False).changes,
-        BLAMED: facts.targets.to_frame(),
-        SAMPLED: facts.sample(),
-    }
-    return finish_blame(folder, asked, facts.num_parts, frames)
+    frames = {BLAMED: facts.targets.to_frame(), SAMPLED: facts.sample()}
+    num_changes = len(facts.board.players(open_nodes=False).changes)
+    return finish_blame(folder, asked, facts.num_parts, num_changes, frames)
 
 
 def _run_aside(run: Callable[[Path], Scan]) -> Scan:
@@ -329,6 +441,14 @@ def read_scan(folder: str | Path) -> Scan:
             "run the same scan again and it goes on where it stopped."
         )
     return Scan(Path(folder), manifest)
+
+
+def read_scans(folder: str | Path) -> list[Scan]:
+    """The scan in a folder, or those of a sequence, in order."""
+    steps = sorted(path for path in Path(folder).glob("step-*") if path.is_dir())
+    if (Path(folder) / MANIFEST).exists() or not steps:
+        return [read_scan(folder)]
+    return [read_scan(step) for step in steps]
 
 
 def _check_digest(path: Path, digest: str | None) -> None:

@@ -21,6 +21,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..blame.groups import label_rows, number_groups
 from ..graphs.labels import TO
+from ..notebook import show
 from ..outputs import VALUE, Output
 
 TENTH = 0.1  # of what a prediction moved by: from which share on a change is counted as one that moved it
@@ -81,6 +82,12 @@ class Tally:
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary(), self.frame)
 
 
 def tally_facts(facts: Facts, tables: Sequence[pd.DataFrame], by: Any, output: Output) -> Tally:

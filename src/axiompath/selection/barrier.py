@@ -26,7 +26,7 @@ _SMALLER = 0.2  # mu, after a step of more than half of its length
 _NEAR = 10.0
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _barrier(x: FloatArray, room: FloatArray, dx: FloatArray, y: float, alpha: float) -> float:
     """Minus the logarithms of x + alpha dx, of room - alpha dx, and of y unless it is 0."""
     total = -np.log(y) if y > 0.0 else 0.0
@@ -35,7 +35,7 @@ def _barrier(x: FloatArray, room: FloatArray, dx: FloatArray, y: float, alpha: f
     return float(total)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def descend_barrier(
     program: Program, x: FloatArray, point: Dual, tolerance: float, bound: float
 ) -> tuple[float, float, float, int]:

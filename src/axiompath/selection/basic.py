@@ -23,7 +23,7 @@ _IMPERCEPTIBLE = 1e-12
 _UNMOVED = 1e-11
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _pivot(inverse: FloatArray, v: FloatArray, r: int) -> None:
     """Make the column whose image is v the r-th unit vector."""
     size = v.size
@@ -35,7 +35,7 @@ def _pivot(inverse: FloatArray, v: FloatArray, r: int) -> None:
                 inverse[i, k] -= v[i] * inverse[r, k]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _interior_first(x: FloatArray, fractional: int) -> IntArray:
     """The fractional entries, those far from their bounds first: a basis of them is rarely disturbed later.
 
@@ -54,7 +54,7 @@ def _interior_first(x: FloatArray, fractional: int) -> IntArray:
     return order
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _restore_sum(x: FloatArray, n: int, at_most: bool) -> None:
     """Make the sum right whatever rounding has done, at the cost of fractional entries first."""
     excess = -float(n)
@@ -70,7 +70,7 @@ def _restore_sum(x: FloatArray, n: int, at_most: bool) -> None:
                 x[i] = new
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def reduce_to_basic(rows: FloatArray, n: int, at_most: bool, x: FloatArray, span: float) -> None:
     """Move x [m] to a basic point with the same B'x and sum (sum <= n with `at_most`), in place.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
+from ..stable_order import order_of
 from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
 from .exact import improve
 from .objective import (
@@ -97,7 +98,7 @@ class Found(NamedTuple):
     outcome: int
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def ranking_prices(method: int, goal: Goal, before: FloatArray, after: FloatArray, necessity: bool) -> FloatArray:
     """Prices [c] of a method that ranks: it takes the paths with the n smallest C @ prices.
 
@@ -125,7 +126,7 @@ def ranking_prices(method: int, goal: Goal, before: FloatArray, after: FloatArra
     return prices
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _residual(instance: Instance, members: IntArray) -> float:
     """The divergence that the members leave."""
     start, target, sign = instance.before, instance.after, 1.0
@@ -140,7 +141,7 @@ def _residual(instance: Instance, members: IntArray) -> float:
     return divergence(instance.goal, start, target, shift)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -> int:
     """What may be said of the relaxation, in the order of what matters most."""
     if not (np.isfinite(residual) and np.isfinite(relaxed.value) and np.isfinite(relaxed.rounding)):
@@ -153,7 +154,7 @@ def _outcome(goal: Goal, relaxed: Relaxed, residual: float, resolution: float) -
     return ROUNDED if gap <= 4.0 * relaxed.rounding else INACCURATE
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) -> bool:
     """Whether the bound already proves that no k paths are better than the best so far."""
     total = relaxed.base
@@ -162,7 +163,7 @@ def _hopeless(relaxed: Relaxed, sorted_prices: FloatArray, k: int, best: float) 
     return total * (1.0 - 1e-9) >= best
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: FloatArray, again: bool) -> Found:
     """By `convex` or `exact`. With `again`, x comes in as that of the same problem with another budget.
 
@@ -189,7 +190,7 @@ def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: 
         relaxed = relax(program, x, price, again and (together or not at_most))
         if together or not at_most:
             certificate = relaxed
-            ascending = np.sort(price) if at_most else price
+            ascending = price[order_of(price)] if at_most else price
         if together:
             continue
         found = rank_weights(k, x, price)
@@ -210,7 +211,7 @@ def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: 
     return Found(members, residual, min(certificate.bound, residual), certificate.iterations, outcome)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys: FloatArray) -> Found:
     """By a ranking: x becomes 1 for its members; keys [m] are overwritten."""
     goal = instance.goal
@@ -234,7 +235,7 @@ def _ranked_choice(instance: Instance, method: int, n: int, x: FloatArray, keys:
     return Found(members, residual, min(bound, residual) if bound > 0.0 else 0.0, 0, outcome)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _fewest_relaxed(instance: Instance, way: Way, n: int, x: FloatArray, price: FloatArray) -> tuple[Found, int]:
     """The fewest of up to n paths, by `convex` or `exact`, that leave little enough: what exactly so many would give.
 
@@ -269,7 +270,7 @@ def _fewest_relaxed(instance: Instance, way: Way, n: int, x: FloatArray, price: 
     return _relaxed_choice(instance, fixed, n, x, price, never), MISSED
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _fewest_ranked(instance: Instance, way: Way, n: int, x: FloatArray, keys: FloatArray) -> tuple[Found, int]:
     """The shortest start of a ranking that leaves little enough; n where none does."""
     members = _ranked_choice(instance, way.method, n, x, keys).members

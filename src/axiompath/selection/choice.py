@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
+from ..notebook import show
 from ..origin import RELEASE, Origin, digest_of
 from ..outputs import CLASSES, Output
 from ..threads import run_in_pieces
@@ -97,6 +98,17 @@ class Selection:
     "found" (fewer may be) or "missed" (as many as were allowed are not)."""
     origin: Origin | None = None
     """What it is of, where `select` was asked: the release, and digests of the contributions and both logits."""
+
+    def __repr__(self) -> str:
+        """How many were chosen, of how many, and how good that is."""
+        return (
+            f"Selection: {len(self.chosen)} of {len(self.weights):,} paths by {self.method} ({self.objective}) leave "
+            f"{self.kl_residual:.4g} nats; no choice of this size leaves less than {self.kl_bound:.4g}. {self.status}"
+        )
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(repr(self))
 
 
 def select(

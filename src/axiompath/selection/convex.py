@@ -16,6 +16,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
+from ..stable_order import order_of
 from .barrier import descend_barrier
 from .basic import reduce_to_basic
 from .interior import ORDINARY, solve_relaxation
@@ -36,7 +37,7 @@ from .objective import (
     tilt,
     unit_of,
 )
-from .smallest import n_smallest, settle_ties, sum_of_smallest
+from .smallest import n_smallest, places_of, settle_ties, sum_of_smallest
 
 # Of the whole change, or of what is left where that is more. Ten times below what a divergence is ever quoted to.
 TOLERANCE = 1e-10
@@ -56,7 +57,7 @@ class Relaxed(NamedTuple):
     iterations: int
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> float:
     """v = v0 + B'x; returns D(v)."""
     m, c = rows.shape
@@ -68,7 +69,7 @@ def weigh_rows(rows: FloatArray, goal: Goal, x: FloatArray, v: FloatArray) -> fl
     return remainder(goal, v)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def certify(goal: Goal, reach: float, dual: Dual) -> tuple[float, float]:
     """What a dual point proves of any choice before the prices of its paths are added, and the rounding.
 
@@ -79,7 +80,7 @@ def certify(goal: Goal, reach: float, dual: Dual) -> tuple[float, float]:
     return fixed_part(goal, dual) - rounding, rounding + grain * grain * minority(goal, dual.h)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: FloatArray, warm: bool) -> int:
     """Solve the relaxation, handing the solver all rows or a growing shortlist; returns the iterations.
 
@@ -104,7 +105,7 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
     iterations = 0
     more = n + _SHORTLIST // 2
     for _ in range(_ROUNDS):
-        shortlist = np.flatnonzero(listed)
+        shortlist = places_of(listed)
         part = rows[shortlist]
         part_x = x[shortlist]
         shorter = Program(part, goal, program.reach, n, program.at_most)
@@ -115,7 +116,8 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
             iterations += steps
         x[:] = 0.0
         reduce_to_basic(part, n, program.at_most, part_x, span)
-        x[shortlist] = part_x
+        for i in range(shortlist.size):
+            x[shortlist[i]] = part_x[i]
         tilt(goal, dual)
         price_rows(rows, dual.r, prices)
         missing = 0.0
@@ -142,7 +144,7 @@ def _solve_shortlisted(program: Program, x: FloatArray, dual: Dual, prices: Floa
     return iterations
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Relaxed:
     """Fill x [m] (basic) and prices [m] (at the dual point). With `warm`, x comes in as that of a nearby budget."""
     rows, goal, n, at_most = program.rows, program.goal, program.n, program.at_most
@@ -164,11 +166,11 @@ def relax(program: Program, x: FloatArray, prices: FloatArray, warm: bool) -> Re
     return Relaxed(value, bound if bound > 0.0 else 0.0, base, rounding, iterations)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def rank_weights(n: int, x: FloatArray, prices: FloatArray) -> IntArray:
     """The n heaviest paths, heaviest first; equal weights by lower price, then by lower index."""
-    held = np.flatnonzero(x > 0.0)
+    held = places_of(x > 0.0)
     if held.size < n:
-        held = np.arange(x.size)
-    held = held[np.argsort(prices[held], kind="mergesort")]
-    return held[np.argsort(-x[held], kind="mergesort")][:n]
+        held = places_of(np.ones(x.size, np.bool_))
+    held = held[order_of(prices[held])]
+    return held[order_of(-x[held])][:n]

@@ -31,7 +31,7 @@ from .objective import EPSILON, SIGMOIDS, SOFTMAX, SQUARES, Goal, column_remaind
 NEAR, PRODUCTS, SUMS = range(3)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def count_sets(m: int, n: int, limit: int) -> int:
     """The number of sets to choose from, or something above `limit` if they are more than that."""
     ways = 1.0
@@ -42,7 +42,7 @@ def count_sets(m: int, n: int, limit: int) -> int:
     return int(ways + 0.5)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def compare_all(rows: FloatArray, goal: Goal, v: FloatArray, size: int, best: IntArray) -> None:
     """Write the members of the best set of `size` rows added to v into `best` [size]."""
     m, c = rows.shape
@@ -68,7 +68,7 @@ def compare_all(rows: FloatArray, goal: Goal, v: FloatArray, size: int, best: In
                 picked[i] = picked[i - 1] + 1
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _sorted_subsets(values: FloatArray) -> tuple[IntArray, FloatArray, IntArray]:
     """All subsets as bit masks, grouped by size and sorted by their sum within a size; sums; group starts.
 
@@ -105,7 +105,7 @@ def _sorted_subsets(values: FloatArray) -> tuple[IntArray, FloatArray, IntArray]
     return masks, sums, starts
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _subset_sums(rows: FloatArray, masks: IntArray, start: FloatArray, products: bool) -> FloatArray:
     """`start` plus every subset's sum of rows (or times its product, with `products`), ordered as `masks`."""
     h, c = rows.shape
@@ -119,7 +119,7 @@ def _subset_sums(rows: FloatArray, masks: IntArray, start: FloatArray, products:
     return table[masks]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _second_order(q: FloatArray, table: FloatArray, weighted: bool) -> FloatArray:
     """G of every row of the table, which then holds e^v - 1 (times q, if `weighted`) in place of v."""
     values = np.zeros(table.shape[0])
@@ -132,7 +132,7 @@ def _second_order(q: FloatArray, table: FloatArray, weighted: bool) -> FloatArra
     return values
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _conjugate(q: float, log_q: float, r: float, size: float) -> tuple[float, float]:
     """q (w e^w - e^w + 1) with r = q (e^w - 1), which is what r costs; and what its rounding is in proportion to.
 
@@ -145,7 +145,7 @@ def _conjugate(q: float, log_q: float, r: float, size: float) -> tuple[float, fl
     return part, abs(r) * (size + abs(w)) + q * abs(w) * (1.0 + abs(log_q))
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _direction(rows: FloatArray, root: FloatArray) -> FloatArray:
     """The direction along which the rows spread most in a metric of which `root` is the root, by power iteration."""
     m, c = rows.shape
@@ -170,7 +170,7 @@ def _direction(rows: FloatArray, root: FloatArray) -> FloatArray:
     return root * e
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float, float]:
     """A direction d [c] along which the rows spread most, and the range of d.y outside which D(v0 + y) > value."""
     c = rows.shape[1]
@@ -232,7 +232,7 @@ def _slab(rows: FloatArray, goal: Goal, value: float) -> tuple[FloatArray, float
     return d, low, high
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _noise_apart(goal: Goal, reach: float, value: float) -> float:
     """More than rounding can change the value of a set below `value` by, where columns are apart.
 
@@ -251,7 +251,7 @@ def _noise_apart(goal: Goal, reach: float, value: float) -> float:
     return float(noise)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def meet_in_the_middle(
     rows: FloatArray, goal: Goal, size: int, mode: int, reach: float, value: float
 ) -> tuple[IntArray, float]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
+from ..stable_order import order_of
 from .convex import TOLERANCE
 from .enumeration import NEAR, PRODUCTS, SUMS, compare_all, count_sets, meet_in_the_middle
 from .objective import (
@@ -35,7 +36,7 @@ from .objective import (
     remainder,
     unit_of,
 )
-from .smallest import n_smallest, settle_ties
+from .smallest import n_smallest, places_of, settle_ties
 
 # Allowance of comparisons, a few nanoseconds each: the least of these lines a + b m. Measured, so that all of
 # the search costs at most about twice what the relaxation does at every size.
@@ -64,7 +65,7 @@ class Exchange(NamedTuple):
     mode: int  # how two sums of rows are joined
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _set_value(rows: FloatArray, goal: Goal, members: IntArray, v: FloatArray) -> float:
     """v = v0 + the members' rows; returns the set's value."""
     copy_into(v, goal.start)
@@ -74,7 +75,7 @@ def _set_value(rows: FloatArray, goal: Goal, members: IntArray, v: FloatArray) -
     return remainder(goal, v)
 
 
-@compiled(error_model="numpy", fastmath={"contract"})
+@compiled(inner=True, error_model="numpy", fastmath={"contract"})
 def _exchange_values(factors: FloatArray, without: FloatArray, base: FloatArray, mode: int, values: FloatArray) -> None:
     """The value of adding each row in turn to the set without its leaving member; inf for rows inside."""
     c, m = factors.shape
@@ -94,7 +95,7 @@ def _exchange_values(factors: FloatArray, without: FloatArray, base: FloatArray,
         values[o] = base[o] + top + np.log(total)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _exchange_apart(pool: Exchange, without: FloatArray, base: FloatArray, values: FloatArray) -> None:
     """The same where columns are apart; of sigmoids, one that is not the least is left unfinished."""
     factors = pool.factors
@@ -117,7 +118,7 @@ def _exchange_apart(pool: Exchange, without: FloatArray, base: FloatArray, value
         values[o] = total
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int, without: FloatArray) -> float:
     """Fill `without` for the set without a member's row; return what an exchange's value must fall below."""
     c = v.size
@@ -140,7 +141,7 @@ def _leave(goal: Goal, v: FloatArray, row: FloatArray, current: float, mode: int
     return _GAIN if mode == PRODUCTS else (_GAIN - 1.0) * max(1.0, current)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _swap(pool: Exchange, members: IntArray, base: FloatArray, work: int) -> tuple[float, int]:
     """Exchange one member at a time for the best other row until no exchange helps; return value, work left.
 
@@ -181,11 +182,11 @@ def _swap(pool: Exchange, members: IntArray, base: FloatArray, work: int) -> tup
     return current, work
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _round(rows: FloatArray, goal: Goal, n: int, x: FloatArray) -> IntArray:
     """The best rounding of a basic x; the whole entries alone if the roundings are too many to list."""
-    whole = np.flatnonzero(x == 1.0)
-    part = np.flatnonzero((x > 0.0) & (x < 1.0))
+    whole = places_of(x == 1.0)
+    part = places_of((x > 0.0) & (x < 1.0))
     size = min(n - whole.size, part.size)
     if size <= 0 or count_sets(part.size, size, _ROUNDINGS) > _ROUNDINGS:
         return whole[:n]
@@ -193,10 +194,13 @@ def _round(rows: FloatArray, goal: Goal, n: int, x: FloatArray) -> IntArray:
     _set_value(rows, goal, whole, v)
     found = np.empty(size, np.int64)
     compare_all(rows[part], goal, v, size, found)
-    return np.concatenate((whole, part[found]))
+    rounded = np.empty(whole.size + size, np.int64)
+    copy_into(rounded, whole)
+    copy_into(rounded[whole.size :], part[found])
+    return rounded
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _search(program: Program, listed: IntArray, start: IntArray, enough: float, work: int, mode: int) -> IntArray:
     """Swaps from `start` over the rows `listed` (which hold `start`), then kicks until the work is done."""
     goal, n = program.goal, program.n
@@ -215,15 +219,24 @@ def _search(program: Program, listed: IntArray, start: IntArray, enough: float, 
                 own[i] += goal.q[j] * more
                 factors[j, i] += more
     pool = Exchange(local, goal, factors, own, mode)
-    kept = np.searchsorted(listed, start)
+    kept = np.empty(n, np.int64)
+    for place in range(n):
+        low, high = 0, k
+        while low < high:
+            middle = (low + high) // 2
+            if listed[middle] < start[place]:
+                low = middle + 1
+            else:
+                high = middle
+        kept[place] = low
     trial = np.empty(n, np.int64)
     base = np.empty(k)
     best = np.inf
     state = 12345
     while True:
         copy_into(base, own)
-        for i in kept:
-            base[i] = np.inf
+        for member in kept:
+            base[member] = np.inf
         copy_into(trial, kept)
         if best < np.inf:
             # A small linear congruential generator: the same kicks on every machine and in every thread.
@@ -244,7 +257,7 @@ def _search(program: Program, listed: IntArray, start: IntArray, enough: float, 
             return listed[kept]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _way_to_join(goal: Goal, exponent: float, reach: float) -> int:
     """How sums of rows are joined, where their exponents come to that much, and all of it stays within `reach`."""
     if goal.kind != SOFTMAX:
@@ -254,7 +267,7 @@ def _way_to_join(goal: Goal, exponent: float, reach: float) -> int:
     return PRODUCTS if exponent <= _SAFE_EXPONENT else SUMS
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
     """Minus the value that each member's loss would leave, so that the dearest comes first."""
     c = goal.q.size
@@ -269,7 +282,7 @@ def _losses(rows: FloatArray, goal: Goal, members: IntArray) -> FloatArray:
     return losses
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def improve(
     program: Program, x: FloatArray, prices: FloatArray, convex: IntArray, bound: float
 ) -> tuple[IntArray, bool]:
@@ -332,5 +345,5 @@ def improve(
     for i in best:
         picked[i] = 1.0
     settle_ties(rows, prices, picked)
-    best = np.flatnonzero(picked)
-    return best[np.argsort(_losses(rows, goal, best), kind="mergesort")], proved
+    best = places_of(picked > 0.0)
+    return best[order_of(_losses(rows, goal, best))], proved

@@ -57,7 +57,7 @@ class System(NamedTuple):
     matrix: FloatArray  # [c, c], its lower triangle
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def factor(matrix: FloatArray) -> None:
     """Cholesky in place, lower triangle.
 
@@ -78,7 +78,7 @@ def factor(matrix: FloatArray) -> None:
             matrix[i, j] = value / pivot
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def solve_factored(lower: FloatArray, b: FloatArray) -> None:
     """Overwrite b with the solution of (L L') v = b."""
     c = b.size
@@ -94,7 +94,7 @@ def solve_factored(lower: FloatArray, b: FloatArray) -> None:
         b[i] = value / lower[i, i]
 
 
-@compiled(error_model="numpy", fastmath=_MAXIMUM)
+@compiled(inner=True, error_model="numpy", fastmath=_MAXIMUM)
 def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> float:
     """The largest relative fall of x or 1 - x in a full step, at least 1."""
     ratio = 1.0
@@ -103,7 +103,7 @@ def _primal_ratio(dx: FloatArray, inv_x: FloatArray, inv_room: FloatArray) -> fl
     return ratio
 
 
-@compiled(error_model="numpy", fastmath=_MAXIMUM)
+@compiled(inner=True, error_model="numpy", fastmath=_MAXIMUM)
 def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: FloatArray) -> float:
     """The largest relative fall of a multiplier in a full step, at least 1."""
     ratio = 1.0
@@ -112,7 +112,7 @@ def _dual_ratio(low: FloatArray, d_low: FloatArray, high: FloatArray, d_high: Fl
     return ratio
 
 
-@compiled(error_model="numpy", fastmath=_VECTOR)
+@compiled(inner=True, error_model="numpy", fastmath=_VECTOR)
 def weigh_columns(columns: FloatArray, x: FloatArray, offset: FloatArray, v: FloatArray) -> None:
     """v = offset + B'x."""
     for j in range(v.size):
@@ -122,7 +122,7 @@ def weigh_columns(columns: FloatArray, x: FloatArray, offset: FloatArray, v: Flo
         v[j] = offset[j] + total
 
 
-@compiled(error_model="numpy", fastmath=_VECTOR)
+@compiled(inner=True, error_model="numpy", fastmath=_VECTOR)
 def price_columns(columns: FloatArray, p: FloatArray, prices: FloatArray) -> None:
     """prices = B p."""
     for i in range(prices.size):
@@ -132,7 +132,7 @@ def price_columns(columns: FloatArray, p: FloatArray, prices: FloatArray) -> Non
             prices[i] += columns[j, i] * p[j]
 
 
-@compiled(error_model="numpy", fastmath=_VECTOR)
+@compiled(inner=True, error_model="numpy", fastmath=_VECTOR)
 def normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: System, scaled: FloatArray) -> float:
     """matrix = sum of d (B_i - centre)(B_i - centre)', centre being the rows' mean under d; returns sum d.
 
@@ -161,7 +161,7 @@ def normal_matrix(columns: FloatArray, inv_d: FloatArray, slack: float, system: 
     return weight
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _follow(u: float, t: float) -> float:
     """How far a logit u moves in a step of t: the rarer of yes and no falls in u, and rises in its probability."""
     if u * t >= 0.0:
@@ -170,7 +170,7 @@ def _follow(u: float, t: float) -> float:
     return float(way if t > 0.0 else -way)
 
 
-@compiled(error_model="numpy", fastmath=_VECTOR)
+@compiled(inner=True, error_model="numpy", fastmath=_VECTOR)
 def solve_relaxation(
     program: Program, x: FloatArray, w: FloatArray, tolerance: float, warm: bool
 ) -> tuple[float, float, float, int]:

@@ -87,14 +87,14 @@ class Program(NamedTuple):
     at_most: bool  # sum x <= n instead of sum x = n
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def copy_into(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """The same as target[:] = source, which takes numba two seconds to compile wherever it is written."""
     for i in range(source.size):
         target[i] = source[i]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
     """log_q = log softmax(logits). The largest logit goes first, so that logits of 1e19 do not swallow log(2)."""
     top = logits[0]
@@ -108,7 +108,7 @@ def log_distribution(logits: FloatArray, log_q: FloatArray) -> None:
         log_q[j] = (logits[j] - top) - log_total
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def excess(v: float) -> float:
     """e^v - 1 - v, to full relative accuracy."""
     if abs(v) < _SMALL:
@@ -119,20 +119,20 @@ def excess(v: float) -> float:
     return float(np.exp(v) - 1.0 - v)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def log_sigmoid(z: float) -> float:
     """log(1 / (1 + e^-z))."""
     return float(min(z, 0.0) - np.log1p(np.exp(-abs(z))))
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def sigmoid(z: float) -> float:
     """1 / (1 + e^-z), to full relative accuracy on either side."""
     e = np.exp(-abs(z))
     return float((1.0 if z >= 0.0 else e) / (1.0 + e))
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def column_remainder(goal: Goal, j: int, v: float) -> float:
     """Column j's part of D(v), where columns are apart."""
     if goal.kind == SQUARES:
@@ -149,7 +149,7 @@ def column_remainder(goal: Goal, j: int, v: float) -> float:
     return float(max(high, low) + np.log1p(np.exp(-abs(high - low))))
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _softmax_remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float:
     """D(v) of softmax for v with q.v = 0, whatever its size."""
     total = 0.0
@@ -170,7 +170,7 @@ def _softmax_remainder(q: FloatArray, log_q: FloatArray, v: FloatArray) -> float
     return float(max(0.0, top + np.log(total)))
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _sum_of_columns(goal: Goal, v: FloatArray) -> float:
     """D(v) where columns are apart."""
     total = 0.0
@@ -179,13 +179,13 @@ def _sum_of_columns(goal: Goal, v: FloatArray) -> float:
     return total
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def remainder(goal: Goal, v: FloatArray) -> float:
     """D(v), whatever its size; for softmax q.v must be 0."""
     return _softmax_remainder(goal.q, goal.log_q, v) if goal.kind == SOFTMAX else _sum_of_columns(goal, v)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def difference(goal: Goal, start: FloatArray, target: FloatArray, shift: FloatArray, v: FloatArray) -> float:
     """v = start + shift - target less its mean under q, or in units of the scales; returns its largest entry before.
 
@@ -220,7 +220,7 @@ def difference(goal: Goal, start: FloatArray, target: FloatArray, shift: FloatAr
     return size
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def divergence(goal: Goal, start: FloatArray, target: FloatArray, shift: FloatArray) -> float:
     """D between `target`, which is the goal's, and start + shift, to full relative accuracy however small or large."""
     v = np.empty(start.size)
@@ -228,7 +228,7 @@ def divergence(goal: Goal, start: FloatArray, target: FloatArray, shift: FloatAr
     return remainder(goal, v)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def find_goal(kind: int, scales: FloatArray, start: FloatArray, target: FloatArray) -> Goal:
     """The goal `target`, seen from `start`."""
     c = start.size
@@ -250,13 +250,13 @@ def find_goal(kind: int, scales: FloatArray, start: FloatArray, target: FloatArr
     return Goal(kind, q, log_q, no, log_no, scales, v, remainder(goal, v), size)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def unit_of(goal: Goal) -> float:
     """What tolerances are relative to: the whole change; of probabilities a nat at most."""
     return float(goal.whole if goal.kind == SQUARES else min(1.0, goal.whole))
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def normal_rows(goal: Goal, contributions: FloatArray, sign: float, rows: FloatArray, reach: FloatArray) -> None:
     """Write B into `rows` [m, c], and the largest entry of each row before centring into `reach` [m].
 
@@ -287,7 +287,7 @@ def normal_rows(goal: Goal, contributions: FloatArray, sign: float, rows: FloatA
         reach[i] = largest
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def total_reach(reach: FloatArray, n: int) -> float:
     """More than any n paths together can add to a logit: the scale of the rounding of their sums."""
     total = 0.0
@@ -298,13 +298,13 @@ def total_reach(reach: FloatArray, n: int) -> float:
     return min(total, n * largest)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def empty_dual(c: int) -> Dual:
     """Room for one."""
     return Dual(np.empty(c), np.empty(c), np.empty(c))
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def tilt(goal: Goal, dual: Dual) -> None:
     """Slope r and curvature h of D at w.
 
@@ -316,7 +316,7 @@ def tilt(goal: Goal, dual: Dual) -> None:
         _tilt_columns(goal, dual)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _tilt_columns(goal: Goal, dual: Dual) -> None:
     w, h, r = dual.w, dual.h, dual.r
     for j in range(w.size):
@@ -336,7 +336,7 @@ def _tilt_columns(goal: Goal, dual: Dual) -> None:
             r[j] = goal.no[j] - rare if u > 0.0 else rare - goal.q[j]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _tilt_softmax(goal: Goal, dual: Dual) -> None:
     w, p, r = dual.w, dual.h, dual.r
     c = w.size
@@ -363,7 +363,7 @@ def _tilt_softmax(goal: Goal, dual: Dual) -> None:
         p[j] += p[j] * factor
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def fixed_part(goal: Goal, dual: Dual) -> float:
     """The part of the dual value that does not depend on the paths: r.v0 - KL(p || q), or r.(v0 - w) + D(w)."""
     w, r = dual.w, dual.r
@@ -380,7 +380,7 @@ def fixed_part(goal: Goal, dual: Dual) -> float:
     return value
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def minority(goal: Goal, h: FloatArray) -> float:
     """How much D can bend: the curvatures of all columns; of classes the probability of all but the likeliest."""
     top = np.argmax(h) if goal.kind == SOFTMAX else -1
@@ -391,7 +391,7 @@ def minority(goal: Goal, h: FloatArray) -> float:
     return total
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def rounding_of(goal: Goal, dual: Dual, reach: float) -> float:
     """More than rounding can have changed the dual value by; `reach` is `total_reach` of the paths.
 
@@ -421,7 +421,7 @@ def rounding_of(goal: Goal, dual: Dual, reach: float) -> float:
     return EPSILON * ((16.0 + 2.0 * w.size) * terms + 4.0 * sizes)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
     """One pass over B: prices = B r, the slope of the objective along each path's weight."""
     m, c = rows.shape
@@ -432,7 +432,7 @@ def price_rows(rows: FloatArray, r: FloatArray, prices: FloatArray) -> None:
         prices[i] = total
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def resolution_of(goal: Goal, before: FloatArray, after: FloatArray) -> float:
     """The divergence that rounding the logits themselves may make: below it a change means nothing.
 

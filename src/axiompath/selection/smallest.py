@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..compiled import compiled
+from ..stable_order import order_of
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
+def places_of(chosen: BoolArray) -> IntArray:
+    """What `np.flatnonzero` gives, in a third of the time that numba takes to compile it."""
+    places = np.empty(chosen.size, np.int64)
+    number = 0
+    for i in range(chosen.size):
+        if chosen[i]:
+            places[number] = i
+            number += 1
+    return places[:number]
+
+
+@compiled(inner=True, error_model="numpy")
 def kth_smallest(keys: FloatArray, k: int) -> float:
     """The k-th smallest key (k from 0), by quickselect with a median-of-three pivot. `keys` is reordered.
 
@@ -46,7 +59,7 @@ def kth_smallest(keys: FloatArray, k: int) -> float:
     return float(keys[k])
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def n_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, in index order; among equal keys the lower index wins."""
     m = keys.size
@@ -71,14 +84,14 @@ def n_smallest(keys: FloatArray, n: int) -> IntArray:
     return chosen
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def ranked_smallest(keys: FloatArray, n: int) -> IntArray:
     """Indices of the n smallest keys, smallest first; among equal keys the lower index comes first."""
     chosen = n_smallest(keys, n)
-    return chosen[np.argsort(keys[chosen], kind="mergesort")]
+    return chosen[order_of(keys[chosen])]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def sum_of_smallest(keys: FloatArray, n: int, at_most: bool) -> float:
     """S_n of the module `objective`: the linear subproblem's value, to rounding however many there are (Kahan)."""
     total = 0.0
@@ -92,16 +105,16 @@ def sum_of_smallest(keys: FloatArray, n: int, at_most: bool) -> float:
     return total
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def settle_ties(rows: FloatArray, prices: FloatArray, x: FloatArray) -> None:
     """Among equal rows, give the larger weights to the lower indices.
 
     Equal rows have equal prices, so each row is looked up among the few that hold weight, sorted by price.
     """
     m, c = rows.shape
-    held = np.flatnonzero(x)
+    held = places_of(x != 0.0)
     k = held.size
-    held = held[np.argsort(prices[held], kind="mergesort")]
+    held = held[order_of(prices[held])]
     keys = prices[held]
     # leader[i]: the place in `held` of the first row equal to row i, or -1.
     leader = np.full(m, -1)
@@ -128,5 +141,8 @@ def settle_ties(rows: FloatArray, prices: FloatArray, x: FloatArray) -> None:
     for g in range(k):
         if leader[held[g]] != g:
             continue
-        members = np.flatnonzero(leader == g)
-        x[members] = np.sort(x[members])[::-1]
+        members = places_of(leader == g)
+        lightest_first = x[members]
+        lightest_first = lightest_first[order_of(lightest_first)]
+        for i in range(members.size):
+            x[members[i]] = lightest_first[members.size - 1 - i]

@@ -1,0 +1,31 @@
+"""The command that serves pages on this machine, until it is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .output import Terminal
+
+
+def serve(
+    folder: Annotated[Path, typer.Argument(help="The folder of a scan, or of the scans of a sequence.")],
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8765,
+    by: Annotated[str | None, typer.Option(help="Group changes by a column of the changes.")] = None,
+) -> None:
+    """Show everything that moved, with a page for every explanation, from this machine to this machine.
+
+    Example: axiompath serve scan
+    """
+    from ..report.server import LocalServer
+
+    with LocalServer(folder, port, by=by) as server:
+        told = f"Open {server.address} in a browser on this machine; Ctrl-C ends it."
+        Terminal().print(told, soft_wrap=True, markup=False, highlight=False)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            Terminal(stderr=True).print("Ended.")

@@ -1,0 +1,183 @@
+// Everything that moved in a scan, or step by step in a sequence: what did it, what explanations share, and all of them.
+(() => {
+  const { steps, values } = index, several = steps.length > 1, what = values ? "value" : "probability";
+  const CAUSES = Object.keys(MEANING).slice(0, 5);
+  const CAUSE_NAMES = { gained: "edges gained", lost: "edges lost", reweighted: "renormalised", feature: "features", model: "the model" };
+  const offsets = steps.map((_, s) => sum(steps.slice(0, s).map((step) => step.rows)));
+  const inFile = new Map(index.targets.map((target, i) => [`${target.step}.${target.row}`, i]));
+  const classes = Object.assign({}, ...steps.map((step) => step.classes));
+  const columns = new Map();
+  const values_of = (key) => { if (!columns.has(key)) columns.set(key, readColumn(key)); return columns.get(key); };
+  let chosen = several ? -1 : 0, grid = null, filter = { text: "", from: "", to: "", cause: "", flips: false };
+
+  const portion = (v) => (Math.abs(v) >= 0.0995 || v === 0 ? percent(v) : minus((100 * v).toFixed(1)) + " %");
+
+  // ---- a row's own page ------------------------------------------------------------------------------------------
+  const canOpen = (step, row) => index.served || inFile.has(`${step}.${row}`);
+  const openRow = async (step, row) => {
+    const key = `${step}.${row}`;
+    if (!inFile.has(key)) {
+      const answer = await fetch(`page/${step}/${row}`);
+      if (!answer.ok) { $("grid-note").textContent = await answer.text(); return; }
+      const page = await answer.json(), i = index.targets.length;
+      index.targets.push({ target: page.target, name: page.name, step, row, note: page.note });
+      pages.set(i, prepare(page));
+      inFile.set(key, i);
+    }
+    go(inFile.get(key));
+  };
+  const link = (name, step, row) => (canOpen(step, row) ? el("button", { type: "button", class: "link", onclick: () => openRow(step, row) }, name) : document.createTextNode(name));
+
+  // ---- overview --------------------------------------------------------------------------------------------------
+  const bar = (part, colour, most) => el("div", { class: "bar", style: `width:${Math.max(1, 100 * Math.abs(part) / most).toFixed(1)}%;background:${colour}` });
+  const colourOf = (kind) => ({ "edge added": "var(--gained)", "node added": "var(--gained)", "edge removed": "var(--lost)", "node removed": "var(--lost)", "features changed": "var(--feature)", "model retrained": "var(--model)" })[kind] ?? "var(--reweighted)";
+  const merged = () => {
+    const total = sum(steps.map((s) => s.total)) || 1;
+    const flows = new Map(), causes = {};
+    for (const step of steps) {
+      for (const [a, b, n] of step.flows) flows.set(`${a} ${b}`, [a, b, (flows.get(`${a} ${b}`)?.[2] ?? 0) + n]);
+      for (const [cause, part] of Object.entries(step.causes)) causes[cause] = (causes[cause] ?? 0) + part * step.total / total;
+    }
+    const statements = steps.flatMap((step, s) => step.statements.map((one) => ({ ...one, s, carried: one.carried * step.total / total, text: `${step.name}: ${one.text}`,
+      parts: one.parts.map(([text, part]) => [text, part * step.total / total]) }))).sort((a, b) => b.carried - a.carried).slice(0, 10);
+    const patterns = new Map();
+    steps.forEach((step, s) => step.patterns.forEach((one) => {
+      const held = patterns.get(one.text) ?? { ...one, carried: 0, predictions: 0, s };
+      patterns.set(one.text, { ...held, carried: held.carried + one.carried * step.total / total, predictions: held.predictions + one.predictions });
+    }));
+    const counted = (key) => sum(steps.map((s) => s[key]));
+    const unusual = index.unusual.map((s) => steps[s].name);
+    return { name: "all steps", moved: counted("moved"), flipped: counted("flipped"), explained: counted("explained"), total, causes, flows: [...flows.values()].sort((a, b) => b[2] - a[2]), statements,
+      patterns: [...patterns.values()].sort((a, b) => b.carried - a.carried).slice(0, 10),
+      coverage: `The ten largest causes of all steps carry ${percent(sum(statements.map((one) => one.carried)))} of the ${what} moved.`,
+      words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved, ${count(counted("flipped"))} of them to another class, by ${total.toPrecision(3)} of ${what} in all.`,
+        unusual.length ? `More than usual moved at ${unusual.join(", ")}.` : steps.length > 3 ? "No step moved much more than the others." : ""] };
+  };
+  const drawTime = () => {
+    const width = 1060, height = 190, most = Math.max(...steps.map((s) => s.total), 1e-12), wide = (width - 20) / steps.length;
+    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `What moved at each step: ${steps.map((s) => `${s.name} ${s.total.toPrecision(3)}`).join("; ")}` });
+    steps.forEach((step, s) => {
+      let y = height - 36;
+      const parts = CAUSES.map((cause) => Math.max(step.causes[cause] ?? 0, 0)), whole = sum(parts) || 1;
+      const text = `${step.name}\n${step.total.toPrecision(3)} of ${what} moved, ${count(step.flipped)} flips${index.unusual.includes(s) ? "\nmore than usual" : ""}`;
+      const group = draw("g", { class: "step", tabindex: 0, role: "button", "aria-label": text });
+      CAUSES.forEach((cause, k) => {
+        const h = (height - 60) * step.total / most * parts[k] / whole;
+        y -= h;
+        group.append(draw("rect", { x: 10 + s * wide + wide * 0.15, y, width: wide * 0.7, height: Math.max(h, 0), fill: COLOURS[cause] }));
+      });
+      if (index.unusual.includes(s)) {
+        const mark = draw("text", { x: 10 + (s + 0.5) * wide, y: y - 6, "text-anchor": "middle", "font-weight": 650 });
+        mark.textContent = "▲ unusual";
+        group.append(mark);
+      }
+      const label = draw("text", { x: 10 + (s + 0.5) * wide, y: height - 18, "text-anchor": "middle", class: "column" });
+      label.textContent = wide > 34 ? short(step.name, Math.max(4, Math.floor(wide / 7))) : s % Math.ceil(40 / wide) ? "" : String(s + 1);
+      group.append(label);
+      group.addEventListener("mousemove", (event) => showTip(text, event.clientX, event.clientY));
+      group.addEventListener("mouseleave", hideTip);
+      const pick = () => { chosen = s; $("step").value = s; drawStep(); };
+      group.addEventListener("click", pick);
+      group.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(); } });
+      svg.append(group);
+    });
+    $("time").replaceChildren(svg);
+    $("time-note").textContent = `Height: the ${what} moved; colours: by cause. Click a step to see it alone.`;
+    $("step").replaceChildren(el("option", { value: -1 }, "all steps"), ...steps.map((step, s) => el("option", { value: s }, step.name)));
+    $("step").onchange = () => { chosen = Number($("step").value); drawStep(); };
+  };
+  const drawStep = () => {
+    const now = chosen < 0 ? merged() : steps[chosen];
+    $("told").replaceChildren(...now.words.filter(Boolean).map((text) => el("p", {}, text)));
+    $("facts").replaceChildren(fact("predictions moved", count(now.moved)), ...(values ? [] : [fact("flipped", count(now.flipped))]), fact("explained here", count(now.explained)),
+      fact(values ? "moved in all" : "probability moved", now.total.toPrecision(3), "summed over predictions"));
+    $("flips-card").hidden = !now.flows.length;
+    if (now.flows.length) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid.refresh(); $("grid-title").scrollIntoView(); });
+    const causes = Object.entries(now.causes).filter(([, part]) => Math.abs(part) > 5e-4).sort((a, b) => b[1] - a[1]), most = Math.max(...causes.map(([, part]) => Math.abs(part)), 1e-9);
+    $("by-cause").tBodies[0].replaceChildren(...causes.map(([cause, part]) => el("tr", {}, el("th", { scope: "row" }, cause === "reweighted" ? word("renormalised") : CAUSE_NAMES[cause]),
+      el("td", { class: "track" }, bar(part, part < 0 ? "repeating-linear-gradient(45deg,var(--unchanged) 0 3px,transparent 3px 6px)" : COLOURS[cause], most)), el("td", { class: "number" }, portion(part)))));
+    $("coverage").textContent = now.coverage;
+    const largest = Math.max(...now.statements.map((one) => one.carried), 1e-9);
+    $("statements").replaceChildren(...now.statements.map((one) => {
+      const s = one.s ?? Math.max(chosen, 0);
+      const moved = one.moved.map(([name, row, part]) => el("li", {}, link(name, s, row), ` ${plain(part, 3)}`));
+      return el("li", {}, el("div", { class: "head" }, el("b", {}, one.text), el("span", { class: "number" }, portion(one.carried), " ", word("carried"))),
+        el("div", { class: "rail" }, bar(one.carried, colourOf(one.kind), largest)),
+        el("p", { class: "quiet" }, `It moved ${count(one.predictions)} prediction${one.predictions === 1 ? "" : "s"} by a tenth of their move or more`, ...(moved.length ? [", most of all:"] : ["."])),
+        ...(moved.length ? [el("ul", { class: "names" }, ...moved)] : []),
+        ...(one.parts.length ? [el("p", { class: "quiet" }, `Its largest changes: ${one.parts.map(([text, part]) => `${text} (${portion(part)})`).join("; ")}.`)] : []));
+    }));
+    $("patterns-card").hidden = !now.patterns.length;
+    makeTable("patterns", [
+      { key: "text", label: "Pattern", value: (r) => r.text, show: (r) => r.text },
+      { key: "carried", label: "Carried", word: "carried", number: true, value: (r) => r.carried, show: (r) => portion(r.carried) },
+      { key: "bar", label: "", value: (r) => r.carried, show: (r) => el("div", { class: "slot" }, bar(r.carried, "var(--bar)", Math.max(...now.patterns.map((p) => p.carried), 1e-9))) },
+      { key: "predictions", label: "Predictions", number: true, value: (r) => r.predictions, show: (r) => count(r.predictions) },
+      { key: "example", label: "Most of all", value: (r) => r.example[0], show: (r) => link(r.example[0], r.s ?? Math.max(chosen, 0), r.example[1]) },
+    ], { rows: now.patterns, sort: { key: "carried", down: true } });
+    grid?.refresh();
+  };
+
+  // ---- all of them -----------------------------------------------------------------------------------------------
+  const drawGrid = () => {
+    const target = values_of("target"), partner = values_of("partner"), names = values_of("name"), before = values_of("before"), after = values_of("after");
+    const step = values_of("step"), row = values_of("row"), cause = values_of("cause");
+    const nameOf = (i) => (names ? names[i] : partner ? `${target[i]} – ${partner[i]}` : String(target[i]));
+    let lower = null;
+    const accept = (i) => (chosen < 0 || step[i] === chosen) && (!filter.flips || before[i] !== after[i]) && (filter.from === "" || before[i] === Number(filter.from))
+      && (filter.to === "" || after[i] === Number(filter.to)) && (filter.cause === "" || cause[i] === Number(filter.cause)) && (!filter.text || (lower ? lower[i] : nameOf(i)).includes(filter.text));
+    const one = (key, label, number, show, extra = {}) => ({ key, label, number, keys: () => values_of(key), show, ...extra });
+    const moved = values_of("moved"), kl = values_of("kl"), explained = values_of("explained"), paths = values_of("paths");
+    const told = (label) => classes[label] ?? String(label);
+    grid = makeGrid("grid", [
+      one(names ? "name" : "target", index.unit[0].toUpperCase() + index.unit.slice(1), false, (i) => link(nameOf(i), step[i], row[i])),
+      ...(several ? [one("step", "Step", false, (i) => steps[step[i]].name)] : []),
+      ...(values || index.labels ? [one("after", values ? "Value" : "Label", false, (i) => told(after[i]))] : [one("before", "Before", false, (i) => told(before[i])), one("after", "After", false, (i) => el("span", { class: before[i] !== after[i] ? "flip" : null }, told(after[i])))]),
+      one("moved", values ? "Moved by" : "Probability", true, (i) => signed(moved[i], 3), { word: values ? null : "probability moved" }),
+      one("kl", values ? "Distance" : "KL", true, (i) => plain(kl[i], 4), { word: values ? null : "KL" }),
+      one("explained", "Explained", true, (i) => percent(explained[i]), { word: "explained" }),
+      one("cause", "Mostly by", false, (i) => kindLabel(CAUSES[cause[i]])),
+      one("paths", "Altered paths", true, (i) => count(Math.round(paths[i])), { word: "path" }),
+    ], {
+      size: index.rows, accept,
+      told: (number) => {
+        const beyond = !index.served && index.targets.length < index.rows ? ` ${count(index.targets.length)} have their page in this file; axiompath serve shows all of them.` : "";
+        $("grid-note").textContent = `${count(number)} of ${count(index.rows)}.${beyond}`;
+      },
+    });
+    const options = (id, list) => $(id).replaceChildren(el("option", { value: "" }, "any"), ...list.map(([value, text]) => el("option", { value }, short(text, 40))));
+    const listed = Object.entries(classes);
+    options("grid-from", listed);
+    options("grid-to", listed);
+    options("grid-cause", CAUSES.map((name, k) => [k, CAUSE_NAMES[name]]).filter(([k]) => Object.hasOwn(steps[0].causes, CAUSES[k])));
+    for (const id of ["from-filter", "to-filter", "flip-filter"]) $(id).hidden = values || index.labels;
+    for (const key of ["from", "to", "cause"]) $("grid-" + key).onchange = (event) => { filter[key] = event.target.value; grid.refresh(); };
+    $("grid-flips").onchange = (event) => { filter.flips = event.target.checked; grid.refresh(); };
+    $("grid-find").oninput = (event) => {
+      filter.text = event.target.value.trim().toLowerCase();
+      if (names && !lower) lower = names.map((name) => name.toLowerCase());
+      grid.refresh();
+    };
+  };
+
+  start({
+    overview: () => {
+      $("time-card").hidden = !several;
+      if (several) drawTime();
+      drawStep();
+      setTimeout(drawGrid, 0);  // after the first paint
+    },
+    open: (i) => {
+      const { target, step } = index.targets[i];
+      setHash(`#node=${target}${several ? `&step=${step}` : ""}`);
+      fillViews(load(i).views);
+      showPage(i);
+    },
+    find: (hash) => {
+      const [, key, , step] = /^#node=(-?\d+(-\d+)?)(?:&step=(\d+))?$/.exec(hash) ?? [];
+      return key === undefined ? -1 : index.targets.findIndex((target) => String(target.target) === key && (step === undefined || target.step === Number(step)));
+    },
+    sideNote: ({ note, step }) => (several ? `${steps[step].name}${note ? " · " + note : ""}` : note),
+    filter: () => {},
+  });
+})();

@@ -1,0 +1,83 @@
+"""A part of a scan -> what one filters its targets by: the share explained, what each cause did, the best path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray, IntArray
+from ..graphs.labels import label_nodes
+from ..outputs import Output
+from .parts import read_nested
+
+ARROW = " → "
+FRAME_COLUMNS = ["problem", "objective", "class_before", "class_after", "kl_residual", "logits_before", "logits_after",
+          "causes", "paths", "kinds", "node_names"]  # fmt: skip
+
+
+def describe_part(path: Path, output: Output) -> pd.DataFrame:
+    """One row a target that was explained, in order: explained, a column a cause, best_path and best_kind.
+
+    A cause is told of the new class against the old one, or of the column that moved most, as shares are everywhere.
+    """
+    table = read_nested(path, FRAME_COLUMNS)
+    table = table.filter(pa.compute.is_null(table.column("problem"))).combine_chunks()
+    size = len(table)
+    before, after = (_matrix(table.column(name), size) for name in ("logits_before", "logits_after"))
+    old, new = (np.asarray(table.column(name)) for name in ("class_before", "class_after"))
+    towards = table.column("objective").to_pylist()
+    first = np.array([word == "sufficiency" for word in towards], dtype=np.bool_)[:, None]
+    whole = output.divergence(np.where(first, after, before), np.where(first, before, after))
+    left = np.asarray(table.column("kl_residual"))
+    frame = pd.DataFrame({"explained": list(map(output.explained, whole.tolist(), left.tolist()))}, dtype=np.float64)
+    weights = _weights(output, old, new, before.shape[1])
+    causes = _one(table.column("causes"))
+    for field in causes.type:
+        shares = _matrix(causes.field(field.name), size)
+        frame[f"by_{field.name}"] = (shares * weights).sum(axis=1) if shares.size else np.zeros(size)
+    frame["best_path"], frame["best_kind"] = _best(table)
+    return frame
+
+
+def _one(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _matrix(column: Any, num_rows: int) -> FloatArray:
+    """Lists of one length, one a row; [num_rows, 0] where there is none."""
+    values = np.asarray(_one(column).flatten(), dtype=np.float64)
+    return values.reshape(num_rows, len(values) // max(num_rows, 1))
+
+
+def _weights(output: Output, old: IntArray, new: IntArray, num_columns: int) -> FloatArray:
+    """What shares are told of, a row each."""
+    pairs, place = np.unique(np.stack([old, new], axis=1), axis=0, return_inverse=True)
+    known = [output.weights(int(a), int(b), num_columns) for a, b in pairs]
+    return np.stack(known)[place.ravel()] if known else np.zeros((0, num_columns))
+
+
+def _best(table: pa.Table) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
+    """The first chosen path of each row in words, and its kind; nothing where none was chosen."""
+    paths, kinds = _one(table.column("paths")), _one(table.column("kinds"))
+    told = np.full(len(table), "", dtype=object), np.full(len(table), "", dtype=object)
+    starts, inner = np.asarray(paths.offsets), np.asarray(paths.values.offsets)
+    rows = np.flatnonzero(np.diff(starts))
+    if not len(rows):
+        return told
+    length = int(inner[starts[rows[0]] + 1] - inner[starts[rows[0]]])
+    nodes = np.asarray(paths.values.values)[inner[starts[rows]][:, None] + np.arange(length)]
+    named = _one(table.column("node_names"))
+    names = dict(zip(np.asarray(named.keys).tolist(), named.items.to_pylist(), strict=True))
+    words = label_nodes(nodes, names)
+    text = words[:, 0]
+    for hop in range(1, length):
+        text = text + ARROW + words[:, hop]
+    told[0][rows] = text
+    told[1][rows] = np.asarray(kinds.values.take(pa.array(np.asarray(kinds.offsets)[rows])).to_pylist(), dtype=object)
+    return told

@@ -1,0 +1,237 @@
+"""Events + a folder -> Watch: snapshots, a model trained on the first, every new step scanned, a page.
+
+folder/snapshots     the graphs, which every command takes
+folder/model         what was trained
+folder/steps/0001    the scan of each step, and its page
+folder/watch.json    what is done; written after every step, so that a watch that was stopped goes on
+folder/report.html   the page that leads to everything
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from torch import nn
+from torch_geometric.data import Data
+
+from ..errors import InputError
+from ..explainer import Explainer
+from ..files.event_tables import read_node_table
+from ..files.model_folder import load_model, read_model, save_model
+from ..files.snapshots import save_snapshots
+from ..files.snapshots import snapshots as make_sequence
+from ..graphs.clock import show_period, show_time
+from ..graphs.sequence import KnownNodes, Snapshots
+from ..graphs.snapshot import find_numbers, read_snapshot
+from ..graphs.windows import pair_keys, split_keys
+from ..network.digests import digest_graph
+from ..signals import stoppable
+from ..writing import locked
+from .clues import Clues
+from .diary import (
+    MODEL_FOLDER,
+    SNAPSHOT_FOLDER,
+    Diary,
+    Watch,
+    WatchedStep,
+    read_progress,
+    step_folder,
+)
+from .front_page import save_page
+from .learners import LINKS_TASK, NODES, right_share, train_classifier, train_linker
+
+LINK_FEATURES = ("degrees", "codes")
+GIVEN = "given"
+MOST_LINKS = 500  # that are asked for at a step of links
+
+
+class Pace(NamedTuple):
+    """How much is explained, and with how many hands."""
+
+    budget: int = 10
+    min_kl: float = 0.01
+    top: int = 50  # targets with a page of their own, a step
+    workers: int | None = None
+
+
+def watch_events(
+    events: Any,
+    out: str | Path,
+    labels: Any = None,
+    *,
+    task: str | None = None,
+    model: Any = None,
+    nodes: Any = None,
+    features: Any = None,
+    budget: int = 10,
+    min_kl: float = 0.01,
+    top: int = 50,
+    workers: int | None = None,
+    progress: Console | None = None,
+    **columns: Any,
+) -> Watch:
+    """From a list of events to a report: snapshots, a model, every prediction that moved at each step, explained.
+
+    events and columns (every, window, src, dst, time, weight, rule, directed, keep, start, until) are those of
+    `snapshots`; labels a table of `id` and `label`, or a dict. Without any, or with task="links", links are predicted.
+    The model is trained on the first snapshot, unless one is given (a module, or what the command line takes for one).
+    features are those of `nodes`; else, of nodes, the labels of half of them (Clues), and of links degrees and codes.
+    At each step, predictions whose KL is at least `min_kl` are explained, and the `top` that moved most have a page.
+    Run again with the same folder and more events, it does the steps that are new, and no others.
+    """
+    folder, pace = Path(out), Pace(budget, min_kl, top, workers)
+    wanted = task or (LINKS_TASK if labels is None and model is None and not _has_labels(nodes) else NODES)
+    if wanted not in (NODES, LINKS_TASK):
+        raise InputError(f"Expected a task among {NODES} and {LINKS_TASK} (got {task!r}).")
+    if folder.exists() and any(folder.iterdir()) and read_progress(folder) is None:
+        raise InputError(f"Expected an empty folder, or one of a watch (got {folder}); choose another.")
+    table = _join(nodes, labels)
+    clues = wanted == NODES and features is None and table is not None and table.x is None and table.y is not None
+    if features is None and (table is None or table.x is None):
+        features = [Clues(table)] if clues and table is not None else list(LINK_FEATURES)
+    console = progress or Console(quiet=True)
+    with stoppable(), locked(folder, "watch"):
+        held = read_progress(folder)
+        if held is not None:
+            columns = _as_before(columns, held.settings)
+        with console.status("Making snapshots"):
+            made = make_sequence(events, nodes=table, features=features, **columns)
+        if len(made) < 2:
+            raise InputError(
+                f"Expected events for two snapshots or more (got one, {made.names[0]}); give a shorter `window`."
+            )
+        digests = tuple(digest_graph(read_snapshot(data, "snapshot")) for data in made)
+        if held is None:
+            held, network = _begin(folder, made, wanted, model, digests, clues, console)
+        else:
+            network = _go_on(folder, held, model, digests)
+        save_snapshots(made, folder / SNAPSHOT_FOLDER, kept=_num_there(folder, held))
+        held = Diary(held.settings, held.facts, held.seen, digests, held.steps)
+        held.save(folder)
+        for step in range(len(held.steps) + 1, len(made)):
+            console.print(
+                f"Step {step} of {len(made) - 1}: {made.names[step - 1]} → {made.names[step]}", highlight=False
+            )
+            held = held.with_step(_do_step(folder, network, made, step, held, pace))
+            held.save(folder)
+        done = Watch(folder, held)
+        save_page(done)
+    return done
+
+
+def _begin(
+    folder: Path, made: Snapshots, task: str, model: Any, digests: tuple[str, ...], clues: bool, console: Console
+) -> tuple[Diary, nn.Module]:
+    """Train, or take the model that is given; and write down with what."""
+    step = made.bounds[1][0] - made.bounds[0][0] or made.bounds[1][1] - made.bounds[0][1]
+    start, end = made.bounds[0]
+    length = None if made.bounds[1][0] == start else end - start
+    shown = {
+        "every": show_period(step, made.dated), "window": "all" if length is None else show_period(length, made.dated),
+        "start": show_time(start, made.dated),
+    }  # fmt: skip
+    settings = {**shown, "first": f"{show_time(start, made.dated)} to {made.names[0]}", "rule": made.rule, "task": task}
+    if model is not None:
+        network = model if isinstance(model, nn.Module) else read_model(str(model))
+        return Diary({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1]), network
+    with console.status("Training"):
+        found = (
+            train_linker(made[0]) if task == LINKS_TASK else train_classifier(made[0], made.class_names, clues=clues)
+        )
+    save_model(found.model, folder / MODEL_FOLDER, found.arguments)
+    return Diary(settings, found.facts, tuple(found.seen.tolist()), digests[:1]), found.model
+
+
+def _go_on(folder: Path, held: Diary, model: Any, digests: tuple[str, ...]) -> nn.Module:
+    """The model of the steps that are done; refused where the graphs of these are others now."""
+    for place, (old, new) in enumerate(zip(held.digests, digests, strict=False)):
+        if old != new:
+            raise InputError(
+                f"Expected the events that were there before, and new ones after them (snapshot {place} is another one "
+                f"now); give all events and the same features, or another folder than {folder}."
+            )
+    if len(digests) < len(held.digests):
+        raise InputError(f"Expected as many snapshots as before, {len(held.digests)}, or more (got {len(digests)}).")
+    if (model is not None) != (held.settings.get("model") == GIVEN):
+        raise InputError(f"Expected the model of the steps that are done in {folder}; leave it out, or give it again.")
+    if model is None:
+        return load_model(folder / MODEL_FOLDER)
+    return model if isinstance(model, nn.Module) else read_model(str(model))
+
+
+def _do_step(folder: Path, network: nn.Module, made: Snapshots, step: int, held: Diary, pace: Pace) -> WatchedStep:
+    """Scan one step, and write its page."""
+    before, after = made[step - 1], made[step]
+    links = _pairs(before, after, step) if held.settings["task"] == LINKS_TASK else None
+    explainer = Explainer(network, before, after, links=links)
+    scan = explainer.scan(
+        step_folder(folder, step), pace.budget, min_kl=pace.min_kl, workers=pace.workers, progress=False
+    )
+    title = f"What moved: {made.names[step - 1]} → {made.names[step]}"
+    scan.report(scan.folder.with_suffix(".html"), title=title, num_pages=pace.top)
+    counts, score = made[step - 1 : step + 1].to_frame().iloc[1], None
+    if held.facts["task"] == NODES and after.get("y") is not None:
+        logits = explainer.change.logits_after[find_numbers(explainer.change.after.node_ids, after.n_id.numpy())[0]]
+        score = right_share(after, logits, np.array(held.seen, dtype=np.int64), clues=held.facts["clues"])
+    numbers = scan.manifest
+    return WatchedStep(
+        made.names[step - 1], made.names[step], int(counts.edges_added), int(counts.edges_removed),
+        explainer.num_shared,
+        int(numbers["num_moved"]), int(numbers["num_flipped"]), int(numbers["num_explained"]), score,
+    )  # fmt: skip
+
+
+def _pairs(before: Data, after: Data, step: int) -> Any:
+    """Pairs that are linked in one of two snapshots alone and have both ends in both; of many, a random few."""
+    known = np.intersect1d(before.n_id.numpy(), after.n_id.numpy())
+    keys = []
+    for data in (before, after):
+        ends = np.sort(data.n_id.numpy()[data.edge_index.numpy()], axis=0)
+        keys.append(np.unique(pair_keys(*ends)[np.isin(ends, known).all(axis=0)]))
+    changed = np.setxor1d(keys[0], keys[1])
+    if not len(changed):
+        changed = keys[0]
+    if len(changed) > MOST_LINKS:
+        changed = np.sort(np.random.default_rng(step).choice(changed, MOST_LINKS, replace=False))
+    return np.stack(split_keys(changed), axis=1)
+
+
+def _as_before(columns: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The periods of the steps that are done, where none is given; others are refused."""
+    found = dict(columns)
+    for key in ("every", "window", "start"):
+        given, old = found.get(key), settings[key]
+        if given is not None and key != "start" and str(given) != str(old):
+            raise InputError(f"Expected `{key}` as before, {old} (got {given}); choose another folder to change it.")
+        found[key] = old
+    return found
+
+
+def _num_there(folder: Path, held: Diary) -> int:
+    """How many graphs are in the folder, whole."""
+    there = folder / SNAPSHOT_FOLDER / "snapshots.json"
+    return len(held.digests) if there.is_file() and len(held.digests) > 1 else 0
+
+
+def _has_labels(nodes: Any) -> bool:
+    return nodes is not None and read_node_table(nodes).y is not None
+
+
+def _join(nodes: Any, labels: Any) -> KnownNodes | None:
+    """One table of a table of nodes and one of labels."""
+    if labels is None:
+        return None if nodes is None else read_node_table(nodes)
+    known = read_node_table(labels, features=False)
+    if known.y is None:
+        where = labels if isinstance(labels, (str, os.PathLike)) else "the labels"
+        raise InputError(f"Expected the columns `id` and `label` in {where} (got no label).")
+    if nodes is None:
+        return known
+    table = read_node_table(nodes)
+    place = {name: row for row, name in enumerate(known.names)}
+    rows = np.array([place.get(name, -1) for name in table.names])
+    return KnownNodes(table.names, table.x, np.where(rows >= 0, known.y[rows], -1), known.class_names)

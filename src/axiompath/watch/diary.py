@@ -1,0 +1,170 @@
+"""What a folder says of a watch: watch.json, written whole after every step; and Watch, what comes back."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..errors import InputError, MissingFile
+from ..files.snapshots import read_snapshots
+from ..graphs.sequence import Snapshots
+from ..scan.scan import Scan, read_scan
+from ..trust import blamed, check_version, read_json
+from ..writing import write_text
+from .learners import NODES, tell_training
+
+WATCH, WATCH_FORMAT, WATCH_VERSION = "watch.json", "axiompath.watch", 1
+MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
+SHOWN_STEPS = 12
+
+
+@dataclass(frozen=True)
+class WatchedStep:
+    """What was found from one snapshot to the next."""
+
+    before: str
+    after: str
+    edges_added: int
+    edges_removed: int
+    num_predicted: int  # that both snapshots have: nodes, or pairs that were asked for
+    num_moved: int
+    num_flipped: int
+    num_explained: int
+    score: float | None  # share of the labelled nodes of `after` that training never saw for which it is right
+
+
+@dataclass(frozen=True)
+class Diary:
+    """What is done so far, and with what."""
+
+    settings: dict[str, Any]
+    facts: dict[str, Any]
+    seen: tuple[int, ...]  # nodes that training saw
+    digests: tuple[str, ...]  # of the snapshots
+    steps: tuple[WatchedStep, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Write watch.json, whole."""
+        held = {"format": WATCH_FORMAT, "version": WATCH_VERSION, **asdict(self)}
+        write_text(folder / WATCH, json.dumps(held, indent=1))
+
+    def with_step(self, step: WatchedStep) -> Diary:
+        """The same with a step more."""
+        return replace(self, steps=(*self.steps, step))
+
+
+def read_progress(folder: Path) -> Diary | None:
+    """What watch.json says; None where there is none."""
+    path = folder / WATCH
+    if not path.exists():
+        return None
+    held = read_json(path)
+    with blamed(f"Expected what a watch wrote in {path} (got something else)."):
+        if held["format"] != WATCH_FORMAT:
+            raise InputError(f"Expected a watch (format {WATCH_FORMAT!r}) in {path} (got something else).")
+        check_version(held, WATCH_VERSION, f"the watch in {path}", "choose another folder")
+        steps = tuple(WatchedStep(**step) for step in held["steps"])
+        numbers, digests = tuple(map(int, held["seen"])), tuple(map(str, held["digests"]))
+        return Diary(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """What a watch has found so far: its folder, and every step."""
+
+    folder: Path
+    progress: Diary
+
+    def __len__(self) -> int:
+        """Number of steps."""
+        return len(self.progress.steps)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Of the training: task, num_trained, num_tested, score, baseline."""
+        return self.progress.facts
+
+    @property
+    def report(self) -> Path:
+        """The page that leads to everything."""
+        return self.folder / PAGE
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """The graphs, read from the folder."""
+        return read_snapshots(self.folder / SNAPSHOT_FOLDER)
+
+    def scan(self, step: int) -> Scan:
+        """Every explanation of a step, from 1."""
+        if not 0 < step <= len(self):
+            raise InputError(f"Expected a step from 1 to {len(self)} (got {step}).")
+        return read_scan(step_folder(self.folder, step))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a step: edges that came and went, predictions that moved, flipped and were explained, the score."""
+        return pd.DataFrame([asdict(step) for step in self.progress.steps])
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was trained, how well it does, what not to conclude; and what the steps found."""
+        return [*tell_training(dict(self.facts), str(self.progress.settings["first"])), *self.findings]
+
+    @property
+    def findings(self) -> list[str]:
+        """What the steps found, and whether more moved at one of them than usual."""
+        frame, unit = self.to_frame(), "node" if self.facts["task"] == NODES else "prediction"
+        if frame.empty:
+            return ["There is no step yet: one snapshot alone."]
+        told = [
+            f"Over {len(frame)} steps, {frame.num_moved.sum():,} predictions moved and {frame.num_flipped.sum():,} "
+            f"went to another class; {frame.num_explained.sum():,} are explained."
+        ]
+        share = frame.num_flipped / frame.num_predicted.clip(lower=1)
+        worst, usual = int(share.to_numpy().argmax()), float(share.median())
+        if len(frame) > 2 and share.iloc[worst] > 2 * usual and frame.num_flipped.iloc[worst] >= 10:
+            step = frame.iloc[worst]
+            told.append(
+                f"More than usual from {step.before} to {step.after}: {share.iloc[worst]:.1%} of the {unit}s changed "
+                f"class (a step's median is {usual:.1%})."
+            )
+        known = frame.score.dropna()
+        if len(known) > 1:
+            told.append(
+                f"On later snapshots it is right for {known.min():.1%} to {known.max():.1%} of the labelled nodes that "
+                f"training never saw ({known.iloc[-1]:.1%} on the last), if labels have not changed since."
+            )
+        return told
+
+    def __str__(self) -> str:
+        """Everything in words, and the steps as a table."""
+        frame = self.to_frame()
+        if "score" in frame and frame.score.isna().all():
+            frame = frame.drop(columns="score")
+        table = "" if frame.empty else "\n" + frame.round(3).to_string(index=False, max_rows=SHOWN_STEPS)
+        return "\n".join(self.sentences) + table
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
+        return words + self.to_frame().round(3).to_html(index=False, max_rows=SHOWN_STEPS)
+
+
+def read_watch(folder: str | Path) -> Watch:
+    """What `watch` wrote."""
+    progress = read_progress(Path(folder))
+    if progress is None:
+        raise MissingFile(f"Expected a watch in {folder} (found none); axiompath.watch_events writes it.")
+    return Watch(Path(folder), progress)
+
+
+def step_folder(folder: Path, step: int) -> Path:
+    """Where the scan of a step is, from 1."""
+    return folder / STEP_FOLDER / f"{step:04d}"

@@ -1,0 +1,150 @@
+"""From a list of events to a report: what is written, said, done again, and refused."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import axiompath
+from axiompath import InputError, read_watch, watch_events
+from axiompath.watch.clues import Clues, is_shown
+from axiompath.watch.learners import LEAST_LABELLED, tell_training
+
+QUICK = {"top": 1, "workers": 1, "src": "who", "dst": "whom", "time": "at"}
+
+
+def events(count, seed=0):
+    """Two sides who mostly meet their own; halfway some change sides."""
+    rng, size = np.random.default_rng(seed), 60
+    rows = []
+    for t in range(count):
+        side = (np.arange(size) + (np.arange(size) < 6) * (t > 500)) % 2
+        u = int(rng.integers(size))
+        v = int(rng.choice(np.flatnonzero((side == side[u]) == (rng.random() < 0.9))))
+        rows.append((f"p{u}", f"p{v}", t))
+    frame = pd.DataFrame(rows, columns=["who", "whom", "at"])
+    return frame[frame.who != frame.whom]
+
+
+LABELS = {f"p{i}": "red" if i % 2 else "blue" for i in range(60)}
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("watch") / "w"
+    return watch_events(events(620), folder, LABELS, every=100, window=300, **QUICK)
+
+
+def test_a_list_of_events_becomes_a_report(watched):
+    assert [step.before for step in watched.progress.steps] == ["300", "400", "500"]
+    assert watched.facts["score"] > watched.facts["baseline"]
+    text = str(watched)
+    for words in (
+        "A two-layer GCN was trained on",
+        "is right for",
+        "does not say that the answer is right",
+        "Over 3 steps",
+    ):
+        assert words in text
+    page = watched.report.read_text()
+    assert "What moved: 300 to 600" in page
+    for step in (1, 2, 3):
+        assert f"steps/{step:04d}.html" in page
+        assert (watched.folder / "steps" / f"{step:04d}.html").is_file()
+        scan = watched.scan(step)
+        assert len(scan) == watched.to_frame().num_explained[step - 1]
+        assert set(scan.moved().name) <= set(LABELS)
+    assert "<table" in watched._repr_html_()
+    assert str(read_watch(watched.folder)) == text
+
+
+def test_clues_are_the_only_features_and_never_change(watched):
+    """What moves a prediction is edges; what is learnt from is never shown."""
+    made = watched.snapshots
+    shown = dict(zip(made[0].node_names, made[0].x.sum(dim=1).tolist(), strict=True))
+    for data in made:
+        assert torch.equal(data.x.sum(dim=1) > 0, torch.from_numpy(is_shown(data.node_names)))
+        for name, total in zip(data.node_names, data.x.sum(dim=1).tolist(), strict=True):
+            assert shown.get(name, total) == total
+    names = made.node_names
+    assert not any(is_shown([names[number] for number in watched.progress.seen]))
+    assert 20 < sum(is_shown(list(LABELS))) < 40
+    assert "features: the labels of half of the nodes" in made.rule
+    assert Clues.__name__
+
+
+def test_new_events_are_new_steps_and_no_others(watched, tmp_path):
+    folder = tmp_path / "w"
+    shutil.copytree(watched.folder, folder)
+    old = {path: path.stat().st_mtime_ns for path in (folder / "steps").rglob("*.parquet")}
+    weights = (folder / "model" / "weights.safetensors").read_bytes()
+    more = watch_events(events(720), folder, LABELS, **QUICK)
+    assert len(more) == len(watched) + 1
+    assert more.progress.steps[:-1] == watched.progress.steps
+    assert all(path.stat().st_mtime_ns == when for path, when in old.items())
+    assert (folder / "model" / "weights.safetensors").read_bytes() == weights
+    assert len(more.snapshots) == 5
+    again = watch_events(events(720), folder, LABELS, **QUICK)
+    assert again.progress == more.progress
+    with pytest.raises(InputError, match="the events that were there before, and new ones after them"):
+        watch_events(events(720, seed=1), folder, LABELS, **QUICK)
+    with pytest.raises(InputError, match="`every` as before, 100"):
+        watch_events(events(720), folder, LABELS, every=50, **QUICK)
+
+
+def test_links_need_no_labels(tmp_path, call):
+    path = tmp_path / "e.csv"
+    events(420).to_csv(path, index=False)
+    columns = ["--src", "who", "--dst", "whom", "--time", "at", "--workers", 1, "--top", 1]
+    code, out, err = call("watch", path, *columns, "--every", 100, "--window", 300, "--out", tmp_path / "w", "--json")
+    assert code == 0, err
+    said = json.loads(out)
+    assert said["facts"]["task"] == "links"
+    assert "AUC" in " ".join(said["sentences"])
+    assert said["steps"][0]["num_moved"] > 0
+    done = read_watch(tmp_path / "w")
+    assert " – p" in done.scan(1).moved().name.iloc[0]
+    model = axiompath.load_model(tmp_path / "w" / "model")
+    assert type(model).__name__ == "LinkGNN"
+
+
+def test_a_model_that_is_given_is_not_trained(watched, tmp_path):
+    own = axiompath.load_model(watched.folder / "model")
+    given = watch_events(events(420), tmp_path / "w", LABELS, model=own, every=100, window=300, **QUICK)
+    assert given.facts == {"task": "given"}
+    assert "it was not trained here" in given.sentences[0]
+    assert given.progress.steps[0].num_moved == watched.progress.steps[0].num_moved
+
+
+def test_what_cannot_be_watched_is_refused(tmp_path):
+    with pytest.raises(InputError, match=f"labels of {LEAST_LABELLED} nodes or more, of two classes"):
+        watch_events(events(420), tmp_path / "a", {"p1": "red", "p2": "blue"}, every=100, window=300, **QUICK)
+    with pytest.raises(InputError, match="two snapshots or more"):
+        watch_events(events(420), tmp_path / "b", LABELS, every=300, window=300, **QUICK)
+    with pytest.raises(InputError, match="a task among nodes and links"):
+        watch_events(events(420), tmp_path / "c", LABELS, task="graphs")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="an empty folder, or one of a watch"):
+        watch_events(events(420), tmp_path / "d", LABELS, **QUICK)
+    with pytest.raises(InputError, match="Expected a watch in"):
+        read_watch(tmp_path / "d")
+    with pytest.raises(InputError, match="columns `id` and `label`"):
+        watch_events(events(420), tmp_path / "e", pd.DataFrame({"id": ["p1"]}), **QUICK)
+
+
+def test_a_poor_model_is_said_to_be_one():
+    facts = {
+        "task": "nodes",
+        "clues": False,
+        "num_trained": 9,
+        "num_tested": 9,
+        "score": 0.5,
+        "baseline": 0.5,
+        "common": "a",
+    }
+    assert any("hardly better than guessing" in sentence for sentence in tell_training(facts, "x"))
+    assert not any("hardly" in sentence for sentence in tell_training(facts | {"score": 0.9}, "x"))
