@@ -37,6 +37,25 @@ class Inputs:
     pairs: IntArray | None
 
 
+def with_edge_index(data: Data, name: str) -> Data:
+    """A graph that has its edges as a sparse matrix `adj_t`, rows receiving, with an `edge_index` instead."""
+    if data.edge_index is not None or "adj_t" not in data:
+        return data
+    matrix = data.adj_t
+    if not isinstance(matrix, torch.Tensor):  # torch_sparse's own
+        matrix = matrix.to_torch_sparse_coo_tensor()
+    matrix = matrix.to_sparse_coo().coalesce()
+    if bool((matrix.values() != 1).any()):
+        raise InputError(
+            f"Expected `{name}.adj_t` to hold no weights (got values other than 1); give `edge_index` and "
+            "`edge_weight`, and pass these to the convolutions."
+        )
+    copied = copy.copy(data)
+    copied.edge_index = matrix.indices().flip(0)
+    del copied.adj_t
+    return copied
+
+
 def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_IS) -> Inputs:
     """Copies of the graphs with the fields that are wanting; the user's own stay as they are."""
     links, call = usage.links, usage.call
@@ -44,6 +63,7 @@ def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_I
     if not isinstance(model, nn.Module):
         return Inputs(before, after, None)  # refused where it is read
     refuse_whole(model)
+    before, after = with_edge_index(before, "before"), with_edge_index(after, "after")
     before, after = _matched(_with_batch(model, before, call), _with_batch(model, after, call))
     if not _predicts_links(model, (before, after), call):
         if links is not None and call is None and not has_decoder(model):
