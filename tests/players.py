@@ -102,6 +102,7 @@ def make(name, seed=0):
             [(pyg.ClusterGCNConv(4, 6, diag_lambda=0.3), ON), nn.ReLU(), (pyg.SAGEConv(6, 3), ON)],
         ),
         "layer_norm": lambda: pyg.GCN(4, 6, 2, 3, norm="layer_norm", norm_kwargs={"mode": "node"}),
+        "batch_norm": lambda: pyg.GCN(4, 6, 2, 3, norm="batch_norm"),
         "gin": lambda: pyg.GIN(4, 6, 2, 3, norm="batch_norm"),
         "appnp": lambda: pyg.Sequential(
             "x, edge_index", [(nn.Linear(4, 3), "x -> x"), (pyg.APPNP(3, 0.2), "x, edge_index -> x")]

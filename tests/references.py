@@ -12,6 +12,7 @@ import numpy as np
 from axiompath.explain.records import KIND_WORDS
 from axiompath.network.activations import Product
 from axiompath.network.attention import ReadColumns
+from axiompath.network.layers import run_network
 from axiompath.network.maxima import Extreme, Highest
 from axiompath.network.statistics import OF_GRAPH, GraphScale, GraphShift
 
@@ -178,11 +179,18 @@ def literal_division(rule, snapshots, inputs, v, u, before, after):
 
 
 def literal_forward(network, snapshot):
-    """The normal form's two lines, message for message."""
-    h = [dense(snapshot.x)]
+    """The normal form's two lines, message for message.
+
+    Coefficients that depend on features are those of the network's own pass. Whether such a coefficient is the same in
+    two snapshots, and hence whether a path leaves delta there, may hang on how its inputs were rounded, and a pass that
+    adds in another order rounds otherwise. That its inputs are these, to rounding, is checked.
+    """
+    h, run = [dense(snapshot.x)], run_network(network, snapshot)
     coefficients, preactivations = [], []
-    for layer in network.layers:
-        matrices = [literal_coefficients(channel.coefficients, snapshot, h[-1]) for channel in layer.channels]
+    for t, layer in enumerate(network.layers):
+        inputs = dense(run.received(t))
+        np.testing.assert_allclose(h[-1], inputs, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(inputs).max(initial=0.0)))
+        matrices = [literal_coefficients(channel.coefficients, snapshot, inputs) for channel in layer.channels]
         if layer.rises:
             snapshot = snapshot.predicted  # graphs or pairs from here on
         z = np.zeros((snapshot.num_nodes, layer.width))

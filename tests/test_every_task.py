@@ -451,11 +451,6 @@ def test_scans_of_links_and_graphs_say_what_explain_says(tmp_path):
         assert "predictions moved" in scan.summary
 
 
-def test_stories_are_of_classes_of_nodes_and_say_so():
-    with pytest.raises(InputError, match=r"classes of nodes.*explain each step by itself"):
-        axiompath.tell_stories(Pooled(global_mean_pool).double().eval(), [BEFORE, AFTER], [0])
-
-
 @pytest.mark.parametrize("level", ["edge", "graph"])
 def test_pyg_asks_for_edges_and_graphs(level):
     mode, model = "multiclass_classification", Linked("concatenated").double().eval()

@@ -25,6 +25,7 @@ from . import (  # noqa: F401 (each registers its readers)
     edge_messages,
     everywhere,
     gates,
+    lookups,
     norms,
     propagation,
 )
@@ -100,8 +101,8 @@ class Assembler:
     def read_all(self) -> Ref:
         """Read every step; returns which value holds the logits."""
         # A lookup explains why whole numbers were made of features before it, so it is named rather than they.
-        lookups = [step for step in self.recording.steps if isinstance(step.module, (nn.Embedding, nn.EmbeddingBag))]
-        for step in (*lookups, *self.recording.steps):
+        bags = [step for step in self.recording.steps if isinstance(step.module, nn.EmbeddingBag)]
+        for step in (*bags, *self.recording.steps):
             self.read(step)
         return self.final.get(self.recording.output, self.recording.output)
 
@@ -224,7 +225,8 @@ class Assembler:
     def place(self, step: RecordedStep) -> Place:
         """What a function may need to know besides its arguments."""
         shape = self.recording.values[step.outputs[0].index].shape if step.outputs else ()
-        return Place(self.bases, self.recording.num_nodes, tuple(shape))
+        looks_up = any(isinstance(other.module, nn.Embedding) for other in self.recording.steps)
+        return Place(self.bases, self.recording.num_nodes, tuple(shape), looks_up)
 
     def resolve(self, argument: Any) -> Any:
         """The argument with every Ref in it replaced by what it stands for."""

@@ -130,6 +130,11 @@ class Bases:
         """Aggregations on the longest way from the node features to the form."""
         return max((self._hops_of(term) for term in form.terms), default=0)
 
+    def is_given(self, form: Form) -> bool:
+        """Whether the form is columns of the node features as they are."""
+        ones = all(term.weight is None or set(np.unique(term.weight)) <= {0.0, 1.0} for term in form.terms)
+        return form.is_pure and ones and bases_of(form) == {INPUT}
+
     def is_light(self, form: Form) -> bool:
         """Whether keeping what a form is made of costs no more than keeping the form itself."""
         return form.is_pure and sum(self.all[base].width for base in bases_of(form)) <= form.width

@@ -41,6 +41,7 @@ class Place:
     bases: Bases
     num_nodes: int
     shape: tuple[int, ...]
+    looks_up: bool = False  # the model looks rows up by whole numbers, so that features may be some
 
 
 Value: TypeAlias = Form | Stack
@@ -309,7 +310,7 @@ def _scale_stack(layers: Stack, factor: Any) -> Stack:
 def unchanged(place: Place, x: Any, *args: Any, **kwargs: Any) -> Form:
     """Functions that leave their first argument as it is."""
     for setting in (*args, *kwargs.values()):
-        if isinstance(setting, torch.dtype) and not setting.is_floating_point:
+        if isinstance(setting, torch.dtype) and not setting.is_floating_point and not _are_numbers(place, x):
             raise Unsupported(f"rounds features to {setting}; keep them floating-point numbers.")
     return form_of(x)
 
@@ -330,9 +331,17 @@ _scatters = ("scatter", "segment_reduce", "index_reduce")
 # Functions that leave every number as it was, but for shape or precision.
 COPIES = frozenset((*_same, *_shapes, "long"))
 
-_whole = _refuse(
-    "turns features into whole numbers; keep them floating-point, and look up embeddings before the model."
-)
+
+def _whole(place: Place, x: Any, *_: Any, **__: Any) -> Form:
+    """Of features that are whole numbers, for rows to be looked up."""
+    if not _are_numbers(place, x):
+        raise Unsupported("turns features into whole numbers; keep them floating-point.")
+    return form_of(x)
+
+
+def _are_numbers(place: Place, x: Any) -> bool:
+    return place.looks_up and isinstance(x, Form) and place.bases.is_given(x)
+
 
 AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "add": add,

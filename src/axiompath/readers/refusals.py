@@ -42,7 +42,6 @@ REASONS: dict[type, str] = {
     pyg.CuGraphGATConv: _accelerator + "GATConv, which computes the same.",
     pyg.CuGraphRGCNConv: _accelerator + "a convolution of one type.",
     pyg.FusedGATConv: _accelerator + "GATConv, which computes the same.",
-    nn.Embedding: _lookup,
     nn.EmbeddingBag: _lookup,
     pyg.norm.DiffGroupNorm: "weights features by a softmax of features, a product of the two; train with BatchNorm.",
     pyg.norm.MessageNorm: "scales messages by the length of features, a product of the two; train without it.",
