@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from axiompath.explain.records import KIND_WORDS
 from axiompath.network.activations import Product
 from axiompath.network.attention import ReadColumns
 from axiompath.network.layers import run_network
@@ -844,7 +845,9 @@ def credit_paths_literally(changes, flat, carried):
             edges[place] = {(row.src, row.dst)} | (set() if row.directed else {(row.dst, row.src)})
     touched = {node for pairs in edges for pair in pairs for node in pair}
     for path, kind, owner, share in zip(flat.paths.tolist(), flat.kinds.tolist(), flat.owner, carried, strict=True):
-        wanted = {0: ("edge added", "node added"), 1: ("edge removed", "node removed")}.get(kind, ())
+        wanted = {"gained": ("edge added", "node added"), "lost": ("edge removed", "node removed")}.get(
+            KIND_WORDS[kind], ()
+        )
         hits = []
         for u, v in itertools.pairwise(path):
             found_edge = [p for p, pairs in enumerate(edges) if (u, v) in pairs] or [
@@ -857,7 +860,7 @@ def credit_paths_literally(changes, flat, carried):
                 for p, row in enumerate(rows)
                 if row.kind in wanted and row.kind.startswith("node") and row.src == node
             ]
-        if kind == 3:
+        if KIND_WORDS[kind] == "feature":
             leaf = next(node for node in path if node >= 0)
             hits += [p for p, row in enumerate(rows) if row.kind == "features changed" and row.src == leaf]
         hits = hits or [(node,) for node in path if node in touched] or [None]
