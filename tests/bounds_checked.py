@@ -15,7 +15,7 @@ import torch
 from numba.core.dispatcher import Dispatcher
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GAT, GCNConv, SAGEConv
+from torch_geometric.nn import GAT, GCNConv, GraphSAGE, SAGEConv
 
 import axiompath
 from axiompath.explain import walks
@@ -28,8 +28,8 @@ SELECTION = (
     "exact", "batch",
 )  # fmt: skip
 MODULES = (
-    "graphs.rows", "change.union_loops", "paths.extreme_loops", "paths.search_loops", "paths.share_loops",
-    "paths.walk_loops", "rivals.rank_loops", "blame.variant_loops",
+    "graphs.rows", "change.union_loops", "network.maximum_loops", "paths.extreme_loops", "paths.search_loops",
+    "paths.share_loops", "paths.walk_loops", "rivals.rank_loops", "blame.variant_loops",
     *(f"selection.{name}" for name in SELECTION),
 )  # fmt: skip
 # Loops that only streams of edges larger than memory need, tested there.
@@ -126,6 +126,9 @@ def run_explanations():
         model = (Deep if walks.PRICED_PATHS == 1 else Model)(3, classes).double().eval()
         for before, after in pairs.values():
             explainer = axiompath.Explainer(model, before, after)
+            if before.num_edges:
+                largest = GraphSAGE(3, 4, 2, classes, aggr="max").double().eval()
+                axiompath.Explainer(largest, before, after).explain(0)
             for target in range(min(2, before.num_nodes)):
                 for method, budget in product((*METHODS, *RIVALS), (0, 1, 1000)):
                     found = explainer.explain(target, budget=budget, method=method)

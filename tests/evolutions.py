@@ -19,10 +19,15 @@ from axiompath.graphs.snapshot import Fields, align_snapshots, read_snapshot
 from axiompath.graphs.targets import with_graphs, with_links
 from axiompath.graphs.widened import widen_pair
 from axiompath.network import activations
+from axiompath.network.attention import ReadColumns
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
+from axiompath.network.families import Column
 from axiompath.network.layers import Block, Channel, Layer, Network
+from axiompath.network.maxima import Extreme, Highest
 from axiompath.network.messages import RECEIVER, SENDER, Delivered, Gathered
 from axiompath.network.readouts import End, Pooled
+from axiompath.network.softmaxes import ColumnSoftmax
+from axiompath.network.statistics import GraphScale, GraphShift, Moments
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 EDGE_WIDTH = 2  # columns of edge features
@@ -247,8 +252,11 @@ def any_range(rng, width):
 
 
 @st.composite
-def any_networks(draw, max_hops=3, activation_names=None):
-    """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs."""
+def any_networks(draw, max_hops=3, activation_names=None, columns=False):
+    """Networks that no reader has to produce: several channels, local layers, skips, attention that flips signs.
+
+    With `columns`, maxima, minima and softmaxes beside them, each column for itself, and norms over a whole graph.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     hops = draw(st.integers(1, max_hops))
     local = draw(st.lists(st.booleans(), min_size=hops + 1, max_size=hops + 1))
@@ -269,6 +277,10 @@ def any_networks(draw, max_hops=3, activation_names=None):
             if sparse_maps:
                 weight[rng.random(weight.shape) < 0.4] = 0.0
             channels.append(Channel(rule, weight, inputs, outputs))
+        if columns and draw(st.sampled_from((True, True, False))):
+            added = draw(column_channels(rng, width, 0 if last else out, is_local))
+            channels += [channel for channel in added if not last or channel.outputs.stop <= out]
+            out += 0 if last else len({channel.outputs.start for channel in added})
         passed = 0
         if not last and draw(st.booleans()):
             passed = 2
@@ -280,7 +292,54 @@ def any_networks(draw, max_hops=3, activation_names=None):
         blocks = (Block(slice(0, out), any_activation(rng, name, out), f"layer {t}"),)
         layers.append(Layer(tuple(channels), bias, blocks, out + passed))
         width = out + passed
+        if columns and not last and draw(st.booleans()):
+            layers += draw(norm_layers(rng, width))
     return Network(tuple(layers), 3)
+
+
+@st.composite
+def norm_layers(draw, rng, width):
+    """A norm over the nodes of a graph: columns of ones beside what is there, then a scale and a shift."""
+    flags = {name: draw(st.booleans()) for name in ("by_graph", "together", "beside", "summed", "scaled")}
+    part = rng.uniform(0.5, 1.5, size=width) if draw(st.booleans()) and not flags["together"] else None
+    moments = Moments(width, eps=0.3, part=part, **flags)
+    ones = np.concatenate([np.zeros(width), np.ones(width)])
+    held = Layer((Channel(Identity(), None, slice(0, width), slice(0, width)),), ones, (), 2 * width)
+    channels = [
+        Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(d, d + 1))
+        for rule in (GraphScale(moments), GraphShift(moments))
+        for d in range(width)
+    ]
+    block = Block(slice(0, width), any_activation(rng, draw(st.sampled_from(("relu", "identity"))), width), "norm")
+    return [held, Layer(tuple(channels), rng.normal(size=width) if draw(st.booleans()) else None, (block,), width)]
+
+
+@st.composite
+def column_channels(draw, rng, width, start, is_local):
+    """Channels with a coefficient a column: the largest (or least) of a node's own columns, or of its neighbours'."""
+    least = draw(st.booleans())
+    if is_local:
+        size = width // 2
+        rules = [Highest(i, 2, size, least) for i in range(2)]
+        return [
+            Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(start + d, start + d + 1))
+            for rule in rules
+            for d in range(size)
+        ]
+    flow = draw(st.sampled_from(("source_to_target", "target_to_source")))
+    rule = draw(
+        st.sampled_from((Extreme(Sum(True, flow), least), Extreme(Sum(False), least), ColumnSoftmax(Sum(), (0.7,))))
+    )
+    read = any_range(rng, width)
+    return [
+        Channel(
+            ReadColumns(Column(rule, d), read.start, read.stop),
+            None,
+            slice(read.start + d, read.start + d + 1),
+            slice(start + d, start + d + 1),
+        )
+        for d in range(read.stop - read.start)
+    ]
 
 
 @st.composite
@@ -347,9 +406,9 @@ def product_layer(rng, width, rule, number_of_factors, bias):
 
 
 @st.composite
-def any_tasks(draw, max_hops=2, activation_names=None):
+def any_tasks(draw, max_hops=2, activation_names=None, columns=False):
     """(network, kind): networks of nodes, graphs or links, with gates between layers and products in the decoder."""
-    network = draw(any_networks(max_hops, activation_names))
+    network = draw(any_networks(max_hops, activation_names, columns))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = draw(st.sampled_from((None, GRAPHS, LINKS)))
     layers, width = list(network.layers), network.num_classes
@@ -376,14 +435,19 @@ def any_tasks(draw, max_hops=2, activation_names=None):
         layers.append(Layer((Channel(SymmetricNorm(False, 1.0), weight, slice(0, width), slice(0, 3)),), None, (), 3))
         width = 3
     if kind == GRAPHS:
-        channels, columns = [], 0
+        channels, wide = [], 0
         for mean in draw(st.sampled_from(((True,), (False,), (True, False)))):
-            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(columns, columns + width)))
-            columns += width
-        bias = rng.normal(size=columns) if draw(st.booleans()) else None
-        block = Block(slice(0, columns), any_activation(rng, "relu", columns), "pool")
-        layers.append(Layer(tuple(channels), bias, (block,), columns))
-        width = columns
+            channels.append(Channel(Pooled(mean), None, slice(0, width), slice(wide, wide + width)))
+            wide += width
+        if columns and draw(st.booleans()):
+            rule = Extreme(Pooled(), draw(st.booleans()))
+            places = [(slice(d, d + 1), slice(wide + d, wide + d + 1)) for d in range(width)]
+            channels += [Channel(Column(rule, d), None, *place) for d, place in enumerate(places)]
+            wide += width
+        bias = rng.normal(size=wide) if draw(st.booleans()) else None
+        block = Block(slice(0, wide), any_activation(rng, "relu", wide), "pool")
+        layers.append(Layer(tuple(channels), bias, (block,), wide))
+        width = wide
     if kind == LINKS:
         if draw(st.booleans()):
             multiply(lambda i: End(i % 2))

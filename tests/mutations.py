@@ -99,6 +99,14 @@ def read_scan(name):
     return read
 
 
+def read_blamed_scan(folder):
+    import axiompath
+
+    found = axiompath.read_scan(folder / "scan blame")
+    tallies = found.blame(), found.blame(by="kind")
+    return [(tally.summary(), tally.to_frame()) for tally in tallies], found.summary
+
+
 def graph_commands(name, *options):
     return (
         ("diff", name, name, *options, "--json"),
@@ -108,6 +116,7 @@ def graph_commands(name, *options):
 
 
 SCAN_FILES = ("manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet")
+BLAME_FILES = ("manifest.json", "changes.parquet", "blamed.parquet", "sampled.parquet", "blame/facts-000000.parquet")
 SCAN_TABLES = {"scan": ("changes.parquet", "nodes.parquet")}  # which 0.1 did not write
 TABLES = ("edges.{0}", "nodes.{0}")
 FORMATS = {
@@ -142,6 +151,7 @@ FORMATS = {
             Format(name, tuple(f"{name}/{part}" for part in (*SCAN_FILES, *SCAN_TABLES.get(name, ()))), read_scan(name))
             for name in ("scan", "scan 0.1")
         ),
+        Format("scan blame", tuple(f"scan blame/{part}" for part in BLAME_FILES), read_blamed_scan),
     )
 }  # fmt: skip
 
@@ -190,6 +200,7 @@ def make_seeds(folder):
     told = axiompath.tell_stories(model, [before, after, before], top=1, progress=False)
     next(iter(told)).save(folder / "story.json")
     explainer.scan(folder / "scan", 3, min_kl=0.0, workers=1, progress=False)
+    explainer.scan(folder / "scan blame", 3, min_kl=0.0, workers=1, progress=False, blame=True)
     shutil.copytree(Path(__file__).parent / "written_by_0_1/scan", folder / "scan 0.1")
 
 
@@ -333,7 +344,7 @@ def bless(scan):
 
     with contextlib.suppress(ValueError, KeyError, TypeError, OSError, AttributeError, RecursionError):
         manifest = json.loads((scan / "manifest.json").read_text())
-        for part in manifest["parts"]:
+        for part in [*manifest["parts"], *manifest.get("blame", {}).get("parts", [])]:
             part["sha256"] = hashlib.sha256((scan / part["file"]).read_bytes()).hexdigest()
         for name in manifest.get("tables", {}):
             manifest["tables"][name] = hashlib.sha256((scan / name).read_bytes()).hexdigest()
@@ -446,6 +457,7 @@ def work(seeds):
     run_command(("explain", "model", "before.npz", "after.npz", "--json"), seeds)  # what is loaded once, is
     run_command(("explain", "model", "stored", "stored", "--json"), seeds)
     read_scan("scan")(seeds)
+    read_blamed_scan(seeds)
     read_story(seeds)
     read_judgement("blame")(seeds)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
@@ -509,8 +521,13 @@ class Worker:
 
 
 def list_cases(num_cases):
-    """The formats in turn."""
-    return [(name, number) for number in range(num_cases // len(FORMATS) + 1) for name in FORMATS][:num_cases]
+    """The files made by hand, then the formats in turn."""
+    from hostile import HOSTILE
+
+    sizes = {name: len(HOSTILE.get(name, {})) for name in FORMATS}
+    made = [(name, number) for name, size in sizes.items() for number in range(size)]
+    turns = range(max(0, num_cases - len(made)) // len(FORMATS) + 1)
+    return [*made, *((name, sizes[name] + turn) for turn in turns for name in FORMATS)][:num_cases]
 
 
 def run_cases(num_cases, folder, num_workers=1):

@@ -73,12 +73,12 @@ class Link(nn.Module):
 
 
 class Unreadable(nn.Module):
-    """EdgeConv runs a network of both ends at once and takes the maximum: no reader."""
+    """A median of messages is no weighted sum of them: it is refused."""
 
     def __init__(self):
         super().__init__()
         mlp = nn.Sequential(nn.Linear(8, 6), nn.Tanh())
-        self.first, self.second = pyg.EdgeConv(mlp, aggr="max"), pyg.GCNConv(6, 3)
+        self.first, self.second = pyg.EdgeConv(mlp, aggr="median"), pyg.GCNConv(6, 3)
 
     def forward(self, x, edge_index):
         return self.second(self.first(x, edge_index), edge_index)
@@ -102,6 +102,7 @@ def make(name, seed=0):
             [(pyg.ClusterGCNConv(4, 6, diag_lambda=0.3), ON), nn.ReLU(), (pyg.SAGEConv(6, 3), ON)],
         ),
         "layer_norm": lambda: pyg.GCN(4, 6, 2, 3, norm="layer_norm", norm_kwargs={"mode": "node"}),
+        "batch_norm": lambda: pyg.GCN(4, 6, 2, 3, norm="batch_norm"),
         "gin": lambda: pyg.GIN(4, 6, 2, 3, norm="batch_norm"),
         "appnp": lambda: pyg.Sequential(
             "x, edge_index", [(nn.Linear(4, 3), "x -> x"), (pyg.APPNP(3, 0.2), "x, edge_index -> x")]

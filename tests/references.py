@@ -9,16 +9,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from axiompath.explain.records import KIND_WORDS
 from axiompath.network.activations import Product
+from axiompath.network.attention import ReadColumns
+from axiompath.network.layers import run_network
+from axiompath.network.maxima import Extreme, Highest
+from axiompath.network.statistics import OF_GRAPH, GraphScale, GraphShift
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
 AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"
+AFTER_STATISTICS = "after-statistics"
 BEFORE_LOST, BEFORE_REWEIGHTED = "before-lost", "before-reweighted"
 SIDE = {AFTER_GAINED: AFTER, AFTER_REWEIGHTED: AFTER, BEFORE_LOST: BEFORE, BEFORE_REWEIGHTED: BEFORE, DELTA: DELTA}
+SIDE[AFTER_STATISTICS] = AFTER
 CAUSE = {
     DELTA: "feature",
     AFTER_GAINED: "gained",
     AFTER_REWEIGHTED: "reweighted",
+    AFTER_STATISTICS: "statistics",
     BEFORE_LOST: "lost",
     BEFORE_REWEIGHTED: "reweighted",
 }
@@ -43,12 +51,146 @@ def entries(matrix):
     return {(int(v), int(u)): float(a) for v, u, a in zip(matrix.row, matrix.col, matrix.data, strict=True)}
 
 
+def column_rule(rule, inputs):
+    """(the rule with a coefficient a column, its column, the inputs that it is shown), of one of its columns."""
+    if isinstance(rule, ReadColumns):
+        return column_rule(rule.rule, inputs[:, rule.start : rule.stop])
+    return rule.rule, rule.number, inputs
+
+
+def literal_messages(extreme, snapshot, column):
+    """{(V, U): (weight, what it carries)}; the sign of a least one is turned; of parallel edges the largest counts."""
+    sign, found = -1.0 if extreme.least else 1.0, {}
+    if not extreme.rule.weighted or snapshot.edge_weight is None:
+        pattern = entries(extreme.rule.matrix(snapshot, np.zeros((snapshot.num_nodes, 0))))
+        return {(v, u): (1.0, sign * column[u]) for v, u in pattern}
+    for (u, v), weight in zip(snapshot.edge_index.T.tolist(), snapshot.edge_weight.tolist(), strict=True):
+        key, value = ((v, u) if extreme.flow == "source_to_target" else (u, v)), 0.0
+        value = sign * weight * column[key[1]]
+        if key not in found or value > found[key][1]:
+            found[key] = weight, value
+    return found
+
+
+def literal_holds(values):
+    """{who: hold on the largest of these values}, ties shared."""
+    holders = [who for who, value in values.items() if value == max(values.values())]
+    return {who: (1.0 / len(holders) if who in holders else 0.0) for who in values}
+
+
+def literal_line(low, high):
+    """{who: share of the straight line from low to high on which it is the largest}, from crossing to crossing."""
+    crossings = {0.0, 1.0}
+    for i, j in itertools.permutations(low, 2):
+        slope = (high[i] - low[i]) - (high[j] - low[j])
+        if slope != 0 and 0 < (low[j] - low[i]) / slope < 1:
+            crossings.add((low[j] - low[i]) / slope)
+    shares = dict.fromkeys(low, 0.0)
+    for start, end in itertools.pairwise(sorted(crossings)):
+        middle = (start + end) / 2
+        for who, hold in literal_holds({w: low[w] + middle * (high[w] - low[w]) for w in low}).items():
+            shares[who] += (end - start) * hold
+    return shares
+
+
+def literal_moments(moments, snapshot, inputs, v, number):
+    """mu and s of one column of the graph that node v is in, by their definitions."""
+    if not snapshot.present[v]:
+        return 0.0, 1.0
+    graphs = snapshot.graphs if moments.by_graph and snapshot.graphs is not None else np.zeros(snapshot.num_nodes)
+    nodes = [u for u in range(snapshot.num_nodes) if snapshot.present[u] and graphs[u] == graphs[v]]
+    part = np.ones(moments.width) if moments.part is None else moments.part
+    means = [sum(inputs[u, c] for u in nodes) / len(nodes) * part[c] for c in range(moments.width)]
+    if moments.together:
+        means = [sum(means) / len(means)] * len(means)
+    variances = [sum((inputs[u, c] - means[c]) ** 2 for u in nodes) / len(nodes) for c in range(moments.width)]
+    variance = variances[number]
+    if moments.together:
+        variance = sum(variances) / len(variances)
+    if moments.summed:
+        variance = sum(variances)
+    deviation = math.sqrt(variance) + moments.eps if moments.beside else math.sqrt(variance + moments.eps)
+    return means[number], 1.0 / deviation if moments.scaled else 1.0
+
+
+def literal_coefficients(rule, snapshot, inputs):
+    """{(V, U): a} of a rule; of a maximum, written out."""
+    if rule.family is rule:
+        return entries(rule.matrix(snapshot, inputs))
+    of, number, shown = column_rule(rule, inputs)
+    if isinstance(of, Highest):
+        sign, found = -1.0 if of.least else 1.0, {}
+        for v in np.flatnonzero(snapshot.present).tolist():
+            values = {i: sign * shown[v, i * of.width + number] for i in range(of.count)}
+            found[v, v] = literal_holds(values)[of.number]
+        return found
+    if isinstance(of, (GraphScale, GraphShift)):
+        found = {}
+        for v in np.flatnonzero(snapshot.present).tolist():
+            mu, s = literal_moments(of.moments, snapshot, shown, v, number)
+            found[v, v] = s if isinstance(of, GraphScale) else -s * mu
+        return found
+    if not isinstance(of, Extreme):
+        return entries(rule.matrix(snapshot, inputs))
+    messages, found = literal_messages(of, snapshot, shown[:, number]), {}
+    for v in {v for v, _ in messages}:
+        holds = literal_holds({u: value for (w, u), (_, value) in messages.items() if w == v})
+        found |= {(v, u): hold * messages[v, u][0] for u, hold in holds.items()}
+    return found
+
+
+def literal_division(rule, snapshots, inputs, v, u, before, after):
+    """kept, gained, lost of one coefficient, whatever kind of rule it is of."""
+    if not rule.divides:
+        return literal_split(before, after)
+    of, number, _ = column_rule(rule, inputs[0])
+    inputs = [column_rule(rule, part)[2] for part in inputs]
+    if isinstance(of, Highest):
+        if not all(side.present[v] for side in snapshots):
+            return 0.0, after, before
+        sign = -1.0 if of.least else 1.0
+        low, high = ({i: sign * x[v, i * of.width + number] for i in range(of.count)} for x in inputs)
+        return literal_line(low, high)[of.number], 0.0, 0.0
+    if rule.divides == OF_GRAPH:
+        if not all(side.present[v] for side in snapshots):
+            return 0.0, after, before
+        (mu_0, s_0), (mu_1, s_1) = (
+            literal_moments(of.moments, side, x, v, number) for side, x in zip(snapshots, inputs, strict=True)
+        )
+        if isinstance(of, GraphScale):
+            return (s_0 + s_1) / 2, 0.0, 0.0
+        mean = (inputs[0][v, number] + inputs[1][v, number]) / 2
+        return 0.0, (s_1 - s_0) * mean - (s_1 * mu_1 - s_0 * mu_0), 0.0
+    sides = [literal_messages(of, s, x[:, number]) for s, x in zip(snapshots, inputs, strict=True)]
+    rows = [{b: value for (a, b), value in side.items() if a == v} for side in sides]
+    both = set(rows[0]) & set(rows[1])
+    low, high = ({b: row[b][1] for b in both} for row in rows)
+    weights = [row.get(u, (0.0, 0.0))[0] for row in rows]
+    line = literal_line(low, high).get(u, 0.0) if both else 0.0
+    kept, gained, lost = (line * part for part in literal_split(*weights))
+    for side, part in ((0, low), (1, high)):
+        hold = literal_holds({b: value for b, (_, value) in rows[side].items()}).get(u, 0.0)
+        hold -= literal_holds(part).get(u, 0.0) if part else 0.0
+        if side == 0:
+            lost += weights[0] * hold
+        else:
+            gained += weights[1] * hold
+    return kept, gained, lost
+
+
 def literal_forward(network, snapshot):
-    """The normal form's two lines, message for message."""
-    h = [dense(snapshot.x)]
+    """The normal form's two lines, message for message.
+
+    Coefficients that depend on features are those of the network's own pass. Whether such a coefficient is the same in
+    two snapshots, and hence whether a path leaves delta there, may hang on how its inputs were rounded, and a pass that
+    adds in another order rounds otherwise. That its inputs are these, to rounding, is checked.
+    """
+    h, run = [dense(snapshot.x)], run_network(network, snapshot)
     coefficients, preactivations = [], []
-    for layer in network.layers:
-        matrices = [entries(channel.coefficients.matrix(snapshot, h[-1])) for channel in layer.channels]
+    for t, layer in enumerate(network.layers):
+        inputs = dense(run.received(t))
+        np.testing.assert_allclose(h[-1], inputs, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(inputs).max(initial=0.0)))
+        matrices = [literal_coefficients(channel.coefficients, snapshot, inputs) for channel in layer.channels]
         if layer.rises:
             snapshot = snapshot.predicted  # graphs or pairs from here on
         z = np.zeros((snapshot.num_nodes, layer.width))
@@ -108,7 +250,7 @@ class LiteralAttribution:
         self.presence = before.present != after.present
         self.first_edge = before.first_edge
         self.passes = {BEFORE: literal_forward(network, before), AFTER: literal_forward(network, after)}
-        self.known = {}
+        self.snapshots, self.known, self.divided = (before, after), {}, {}
         self.neighbours = []  # layer -> V -> every U with an entry in some channel of some snapshot
         for t in range(len(network.layers)):
             found = defaultdict(set)
@@ -128,10 +270,20 @@ class LiteralAttribution:
             tuple(self.passes[side].coefficients[t][k].get((v, u), 0.0) for side in (BEFORE, AFTER))
             for k in range(len(self.network.layers[t].channels))
         ]
-        parts = [literal_split(*pair) for pair in pairs]
-        return tuple(
-            np.array(column) for column in (*zip(*parts, strict=True), [p[1] for p in pairs], [p[0] for p in pairs])
-        )
+        if (t, v, u) not in self.divided:
+            parts = [self.division(t, v, u, k, *pair) for k, pair in enumerate(pairs)]
+            self.divided[t, v, u] = tuple(
+                np.array(column) for column in (*zip(*parts, strict=True), [p[1] for p in pairs], [p[0] for p in pairs])
+            )
+        return self.divided[t, v, u]
+
+    def division(self, t, v, u, channel, before, after):
+        """kept, gained, lost over one channel of layer t (0-based)."""
+        risen = self.network.rise is not None and t > self.network.rise
+        snapshots = [side.predicted if risen else side for side in self.snapshots]
+        inputs = [self.passes[side].h[t] for side in (BEFORE, AFTER)]
+        rule = self.network.layers[t].channels[channel].coefficients
+        return literal_division(rule, snapshots, inputs, v, u, before, after)
 
     def options(self, t, v, u, state):
         """Over the entry (v, u) of layer t (0-based): the states below and their coefficients, a number a channel."""
@@ -139,10 +291,13 @@ class LiteralAttribution:
         if state != DELTA:
             return [(state, a_after if SIDE[state] == AFTER else a_before)]
         in_before, in_after = self.there(t, v, u, BEFORE), self.there(t, v, u, AFTER)
+        channels = self.network.layers[t].channels
+        of_graph = np.array([channel.coefficients.divides == OF_GRAPH for channel in channels])
         return [
             (DELTA, kept if self.can_differ(u, t) else 0 * kept),
             (AFTER_GAINED, np.where(in_before, 0.0, gained)),
-            (AFTER_REWEIGHTED, np.where(in_before, gained, 0.0)),
+            (AFTER_REWEIGHTED, np.where(in_before & ~of_graph, gained, 0.0)),
+            (AFTER_STATISTICS, np.where(in_before & of_graph, gained, 0.0)),
             (BEFORE_LOST, -np.where(in_after, 0.0, lost)),
             (BEFORE_REWEIGHTED, -np.where(in_after, lost, 0.0)),
         ]
@@ -243,7 +398,9 @@ class LiteralAttribution:
         layer = self.network.layers[t]
         width = self.passes[AFTER].h[t].shape[1]
         found = np.zeros(width, dtype=bool)
-        for channel, is_open in zip(layer.channels, open_channels, strict=True):
+        families = [channel.coefficients.family for channel in layer.channels]
+        ways = {family for family, is_open in zip(families, open_channels, strict=True) if is_open}
+        for channel, is_open in zip(layer.channels, [family in ways for family in families], strict=True):
             above, weight = columns[channel.outputs], channel.weight
             if is_open:
                 found[channel.inputs] |= above if weight is None else (weight[:, above] != 0).any(axis=1)
@@ -299,14 +456,14 @@ def literal_kind(reference, path):
     if not (in_after and in_before):
         return ("gained" if in_after else "lost"), np.inf
     sizes = {cause: np.abs(share).sum() for cause, share in reference.shares[path].items()}
-    kind = "edge feature" if path[0] >= reference.first_edge else "feature"
+    kind = "edge feature" if path[0] >= reference.first_edge else "feature" if path[0] >= 0 else "statistics"
     feature, reweighted = sizes.get(kind, 0.0), sizes.get("reweighted", 0.0)
     return (kind if feature > reweighted else "reweighted"), abs(feature - reweighted)
 
 
 def literal_causes(reference):
     """The causes of the target just called: sums over all its state sequences."""
-    kinds = ("gained", "lost", "reweighted", "feature", "edge feature")
+    kinds = ("gained", "lost", "reweighted", "statistics", "feature", "edge feature")
     total = {kind: np.zeros(reference.network.num_classes) for kind in kinds}
     for causes in reference.shares.values():
         for cause, share in causes.items():
@@ -377,6 +534,10 @@ def literal_lrp(adjacency, weights, x, path):
     return relevances
 
 
+def carried_of(rule, mode, rho):
+    return rho if mode == "shared" and not rule.restarts else 1.0
+
+
 class LiteralReplay:
     """The whole unrolled tree of a target, evaluated by recursion, with some paths undone (or added)."""
 
@@ -402,10 +563,23 @@ class LiteralReplay:
         for k, channel in enumerate(layer.channels):
             for u in self.attribution.neighbours[t - 1].get(v, ()):
                 pair = {s: self.attribution.passes[s].coefficients[t - 1][k].get((v, u), 0.0) for s in (BEFORE, AFTER)}
-                kept = literal_split(pair[BEFORE], pair[AFTER])[0]
+                kept, gained, lost = self.attribution.division(t - 1, v, u, k, pair[BEFORE], pair[AFTER])
                 base, other = pair[self.base], pair[self.other]
                 longer = nodes if layer.local else (u, *nodes)
                 children = []
+                rule = channel.coefficients
+                if rule.divides == OF_GRAPH:
+                    # Undoing the path that starts here gives the node the other snapshot's mean and deviation.
+                    undone = self.stored(nodes) in self.chosen and self.stored(nodes) in self.altered
+                    coefficient = other if mode == "grown" or (mode == "shared" and undone) else base
+                    below = self.value(t - 1, u, nodes, mode, carried_of(rule, mode, rho))
+                    z[channel.outputs] += coefficient * self.activated(t - 1, below)[channel.inputs]
+                    continue
+                if rule.family is not rule:
+                    parts = (kept, lost, gained) if self.add else (kept, gained, lost)
+                    message = self.by_parts(t, u, longer, mode, rho, (base, other, *parts))[channel.inputs]
+                    z[channel.outputs] += message
+                    continue
                 # What undoing carries down goes on in one factor of a product alone.
                 carried = 1.0 if channel.coefficients.restarts else rho
                 if mode == "shared" and kept:
@@ -425,6 +599,31 @@ class LiteralReplay:
                     message = message[channel.inputs]
                     z[channel.outputs] += message if channel.weight is None else message @ channel.weight
         return z
+
+    def by_parts(self, t, u, nodes, mode, rho, coefficients):
+        """What a coefficient of a column carries: what it carried in the base, and what undoing makes of its parts."""
+        base, other, kept, gained, lost = coefficients
+        least, most = min(rho, 1.0), max(rho, 1.0)
+        children = {
+            "shared": [
+                ("shared", least * kept),
+                ("base", least * gained + (1 - least) * base),
+                ("grown", least * lost + (most - 1) * other),
+            ],
+            "base": [("base", base)],
+            "grown": [("grown", other)],
+        }[mode]
+        h_base = self.attribution.passes[self.base].h[t - 1][u]
+        total = 0.0 * h_base if mode == "grown" else base * h_base
+        for child, coefficient in children:
+            if coefficient == 0:
+                continue
+            if t - 1 == self.lowest:
+                message = self.leaf(t, u, self.stored(nodes), child, coefficient, 1.0, coefficient)
+            else:
+                message = coefficient * self.activated(t - 1, self.value(t - 1, u, nodes, child, 1.0))
+            total = total + message - (0.0 if child == "grown" else coefficient * h_base)
+        return total
 
     def activated(self, t, z):
         return literal_activation(self.network.layers[t - 1], z)
@@ -638,7 +837,9 @@ def credit_paths_literally(changes, flat, carried):
             edges[place] = {(row.src, row.dst)} | (set() if row.directed else {(row.dst, row.src)})
     touched = {node for pairs in edges for pair in pairs for node in pair}
     for path, kind, owner, share in zip(flat.paths.tolist(), flat.kinds.tolist(), flat.owner, carried, strict=True):
-        wanted = {0: ("edge added", "node added"), 1: ("edge removed", "node removed")}.get(kind, ())
+        wanted = {"gained": ("edge added", "node added"), "lost": ("edge removed", "node removed")}.get(
+            KIND_WORDS[kind], ()
+        )
         hits = []
         for u, v in itertools.pairwise(path):
             found_edge = [p for p, pairs in enumerate(edges) if (u, v) in pairs] or [
@@ -651,7 +852,7 @@ def credit_paths_literally(changes, flat, carried):
                 for p, row in enumerate(rows)
                 if row.kind in wanted and row.kind.startswith("node") and row.src == node
             ]
-        if kind == 3:
+        if KIND_WORDS[kind] == "feature":
             leaf = next(node for node in path if node >= 0)
             hits += [p for p, row in enumerate(rows) if row.kind == "features changed" and row.src == leaf]
         hits = hits or [(node,) for node in path if node in touched] or [None]

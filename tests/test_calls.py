@@ -11,14 +11,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import (
     GAT,
     GCN,
-    EdgeConv,
-    GATConv,
     GCNConv,
-    GINEConv,
-    GPSConv,
     GraphConv,
     LayerNorm,
     PNAConv,
+    SAGEConv,
 )
 from torch_geometric.nn import Sequential as PyGSequential
 
@@ -409,14 +406,6 @@ FIELDS = {
     "adj": lambda n, e: torch.eye(n, dtype=torch.float64).to_sparse(),
 }  # fmt: skip
 REFUSED = {
-    "edge features in a message": (
-        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr), GATConv(4, 3, edge_dim=3)),
-        r"parts\.0 \(GATConv\): was called with edge features \(`edge_attr`\)",
-    ),
-    "GINE": (
-        written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr), GINEConv(mlp(4), edge_dim=3)),
-        r"parts\.0 \(GINEConv\): its messages depend on edge features",
-    ),
     "weights made of edge features": (
         written(lambda p, d: p[0](d.x, d.edge_index, d.edge_attr.mean(1))),
         r"parts\.0 \(GCNConv\): expected the edge_weight.*got one made of `edge_attr`.*into `edge_weight`",
@@ -603,10 +592,7 @@ def plain(conv):
 
 PNA = {"scalers": ["identity"], "deg": torch.ones(9, dtype=torch.long)}
 WORDS = {
-    "PNA with max": (plain(PNAConv(4, 3, aggregators=["mean", "max"], **PNA)), r"aggregates by maximum"),
-    "EdgeConv with mean": (plain(EdgeConv(nn.Linear(8, 3), aggr="mean")), r"on every edge, over both(?!.*maximum)"),
-    "EdgeConv with max": (plain(EdgeConv(nn.Linear(8, 3))), r"on every edge.*and aggregates by maximum"),
-    "GPS": (plain(GPSConv(4, GCNConv(4, 4))), r"parts\.0 \(GPSConv\): attends from every node to all others"),
+    "PNA with std": (plain(PNAConv(4, 3, aggregators=["mean", "std"], **PNA)), r"aggregates by deviation"),
     "features of its own": (OwnFeatures(), r"conv \(GCNConv\): is given features that do not come from `x`"),
 }  # fmt: skip
 
@@ -620,12 +606,48 @@ def test_reasons_are_true(case):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_embeddings_of_numbers_are_refused_with_a_way_out(whole):
+def test_rows_that_a_column_of_whole_numbers_names_are_features(whole):
+    before, after = snapshots()
+    for seed, data in enumerate((before, after)):
+        data.x = torch.randint(5, (30, 1), generator=torch.Generator().manual_seed(seed))
+        data.x = data.x if whole else data.x.double()
+    model = ByIds(whole).double().eval()
+    explainer = axiompath.Explainer(model, before, after)
+    assert_of_this_call(explainer, before, after, lambda d: model(d.x, d.edge_index))
+    found = explainer.attribute(0)
+    assert found.residual < 1e-12
+    assert np.abs(found.causes["feature"]).sum() > 0
+    blamed = explainer.blame(0)
+    np.testing.assert_allclose(blamed.shares.sum(axis=0), found.delta_logits, atol=1e-9)
+
+
+def test_rows_named_by_anything_else_are_refused_with_a_way_out():
     before, after = snapshots()
     for data in (before, after):
-        data.x = torch.randint(5, (30, 1)) if whole else torch.randint(5, (30, 1)).double()
-    with pytest.raises(UnreadableModel, match=r"emb \(Embedding\): looks up a row.*put them into `x`"):
-        axiompath.Explainer(ByIds(whole), before, after)
+        data.x = torch.randint(5, (30, 2)).double()
+    hidden = written(lambda p, d: p[1](p[0]((2 * d.x[:, 0]).long()), d.edge_index), nn.Embedding(9, 4), GCNConv(4, 3))
+    with pytest.raises(UnreadableModel, match=r"whole numbers|one column of `x`"):
+        axiompath.Explainer(hidden.double(), before, after)
+
+
+def test_a_sparse_matrix_stands_for_the_edges():
+    """Graphs as T.ToSparseTensor gives them, and models that take `adj_t`."""
+    graphs = snapshots()
+    model = written(lambda p, d: p[0](d.x, d.edge_index), SAGEConv(4, 3)).double()
+    given = []
+    for data in graphs:
+        data.edge_index = data.edge_index.unique(dim=1)
+        ones = torch.ones(data.num_edges, dtype=torch.float64)
+        size = (data.num_nodes, data.num_nodes)
+        given.append(Data(x=data.x, adj_t=torch.sparse_coo_tensor(data.edge_index.flip(0), ones, size).to_sparse_csr()))
+    plain_edges = [Data(x=data.x, edge_index=data.edge_index) for data in graphs]
+    found = [axiompath.Explainer(model, *pair).attribute(0) for pair in (given, plain_edges)]
+    assert len(found[0].paths)
+    np.testing.assert_allclose(found[0].contributions.sum(axis=0), found[1].contributions.sum(axis=0), atol=1e-12)
+    assert axiompath.check(model, given[0]).readable
+    given[0].adj_t = given[0].adj_t * 2
+    with pytest.raises(axiompath.InputError, match=r"`before\.adj_t` to hold no weights"):
+        axiompath.Explainer(model, *given)
 
 
 def test_swish_is_silu():

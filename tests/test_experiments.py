@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.utils import coalesce
 
 from axiompath import Explainer
 from axiompath.cli import app as cli
@@ -33,14 +34,18 @@ from axiompath.experiments.fidelity import (
 from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw_runtime
 from axiompath.experiments.flips import FlipSettings, run_flips, summarise_flips
 from axiompath.experiments.job_parts import Job, merge_parts, read_table, run_parts, write_table
-from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scs
+from axiompath.experiments.multigraphs import PAPER_ENTRIES, with_parallel_edges
+from axiompath.experiments.runtime import can_compare, run_runtime, solve_with_scipy, solve_with_scs
+from axiompath.experiments.steps import Surroundings, compare_orders, look_around, run_steps, summarise_steps
 from axiompath.experiments.trained import Training, _scale, prepare, settings_for, train
 from axiompath.files.sum_gnn import random_sum_gnn
+from axiompath.metrics import kl_divergence
 from axiompath.selection import select
 
 COLUMNS = [
-    "dataset", "layers", "evolution", "repeat", "target", "num_paths", "level", "budget", "method", "objective",
-    "fidelity_minus", "fidelity_plus", "kl_residual", "kl_bound", "seconds", "walking_seconds",
+    "dataset", "layers", "evolution", "repeat", "aggregation", "edges", "training", "target", "num_paths", "level",
+    "budget", "method", "objective", "kl", "fidelity_minus", "fidelity_plus", "kl_residual", "kl_bound", "seconds",
+    "walking_seconds",
 ]  # fmt: skip
 NUMBERS = [column for column in COLUMNS if "seconds" not in column]
 
@@ -245,7 +250,7 @@ def test_the_same_numbers_on_any_number_of_workers(tmp_path, data_root):
     record = json.loads((tmp_path / "one" / "fidelity.json").read_text())
     assert record["accuracies"][0]["test"] > 0.8
     assert record["machine"]["cores"] >= 1
-    assert record["seeds"] == {"training": 0, "sample": 0, "evolution": [0, 1]}
+    assert record["seeds"] == {"training": [0], "sample": 0, "evolution": [0, 1]}
     assert record["accuracies"][0]["weights"] == DIGESTS["cora", 2]
     assert {"torch", "numba"} <= set(record["machine"])
     assert {"torch", "torch_geometric", "numpy", "axiompath"} <= set(record["versions"])
@@ -442,10 +447,81 @@ def test_scs_finds_no_better_relaxation():
     assert best <= value + 1e-4
 
 
+def test_means_and_parallel_edges_are_settings_of_the_same_comparison(tmp_path, data_root):
+    options = {"methods": (("convex", "sufficiency"),), "max_targets": 2}
+    rows = running.run_comparison(
+        running.Comparison(("cora",), (2,), 1, aggregation="mean", **options), tmp_path, root=data_root
+    )
+    assert set(rows.aggregation) == {"mean"}
+    table = pd.read_csv(tmp_path / "fidelity-by-level.csv")
+    assert table[table.group == "all"]["count"].sum() == len(rows)
+    assert table[table.group != "all"]["count"].sum() == len(rows)
+    assert (rows.kl > 0).all()
+    with pytest.raises(InputError, match="an aggregation among sum, mean"):
+        running.Comparison(aggregation="median")
+    with pytest.raises(InputError, match="with parallel edges"):
+        running.run_comparison(running.Comparison(("cora",), (2,), 1, edges="parallel"), tmp_path, root=data_root)
+
+
+def test_parallel_edges_are_as_many_as_the_paper_counts(data_root):
+    for name, counted in PAPER_ENTRIES.items():
+        data = datasets.load(name, data_root)
+        wide = with_parallel_edges(data, name)
+        assert wide.edge_index.shape[1] == counted
+        after = datasets.evolve(data, added=5, seed=1)
+        more = with_parallel_edges(after, name, data)
+        assert more.edge_index.shape[1] - counted == 10  # the new ones are single
+        merged = coalesce(wide.edge_index)
+        assert torch.equal(merged, coalesce(data.edge_index))
+
+
+def test_scipy_finds_the_same_relaxation():
+    rng = np.random.default_rng(1)
+    contributions, before = rng.normal(size=(30, 3)), rng.normal(size=3)
+    after = before + contributions.sum(axis=0)
+    weights = solve_with_scipy(contributions, before, after, 4)
+    assert weights.sum() == pytest.approx(4, abs=1e-6)
+    left = kl_divergence(after, before + contributions.T @ weights)
+    assert left == pytest.approx(select(contributions, before, after, 4, "convex").kl_bound, abs=1e-5)
+
+
+def random_addition(seed, num_nodes=12):
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, num_nodes, size=(2, 20))
+    loops = np.tile(np.arange(num_nodes), (2, 1))
+    whole = np.unique(np.concatenate([edges, edges[::-1], loops], axis=1), axis=1)
+    before = Data(x=torch.from_numpy(rng.normal(size=(num_nodes, 4))), edge_index=torch.from_numpy(whole))
+    return random_sum_gnn([4, 5, 5, 3], seed), before, datasets.evolve(before, added=4, seed=seed)
+
+
+def test_steps_of_one_edge_are_complete_in_every_order_and_one_step_is_one_shot():
+    model, before, after = random_addition(3)
+    explainer = Explainer(model, before, after)
+    differences = []
+    for target in explainer.moved().target.tolist():
+        seen = look_around(before, after, target, 3)
+        rows = list(compare_orders(explainer.change.network, seen))
+        assert max(row["incomplete"] for row in rows) < 1e-11
+        assert {row["num_paths"] for row in rows} == {len(explainer.attribute(target).paths)}
+        differences += [row["difference"] for row in rows]
+        single = Surroundings(seen.before, seen.added[:1], seen.place)
+        assert {row["difference"] for row in compare_orders(explainer.change.network, single)} == {0.0}
+    assert max(differences) > 0.01  # else nothing was compared
+
+
+def test_steps_on_cora_are_told_by_data_set(tmp_path, data_root):
+    rows = run_steps(Job("cora", 2, "added", 0), max_targets=3, root=data_root, cache=tmp_path)
+    (told,) = summarise_steps(rows).to_dict("records")
+    assert told["targets"] == rows.attrs["targets"] == 3
+    assert told["incomplete"] < 1e-11
+    assert 0 < told["difference_mean"] <= told["difference_largest"] < 0.5
+
+
 def test_runtime_rows_hold_every_step(tmp_path, data_root):
     rows = run_runtime(Job("cora", 2, "added", 0), sample=2, root=data_root, cache=tmp_path)
     assert (rows[["walking_seconds", "convex_seconds", "exact_seconds"]] > 0).all(axis=None)
-    assert rows.scs_seconds.notna().sum() == (2 if can_compare() else 0)
+    for solver in ("scs", "early", "scipy"):
+        assert rows[f"{solver}_seconds"].notna().sum() == (2 if can_compare() else 0)
     assert rows.num_paths.is_monotonic_increasing
     assert all(file.stat().st_size > 1000 for file in draw_runtime(rows, tmp_path))
 

@@ -212,7 +212,7 @@ REFUSED = {
     ),
     "max over nodes": (
         module(lambda m, x, e: m.convs[0](x, e) - x.max()),
-        r"forward \(max\): a maximum is not",
+        r"forward \(max\): takes a maximum over everything",
     ),
     "changed edges": (
         module(lambda m, x, e: m.convs[0](x, e.flip(0))),

@@ -130,14 +130,14 @@ def test_check_lists_modules_hops_parameters_and_the_replay_error():
 
 def test_check_reports_an_unreadable_model_and_how_far_it_came():
     before, _ = evolution(0, EVOLUTIONS[0])
-    checked = axiompath.check(randomise(GCN(3, 4, 3, 3, norm="graph_norm")), before)
+    checked = axiompath.check(randomise(GCN(3, 4, 3, 3, norm="diff_group_norm", norm_kwargs={"groups": 2})), before)
     reading = dict(zip(checked.to_frame().module, checked.to_frame().reading, strict=True))
     assert not checked.readable
     assert checked.num_hops is None
     assert reading["convs.0"] == "convolution of 1 hop"
-    assert reading["norms.0"].startswith("cannot be read: takes its statistics over all nodes")
+    assert reading["norms.0"].startswith("cannot be read: weights features by a softmax")
     assert reading["convs.1"] == "not reached"
-    assert "Cannot be read. norms.0 (GraphNorm)" in str(checked)
+    assert "Cannot be read. norms.0 (DiffGroupNorm)" in str(checked)
 
 
 def test_check_works_on_a_bare_convolution_and_on_graphs_with_names():

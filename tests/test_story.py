@@ -282,13 +282,15 @@ def test_a_saved_story_is_the_same_story(stories, tmp_path):
     for wrong, words in (
         ([], "Expected a saved story"),
         ({**values, "format": "other"}, "Expected a saved story"),
-        ({**values, "version": 9}, "Expected version 1 to 2"),
+        ({**values, "version": 9}, "Expected version 1 to 3"),
         ({key: value for key, value in values.items() if key != "notes"}, "Expected the fields"),
         ({**values, "notes": ["one"]}, "Expected 4 entries in `notes`"),
         ({**values, "logits": 3}, "Expected a whole story"),
     ):
         with pytest.raises(ValueError, match=words):
             Story.from_dict(wrong)
+    earlier = {key: value for key, value in values.items() if key not in ("unit", "output")} | {"version": 2}
+    assert Story.from_dict(earlier).summary() == story.summary()
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(ValueError, match="Expected JSON"):
         Story.load(tmp_path / "broken.json")
@@ -354,7 +356,7 @@ def test_causes_on_the_page_sum_to_the_change_from_first_to_last(page, stories):
         whole = float((story.logits[-1] - story.logits[0]) @ weights)
         assert number(page, "#story-whole") == pytest.approx(whole, abs=1e-6)
         assert sum(parts) == pytest.approx(whole, abs=1e-6)
-        page.select_option("#view", label="class east")
+        page.select_option("#view", label="logit of class east")
         change = float(story.logits[-1, 2] - story.logits[0, 2])
         assert number(page, "#story-whole") == pytest.approx(change, abs=1e-6)
         for step, e in enumerate(story.explanations):

@@ -12,9 +12,11 @@ from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 from torch_geometric.nn import conv as pyg_conv
+from torch_geometric.nn import models
 
 import axiompath
 from axiompath.readers.assembly import READERS, REASONS
+from axiompath.readers.refusals import WHOLE_MODELS
 from evolutions import graph_pairs
 from references import LiteralAttribution
 
@@ -180,8 +182,9 @@ class ThenMapped(nn.Module):
         return self.lin(self.conv(x, edge_index, edge_weight))
 
 
-def pna(a, b, scalers=("identity", "amplification", "attenuation", "linear", "inverse_linear"), **settings):
-    return pyg.PNAConv(a, b, ["mean", "sum"], list(scalers), torch.tensor([1, 3, 4, 2]), **settings)
+def pna(a, b, aggregators=("mean", "sum"), **settings):
+    scalers = ["identity", "amplification", "attenuation", "linear", "inverse_linear"]
+    return pyg.PNAConv(a, b, list(aggregators), scalers, torch.tensor([1, 3, 4, 2]), **settings)
 
 
 def appnp(**settings):
@@ -294,6 +297,21 @@ CONVOLUTIONS = {
     "EG": (lambda a, b: pyg.EGConv(a, b, num_heads=3, num_bases=2), False),
     "EG of several": (lambda a, b: pyg.EGConv(a, b, ["mean", "sum", "symnorm"], num_heads=1, num_bases=2), False),
     "EG without loops": (lambda a, b: pyg.EGConv(a, b, ["mean", "sum"], num_heads=3, **LOOPS), False),
+    "SAGE max": (lambda a, b: pyg.SAGEConv(a, b, aggr="max"), False),
+    "SAGE max of a projection": (lambda a, b: pyg.SAGEConv(a, b, aggr="max", project=True, **FLOW), False),
+    "SAGE of several": (lambda a, b: pyg.SAGEConv(a, b, aggr=["mean", "max", "min", "softmax"]), False),
+    "GraphConv max": (lambda a, b: pyg.GraphConv(a, b, aggr="max"), True),
+    "GraphConv min": (lambda a, b: pyg.GraphConv(a, b, aggr="min", **FLOW), True),
+    "GIN max": (lambda a, b: pyg.GINConv(mlp(a, b), aggr="max"), False),
+    "GEN softmax": (lambda a, b: pyg.GENConv(a, b, t=0.7), False),
+    "PNA max": (lambda a, b: pna(a, b, aggregators=["max", "mean", "min"]), False),
+    "EG max": (lambda a, b: pyg.EGConv(a, b, ["max", "symnorm", "min"], num_heads=1), False),
+    "Edge": (lambda a, b: pyg.EdgeConv(mlp(2 * a, b)), False),
+    "Edge mean": (lambda a, b: pyg.EdgeConv(nn.Linear(2 * a, b), aggr="mean", **FLOW), False),
+    "Hypergraph": (lambda a, b: pyg.HypergraphConv(a, b), False),
+    "Hypergraph mean of heads": (lambda a, b: pyg.HypergraphConv(a, b, heads=2, concat=False, bias=False), False),
+    "GPS": (lambda a, b: Mapped(pyg.GPSConv(b, pyg.GCNConv(b, b), heads=3), a, b, False, False), True),
+    "GPS of attention": (lambda a, b: Mapped(pyg.GPSConv(b, None, norm=None, act="elu"), a, b, False, False), True),
     "both ways": (lambda a, b: pyg.DirGNNConv(pyg.GCNConv(a, b)), False),
     "both ways, SAGE": (lambda a, b: pyg.DirGNNConv(pyg.SAGEConv(a, b), alpha=0.2, root_weight=False), False),
     "GINE": (lambda a, b: pyg.GINEConv(mlp(a, b), edge_dim=2), ATTR),
@@ -312,7 +330,6 @@ CONVOLUTIONS = {
     "ResGated of edges": (lambda a, b: pyg.ResGatedGraphConv(a, b, act=nn.Tanh(), edge_dim=2, **FLOW), ATTR),
     "FiLM": (lambda a, b: pyg.FiLMConv(a, b), False),
     "FiLM without activation": (lambda a, b: pyg.FiLMConv(a, b, act=None, aggr="sum"), False),
-    "Edge": (lambda a, b: pyg.EdgeConv(mlp(2 * a, b), aggr="mean"), False),
     "PDN": (lambda a, b: pyg.PDNConv(a, b, 2, 3, **LOOPS), ATTR),
     "PDN not normalised": (lambda a, b: pyg.PDNConv(a, b, 2, 3, normalize=False, bias=False, **FLOW), ATTR),
     "GMM": (lambda a, b: pyg.GMMConv(a, b, 2, 3), ATTR),
@@ -333,6 +350,8 @@ CONVOLUTIONS = {
 LOOKED_INTO = {"AntiSymmetricConv": "looked into: the convolution inside it, an activation and a residual"}
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 MARKS = ("<!-- convolutions -->", "<!-- end of convolutions -->")
+MODEL_MARKS = ("<!-- models -->", "<!-- end of models -->")
+MODEL_CLASSES = [name for name in models.__all__ if isinstance(getattr(models, name), type)]
 
 
 def tell_convolutions():
@@ -345,22 +364,31 @@ def tell_convolutions():
         elif name in LOOKED_INTO:
             rows.append(f"| `{name}` | yes | {LOOKED_INTO[name]} |")
         else:
-            reason = REASONS[kind]
-            rows.append(f"| `{name}` | no | {reason if isinstance(reason, str) else reason(kind(nn.Identity()))} |")
+            rows.append(f"| `{name}` | no | {REASONS[kind]} |")
     return "\n".join(rows)
 
 
-def test_the_page_of_models_lists_every_convolution_of_pyg():
+def tell_models():
+    """The same of every model."""
+    rows = ["| model | read | as, or why not |", "|---|---|---|"]
+    for name in sorted(MODEL_CLASSES, key=str.lower):
+        reason = WHOLE_MODELS.get(getattr(models, name))
+        rows.append(f"| `{name}` | {'no' if reason else 'yes'} | {reason or TRIED_MODELS[name][0]} |")
+    return "\n".join(rows)
+
+
+def test_the_page_of_models_lists_every_convolution_and_every_model_of_pyg():
     """A new one must not go unnoticed: it is read, or refused for a reason of its own. (Run this file to write it.)"""
-    written = PAGE.read_text().split(MARKS[0])[1].split(MARKS[1])[0].strip()
-    assert written == tell_convolutions()
+    page = PAGE.read_text()
+    for marks, told in ((MARKS, tell_convolutions()), (MODEL_MARKS, tell_models())):
+        assert page.split(marks[0])[1].split(marks[1])[0].strip() == told
 
 
 def test_every_convolution_that_is_read_is_tried():
     tried = {type(part).__name__ for make, _ in CONVOLUTIONS.values() for part in make(6, 6).modules()}
     read = {kind.__name__ for kind in READERS if kind.__name__ in pyg_conv.__all__}
     assert (read | set(LOOKED_INTO)) - tried == set()
-    assert len(read) >= 31
+    assert len(read) >= 41
 
 
 DIVIDES = "Cheb not normalised"  # by the largest degree of the graph: without edges it gives no numbers itself
@@ -416,6 +444,13 @@ NORMS = {
     },
     "GraphSizeNorm": {"norm": pyg.GraphSizeNorm()},
     "RMSNorm": {"norm": nn.RMSNorm(6, eps=1e-6)},
+    "LayerNorm of a graph": {"norm": "layer_norm"},
+    "GraphNorm": {"norm": "graph_norm"},
+    "PairNorm": {"norm": "pair_norm", "norm_kwargs": {"scale": 1.3}},
+    "PairNorm of single nodes": {"norm": "pair_norm", "norm_kwargs": {"scale_individually": True}},
+    "InstanceNorm": {"norm": "instance_norm", "norm_kwargs": {"affine": True}},
+    "MeanSubtractionNorm": {"norm": pyg.MeanSubtractionNorm()},
+    "BatchNorm without statistics": {"norm": nn.BatchNorm1d(6, track_running_stats=False)},
 }
 MODELS = {
     "GCN": lambda layers, **settings: pyg.GCN(3, 6, layers, 3, **settings),
@@ -435,7 +470,7 @@ MODEL_ACTIVATIONS = (
 def test_models_of_pyg_are_read_exactly_with_every_norm(name, norm):
     # GIN's own MLP has hidden layers of width 6 and 3, for which only norms given by name are rebuilt.
     options = NORMS[norm] if name != "GIN" or isinstance(NORMS[norm].get("norm", ""), str) else {"norm": "batch_norm"}
-    for layers, jk, act_first in ((1, None, False), (2, "cat", True), (3, "last", False), (2, None, True)):
+    for layers, jk, act_first in ((1, None, False), (2, "cat", True), (3, "last", False), (2, "max", True)):
         model = randomise(MODELS[name](layers, jk=jk, act_first=act_first, **options), layers)
         assert_read_exactly(model, *evolution(layers, EVOLUTIONS[layers % len(EVOLUTIONS)]))
 
@@ -605,6 +640,110 @@ def test_any_way_to_combine_layers_is_read_exactly(seed):
         )
 
 
+class Deep(nn.Module):
+    """One layer of a deep network, with a block of a given kind."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.first = nn.Linear(3, 6)
+        self.layer = models.DeepGCNLayer(pyg.GENConv(6, 6), nn.LayerNorm(6), nn.ReLU(), block=block)
+        self.last = pyg.GCNConv(12 if block == "dense" else 6, 3)
+
+    def forward(self, x, edge_index):
+        return self.last(self.layer(self.first(x), edge_index), edge_index)
+
+
+class Encoded(nn.Module):
+    """What an encoder of positions makes of features and a further field, then a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.conv = models.GPSENodeEncoder(8, 3, 4, 3, expand_x=True), pyg.GCNConv(8, 3)
+
+    def forward(self, x, edge_index):
+        return self.conv(self.encoder(x, 2.0 * x), edge_index)
+
+
+class MeanAndDeviation(nn.Module):
+    """An encoder as VGAE wants it."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.deviation = pyg.GCNConv(3, 4), pyg.GCNConv(3, 4)
+
+    def forward(self, x, edge_index):
+        return self.mean(x, edge_index), self.deviation(x, edge_index)
+
+
+BASIC = "looked into: its convolutions, norms, activations and jumps"
+PNA_OF = {"scalers": ["identity", "amplification"], "deg": torch.tensor([1, 3, 4, 2])}
+# name -> (how it is read, what is tried)
+TRIED_MODELS = {
+    "MLP": ("looked into: linear maps, norms and activations", [lambda: pyg.GINConv(models.MLP([3, 6, 3]))]),
+    "GCN": (BASIC, [lambda: models.GCN(3, 6, 2, 3)]),
+    "GraphSAGE": (BASIC, [lambda: models.GraphSAGE(3, 6, 2, 3, aggr="max")]),
+    "GIN": (BASIC, [lambda: models.GIN(3, 6, 2, 3)]),
+    "GAT": (BASIC, [lambda: models.GAT(3, 6, 2, 3, heads=2)]),
+    "PNA": (BASIC, [lambda: models.PNA(3, 6, 2, 3, aggregators=["mean", "min", "max"], **PNA_OF)]),
+    "EdgeCNN": (BASIC, [lambda: models.EdgeCNN(3, 6, 2, 3)]),
+    "JumpingKnowledge": (
+        'looked into: "cat" and "max"; "lstm" is refused',
+        [lambda: models.GCN(3, 6, 2, 3, jk="max"), lambda: models.GCN(3, 6, 2, 3, jk="cat")],
+    ),
+    "InnerProductDecoder": ("looked into: a product of both ends of a pair", [lambda: models.GAE(pyg.GCNConv(3, 4))]),
+    "GAE": ("looked into: its encoder, and its decoder for pairs", [lambda: models.GAE(pyg.GCNConv(3, 4))]),
+    "VGAE": ("as GAE, by the mean", [lambda: models.VGAE(MeanAndDeviation())]),
+    "ARGA": ("as GAE", [lambda: models.ARGA(pyg.GCNConv(3, 4), nn.Linear(4, 1))]),
+    "ARGVA": ("as GAE, by the mean", [lambda: models.ARGVA(MeanAndDeviation(), nn.Linear(4, 1))]),
+    "GPSENodeEncoder": ("looked into: linear maps of features side by side", [Encoded]),
+    "DeepGCNLayer": (
+        "looked into: its convolution, norm, activation and skip",
+        [lambda block=block: Deep(block) for block in ("res+", "res", "dense", "plain")],
+    ),
+    "RECT_L": ("looked into: a convolution and a linear map", [lambda: models.RECT_L(3, 6)]),
+    "PMLP": (
+        "looked into: linear maps, and the messages that it passes at evaluation",
+        [lambda: models.PMLP(3, 6, 3, 2)],
+    ),
+}
+
+
+def test_every_model_of_pyg_is_read_or_refused():
+    refused = {kind.__name__ for kind in WHOLE_MODELS}
+    assert {*TRIED_MODELS} | refused == {*MODEL_CLASSES}
+    assert not {*TRIED_MODELS} & refused
+
+
+@pytest.mark.parametrize("name", TRIED_MODELS)
+def test_every_model_that_is_read_is_read_exactly(name):
+    for seed, make in enumerate(TRIED_MODELS[name][1]):
+        model, graphs = randomise(make(), seed), evolution(seed, EVOLUTIONS[seed % len(EVOLUTIONS)])
+        for data in graphs:
+            del data.edge_attr
+        if isinstance(model, models.GAE):
+            for data in graphs:
+                del data.edge_weight
+            explainer = axiompath.Explainer(model, *graphs, links=[(0, 3), (2, 5)])
+            found = list(explainer.attribute_many(explainer.moved().target))
+            assert len(found)
+            assert max(one.residual for one in found) < 1e-9 * max(1.0, *(np.abs(f.logits_after).max() for f in found))
+        else:
+            assert len(assert_read_exactly(model, *graphs).moved())
+
+
+@pytest.mark.parametrize("kind", WHOLE_MODELS, ids=lambda kind: kind.__name__)
+def test_every_model_that_is_not_read_says_why(kind):
+    """It is told by its type alone, before it is run: so one that was never made will do."""
+    inside = nn.Sequential(nn.Linear(3, 3))
+    inside.add_module("part", kind.__new__(kind))
+    nn.Module.__init__(inside.part)
+    with pytest.raises(axiompath.UnreadableModel) as refusal:
+        axiompath.Explainer(inside, *evolution(0, EVOLUTIONS[0]))
+    for words in (f"part ({kind.__name__}): {WHOLE_MODELS[kind]}", "paths=False", "blame, undo"):
+        assert words in str(refusal.value)
+
+
 if __name__ == "__main__":
-    above, below = PAGE.read_text().split(MARKS[0])[0], PAGE.read_text().split(MARKS[1])[1]
-    PAGE.write_text(f"{above}{MARKS[0]}\n\n{tell_convolutions()}\n\n{MARKS[1]}{below}")
+    for marks, told in ((MARKS, tell_convolutions()), (MODEL_MARKS, tell_models())):
+        page = PAGE.read_text()
+        PAGE.write_text(f"{page.split(marks[0])[0]}{marks[0]}\n\n{told}\n\n{marks[1]}{page.split(marks[1])[1]}")

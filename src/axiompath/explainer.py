@@ -274,7 +274,8 @@ class Explainer:
 
         `to` asks for another class, `below` for a probability of the new one (a value) below this. Changes in `keep`
         may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets
-        of that size. `starts` are further orders of changes to search along, such as another explainer's.
+        of that size. `starts` are further orders of changes to search along, such as another explainer's. The search
+        ends within a second of `seconds`, or with the evaluation that is under way.
         """
         terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
         return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)

@@ -15,6 +15,7 @@ KL(P || Q) for the first three. It is never computed by that difference; see `me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +97,19 @@ class Output:
         else:
             weights[self.column(new)] = 1.0
         return weights
+
+    def class_name(self, label: int, names: Sequence[str]) -> str:
+        """The user's name of a class, else its number; of one logit `no` and `yes`."""
+        if label < len(names):
+            return names[label]
+        return NO_YES[label] if self.kind == BINARY and not names else str(label)
+
+    def column_name(self, column: int, names: Sequence[str], num_columns: int) -> str:
+        """The user's name of a label or value, else what it is with its number."""
+        if column < len(names):
+            return names[column]
+        word = "label" if self.kind == LABELS else "the value"
+        return word if num_columns == 1 else f"{word} {column}" if word == "label" else f"value {column}"
 
     def slopes(self, labels: IntArray, before: FloatArray, after: FloatArray) -> FloatArray:
         """Weights of the columns that make shares of what is told of shares of the logits. [n, num_columns].

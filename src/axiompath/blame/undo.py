@@ -18,10 +18,11 @@ from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
 from ..trust import read_words
-from .fewest import Terms, Tries, find_fewest
+from .fewest import Terms, find_fewest
 from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board, Game
 from .goal import find_goal
+from .tries import Tries
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,8 @@ alone,
     kept    kappa = the smaller of a_before, a_after in magnitude when they have the same sign, else 0
     gained  a_after - kappa          lost  a_before - kappa,
 
-so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gained h_after - lost h_before, exactly.
+so that a_after h_after - a_before h_before = kappa (h_after - h_before) + gained h_after - lost h_before, exactly. The
+rule of a maximum, or of a statistic, divides its own coefficients, so that this holds for a row's sum (see `Rule`).
 
 An entry exists in a snapshot where the rule's matrix holds it, be its coefficient 0 or not: it stands for an edge, or a
 node, of that snapshot's graph. What `after` gained of an entry that `before` has too is a new value, no new entry.
@@ -28,12 +29,28 @@ from ..errors import InputError
 from ..graphs.labels import FIRST_EDGE
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target, as_target
 from ..graphs.snapshot import Snapshot, differing_features
+from ..network.coefficients import Sides
 from ..network.layers import ForwardPass, Network, project, run_network
+from ..network.statistics import OF_GRAPH
 from ..outputs import VALUE, Output, scales_of
 from ..threads import run_in_pieces
 from .links import Links, find_links
 from .sets import Steps, merge_causes, trace_sets
-from .states import AFTER_GAINED, AT_EDGE, BEFORE_LOST, DELTA, NUM_MARKS, OF_AFTER, OF_BEFORE
+from .states import (
+    AFTER_GAINED,
+    AFTER_REWEIGHTED,
+    AFTER_STATISTICS,
+    AT_EDGE,
+    BEFORE_LOST,
+    BEFORE_REWEIGHTED,
+    DELTA,
+    IN_AFTER,
+    IN_BEFORE,
+    LEAVE,
+    NUM_MARKS,
+    OF_AFTER,
+    OF_BEFORE,
+)
 from .union_loops import Marking, Stacked, count_union, fill_union, find_moves, join_marks, number_marks
 
 BLOCK_ENTRIES = 10**6  # merged at a time
@@ -53,6 +70,9 @@ class LayerChange(NamedTuple):
     kept: FloatArray  # [num_entries, num_rules]
     marks: NDArray[np.uint16]  # [num_entries, num_rules]: what each lets a walk do, see `states`
     local: bool
+    # What of either coefficient is neither gained nor lost: `kept` itself, unless a rule divides its own (see `Rule`).
+    kept_after: FloatArray  # [num_entries, num_rules]
+    kept_before: FloatArray  # [num_entries, num_rules]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +118,7 @@ class Change:
         """The first row that is an edge's, where edges are places; else the number of all rows."""
         return self.before.first_edge
 
-    def mark_leaves(self, paths: IntArray, held: NDArray[np.uint8]) -> None:
+    def mark_leaves(self, paths: IntArray, held: NDArray[np.uint16]) -> None:
         """Write into the states of whole paths, leaf first, which of them begin at an edge."""
         if self.before.edge_rows is not None:
             held[paths[:, 0] >= self.first_edge] |= AT_EDGE
@@ -341,7 +361,8 @@ def find_change(
         # Layers with the same rules share their matrices, hence their comparison.
         key = tuple(id(matrix) for side in matrices for matrix in side)
         if key not in known:
-            known[key] = _compare(*matrices, network.layers[t].local)
+            found = _compare(*matrices, network.layers[t].local)
+            known[key] = _divide(found, network, t, (before, after), (before_pass, after_pass))
         layers.append(known[key])
         descents.append(find_descents(known[key], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
@@ -394,11 +415,42 @@ def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     shape = int(indptr[-1]), len(before)
     indices, marks = np.empty(shape[0], np.int32), np.empty(shape, np.uint16)
-    found = LayerChange(indptr, indices, np.empty(shape), np.empty(shape), np.empty(shape), marks, local)
+    kept = np.empty(shape)
+    found = LayerChange(indptr, indices, np.empty(shape), np.empty(shape), kept, marks, local, kept, kept)
     for first, last in itertools.pairwise(bounds):
         stacked = _stack(sides, first, last)
         run_in_pieces(fill_union, last - first, len(stacked.indices) * MERGE_WORK, stacked, found)
     return found
+
+
+def _divide(
+    found: LayerChange,
+    network: Network,
+    t: int,
+    snapshots: tuple[Snapshot, Snapshot],
+    passes: tuple[ForwardPass, ForwardPass],
+) -> LayerChange:
+    """The same where rules divide their own coefficients."""
+    rules = network.layers[t].rules
+    if not any(rule.divides for rule in rules):
+        return found
+    if network.rise is not None and t > network.rise:
+        snapshots = snapshots[0].predicted, snapshots[1].predicted
+    inputs = passes[0].received(t), passes[1].received(t)
+    kept_after, kept_before = found.kept.copy(), found.kept.copy()
+    for k, rule in enumerate(rules):
+        if not rule.divides:
+            continue
+        marks, old, new = found.marks[:, k], found.before[:, k], found.after[:, k]
+        there = (marks & OF_BEFORE) > 0, (marks & OF_AFTER) > 0
+        kept, gained, lost = rule.divide(Sides(snapshots, inputs, found.indptr, found.indices, there, old, new))
+        found.kept[:, k], kept_after[:, k], kept_before[:, k] = kept, new - gained, old - lost
+        states = np.where(kept != 0, DELTA, 0) | np.where(new != 0, IN_AFTER, 0) | np.where(old != 0, IN_BEFORE, 0)
+        moved = AFTER_STATISTICS if rule.divides == OF_GRAPH else AFTER_REWEIGHTED
+        leaves = np.where(gained != 0, np.where(there[0], moved, AFTER_GAINED), 0)
+        leaves |= np.where(lost != 0, np.where(there[1], BEFORE_REWEIGHTED, BEFORE_LOST), 0)
+        found.marks[:, k] = (marks & (OF_BEFORE | OF_AFTER)) | states | leaves << LEAVE
+    return found._replace(kept_after=kept_after, kept_before=kept_before)
 
 
 def _stack(matrices: list[sparse.csr_array], first: int, last: int) -> Stacked:

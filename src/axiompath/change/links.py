@@ -42,12 +42,11 @@ def find_links(network: Network, lowest_hop: int) -> tuple[Links | None, ...]:
 
 
 def _find_ways(layer: Layer, classes: list[BoolArray], width: int) -> dict[tuple[int, int], BoolArray]:
-    """(rule, class above) -> which columns of the inputs the rule's channels carry there, [width]."""
-    rules = layer.rules
+    """(family of rules, class above) -> which columns of the inputs its channels carry there, [width]."""
     ways: dict[tuple[int, int], BoolArray] = {}
-    for channel in layer.channels:
+    for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
         for c, columns in enumerate(classes):
-            way = rules.index(channel.coefficients), c
+            way = layer.families[rule], c
             carried = ways.setdefault(way, np.zeros(width, dtype=np.bool_))
             carried[channel.inputs] |= _carried(channel, columns[channel.outputs])
     return ways
@@ -75,7 +74,8 @@ def _link(
         if not pattern.any():
             continue
         for c in range(len(classes)):
-            rules = tuple(rule for (rule, above), goes in zip(names, pattern, strict=True) if goes and above == c)
+            families = {family for (family, above), goes in zip(names, pattern, strict=True) if goes and above == c}
+            rules = tuple(rule for rule, family in enumerate(layer.families) if family in families)
             if rules:
                 links.append((c, len(below), groups.setdefault(rules, len(groups))))
         below.append(member.reshape(-1) == number)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray
 from ..errors import InputError
 from .links import Links
-from .states import DELTA, LEAVE, STATES, move
+from .states import AFTER_REWEIGHTED, BEFORE_REWEIGHTED, DELTA, IN_AFTER, IN_BEFORE, LEAVE, STATES, move
 
 MAX_SETS = 2**16 - 1  # what a partial path's number can say
 SETS_AT_ONCE = 2**22  # sets formed at a time
@@ -62,9 +62,9 @@ def trace_sets(links: Sequence[Links | None], marks: Sequence[NDArray[np.uint16]
 
 def merge_causes(marks: NDArray[np.uint16]) -> NDArray[np.uint16]:
     """The marks for walks that only have to be counted: as if every walk left delta over what both snapshots have."""
-    states = marks & STATES & 0b10101
-    leaves = (marks >> LEAVE) & STATES
-    leaves = (leaves | leaves << 1) & 0b10100
+    states = marks & (DELTA | AFTER_REWEIGHTED | BEFORE_REWEIGHTED)
+    to_after, to_before = ((marks >> LEAVE) & side > 0 for side in (IN_AFTER, IN_BEFORE))
+    leaves = to_after * AFTER_REWEIGHTED + to_before * BEFORE_REWEIGHTED
     return np.asarray(states | leaves << LEAVE, dtype=np.uint16)
 
 

@@ -6,6 +6,7 @@ left is a part of its state, so that every sequence of states has one cause:
     delta               it has not left: at a leaf, the cause is *feature*; at the features of an edge, *edge feature*
     after-gained        it left over an entry that `before` did not have: *gained*
     after-reweighted    it left over one that both have, by what `after` has more of it: *reweighted*
+    after-statistics    it left over a shift that both have, by what the statistics of a graph did: *statistics*
     before-lost         it left over an entry that `after` no longer has: *lost*
     before-reweighted   it left over one that both have, by what `before` had more of it: *reweighted*
 
@@ -26,25 +27,27 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray
 
-DELTA, AFTER_GAINED, AFTER_REWEIGHTED, BEFORE_LOST, BEFORE_REWEIGHTED = 1, 2, 4, 8, 16
-STATES = DELTA | AFTER_GAINED | AFTER_REWEIGHTED | BEFORE_LOST | BEFORE_REWEIGHTED
-IN_AFTER = AFTER_GAINED | AFTER_REWEIGHTED
+DELTA, AFTER_GAINED, AFTER_REWEIGHTED, AFTER_STATISTICS, BEFORE_LOST, BEFORE_REWEIGHTED = 1, 2, 4, 8, 16, 32
+IN_AFTER = AFTER_GAINED | AFTER_REWEIGHTED | AFTER_STATISTICS
 IN_BEFORE = BEFORE_LOST | BEFORE_REWEIGHTED
-OF_AFTER, OF_BEFORE = 32, 64
-AT_EDGE = 128
-NUM_STATES = 5
-NUM_SETS = 256
+STATES = DELTA | IN_AFTER | IN_BEFORE
+OF_AFTER, OF_BEFORE = 64, 128
+AT_EDGE = 256
+NUM_STATES = 6
+LAST_AFTER = 3  # states by their places: delta, those of after, those of before
+SIDE_OF_STATE = np.array([0, 1, 1, 1, 2, 2])  # [state]: delta, after, before
+NUM_SETS = 512
 
 # Marks: the bits above that go on over the entry, and shifted up by LEAVE, those that a walk in delta leaves to.
-LEAVE = 7
+LEAVE = 8
 NUM_MARKS = 1 << (LEAVE + NUM_STATES)
 
-KINDS = ("gained", "lost", "reweighted", "feature", "edge feature")
-GAINED, LOST, REWEIGHTED, FEATURE, EDGE_FEATURE = range(5)
-RARE = (KINDS[EDGE_FEATURE],)  # said only where it has a share: few networks know it
+KINDS = ("gained", "lost", "reweighted", "statistics", "feature", "edge feature")
+GAINED, LOST, REWEIGHTED, STATISTICS, FEATURE, EDGE_FEATURE = range(6)
+RARE = (KINDS[STATISTICS], KINDS[EDGE_FEATURE])  # said only where it has a share: few networks know it
 MODEL = "model"  # the cause that no walk has: another model looks at the graphs
 CAUSE_WORDS = (*KINDS, MODEL)
-CAUSE_OF_STATE = np.array([FEATURE, GAINED, REWEIGHTED, LOST, REWEIGHTED])  # [state]
+CAUSE_OF_STATE = np.array([FEATURE, GAINED, REWEIGHTED, STATISTICS, LOST, REWEIGHTED])  # [state]
 
 
 def move(held: NDArray[np.uint8], marks: NDArray[np.uint16]) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""The compiled loops that lay the coefficients of two snapshots side by side, and mark what differs."""
+"""The compiled loops that lay the coefficients of two snapshots side by side, and mark what a walk may do over them."""
 
 from typing import NamedTuple
 

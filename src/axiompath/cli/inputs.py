@@ -67,6 +67,12 @@ class Graphs:
             raise InputError(f"Expected the two ends of a link with a comma between them, u,v (got {text!r}).")
         return self.number(ends[0].strip()), self.number(ends[1].strip())
 
+    def links(self, file: Path | None) -> list[tuple[int, int]] | None:
+        """The pairs of a file, one u,v a line; None where there is none."""
+        from ..trust import read_lines
+
+        return None if file is None else [self.link(line) for line in read_lines(file)]
+
     def number(self, text: str) -> int:
         """The node that a name or a number on the command line means."""
         found = self.index.find(text)
@@ -145,9 +151,13 @@ def tell(
 
     old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
     graphs = read_graphs(list(files), sources.nodes)
+    links = graphs.links(sources.links)
+    targets: list[Target] | None = None
+    if target:  # what they are the model alone says
+        targets = graphs.targets(target, open_explainer(model, graphs, sources).unit)
     return tell_stories(
-        new if old is None else [old, new], graphs.data, [graphs.number(text) for text in target or ()] or None,
-        wanted.budget, wanted.method, wanted.objective,
+        new if old is None else [old, new], graphs.data, targets, wanted.budget, wanted.method, wanted.objective,
+        output=sources.output, links=links,
         top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
         snapshot_names=list(files.values()), progress=aside(),
     )  # fmt: skip
@@ -183,13 +193,11 @@ def open_explainer(model: str, pair: Graphs, sources: Sources, *, paths: bool = 
     """The model, read on two graphs; or to be run as it is."""
     from ..explainer import Explainer
     from ..files import read_model
-    from ..trust import read_lines
 
     with aside().status("Reading the model"):
         network = read_model(model, sources.weights)
-        links = None if sources.links is None else [pair.link(line) for line in read_lines(sources.links)]
         return Explainer(
             network, pair.before, pair.after,
             memory=sources.memory, node_names=pair.names, class_names=pair.class_names, output=sources.output,
-            links=links, paths=paths, model_before=read_model_before(sources),
+            links=pair.links(sources.links), paths=paths, model_before=read_model_before(sources),
         )  # fmt: skip

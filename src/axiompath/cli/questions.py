@@ -201,7 +201,7 @@ def story(
     sources: Sources,
     json: AsJson = False,
 ) -> None:
-    """What happened to a node over a sequence of graphs? Without a target, to the one that changed most often.
+    """What happened to a node, graph or link over a sequence of graphs? Without a target, to what changed most often.
 
     Example: axiompath story demo/model monday.npz tuesday.npz friday.npz --target 13
     """
@@ -260,6 +260,7 @@ def report(
         wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
         told = tell(model, files, sources, target, top, wanted)
         targets: list[Target] = [item.target for item in told]
+        unit = next((item.unit for item in told), unit)
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         largest = 50 if budget is None else budget

@@ -44,6 +44,17 @@ class Subjects:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """What departs from the paper's main experiment."""
+
+    aggregation: Annotated[str, typer.Option(help="How neighbours are taken: sum or mean.")] = "sum"
+    edges: Annotated[str, typer.Option(help="merged, or parallel as in the paper's loader (Amazon, Coauthor).")] = (
+        "merged"
+    )
+    trainings: Annotated[int, typer.Option(min=1, help="Networks trained from different seeds.")] = 1
+
+
+@dataclass(frozen=True)
 class Compared:
     """Which methods."""
 
@@ -112,6 +123,7 @@ def fidelity(
     subjects: Subjects,
     repeats: Repeats = 10,
     evolution: Evolution = "added",
+    variant: Variant,
     compared: Compared,
     allowed: Allowance,
     folders: Folders,
@@ -129,7 +141,18 @@ def fidelity(
             raise InputError(f"Expected methods among {', '.join(dict(offered))} (got {method!r}).")
     pairs = tuple(pair for pair in offered if pair[0] in wanted)
     chosen, depths = split_commas(subjects.names, datasets.NAMES), read_depths(subjects.layers, (2, 3))
-    comparison = Comparison(chosen, depths, repeats, evolution, pairs, allowed.max_targets, allowed.memory)
+    comparison = Comparison(
+        chosen,
+        depths,
+        repeats,
+        evolution,
+        variant.aggregation,
+        variant.edges,
+        variant.trainings,
+        methods=pairs,
+        max_targets=allowed.max_targets,
+        memory=allowed.memory,
+    )
     with _bar(folders.json) as report:
         table = run_comparison(comparison, folders.out, root=folders.root, workers=allowed.workers, report=report)
     levels = mean_by_level(table)
@@ -201,14 +224,45 @@ def runtime(
     seeds = {"training": SEED, "evolution": list(range(repeats))}
     write_results(folders.out, "runtime", frame, {"seeds": seeds, "evolution": evolution, "scs_sample": sample})
     draw_runtime(frame, folders.out)
-    table = Table("data set", "layers", "targets", "most paths", "walking", "convex", "exact", "SCS/convex", box=None)
+    table = Table("data set", "layers", "targets", "most paths", "walking", "convex", "exact", box=None)
     table.columns[0].no_wrap = True
+    for solver in ("SCS", "early", "scipy"):
+        table.add_column(f"{solver}/convex")
     for (name, depth), part in frame.groupby(["dataset", "layers"], sort=False):
-        ratio = (part.scs_seconds / part.convex_seconds).median()
+        ratios = [(part[f"{solver}_seconds"] / part.convex_seconds).median() for solver in ("scs", "early", "scipy")]
         means = [f"{1000 * part[f'{step}_seconds'].mean():.2f} ms" for step in ("walking", "convex", "exact")]
-        shown = "-" if pd.isna(ratio) else f"{ratio:,.0f}"
-        table.add_row(str(name), str(depth), f"{len(part):,}", f"{part.num_paths.max():,}", *means, shown)
+        shown = ["-" if pd.isna(ratio) else f"{ratio:,.0f}" for ratio in ratios]
+        table.add_row(str(name), str(depth), f"{len(part):,}", f"{part.num_paths.max():,}", *means, *shown)
     _show(frame, [table], folders)
+
+
+@reproduce.command()
+@spread
+def steps(*, subjects: Subjects, repeats: Repeats = 1, max_targets: Sample = 30, folders: Folders) -> None:
+    """Edges one by one against all at once. Example: axiompath reproduce steps --datasets cora --layers 2"""
+    import pandas as pd
+
+    from .. import datasets
+    from ..experiments.conditions import write_results
+    from ..experiments.steps import run_steps, summarise_steps
+    from ..experiments.study import Comparison
+    from ..experiments.trained import SEED
+
+    chosen, depths = split_commas(subjects.names, datasets.NAMES), read_depths(subjects.layers, (2, 3))
+    jobs = Comparison(chosen, depths, repeats).jobs
+    frames: list[pd.DataFrame] = []
+    with _bar(folders.json) as report:
+        for job in jobs:
+            report(len(frames), len(jobs), str(job))
+            frames.append(run_steps(job, max_targets=max_targets or 30, root=folders.root, cache=folders.weights))
+    frame = pd.concat([part.copy() for part in frames], ignore_index=True)
+    frame.attrs = {}
+    write_results(folders.out, "steps", frame, {"seeds": {"training": SEED, "orders": SEED}})
+    summary = summarise_steps(frame)
+    table = Table(*(str(name).replace("_", " ") for name in summary.columns), box=None)
+    for row in summary.itertuples(index=False):
+        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row))
+    _show(summary, [table], folders)
 
 
 @reproduce.command()
@@ -313,12 +367,13 @@ def undo(
     names: DatasetOption = None,
     max_flips: Annotated[int, typer.Option(min=1, help="Flips of a data set, drawn from all.")] = 120,
     seconds: Annotated[float, typer.Option(min=0.0, help="That a search may take.")] = 10.0,
+    rivals: Annotated[bool, typer.Option(help="Ask three other searches for the same flips.")] = False,
     folders: Folders,
 ) -> None:
     """How few changes undo a flip of a real graph. Example: axiompath reproduce undo --datasets pubmed_pmid"""
     from ..experiments.flips import FLIP_DATASETS, FlipSettings, run_flips, summarise_flips
 
-    settings = FlipSettings(split_commas(names, FLIP_DATASETS), max_flips=max_flips, seconds=seconds)
+    settings = FlipSettings(split_commas(names, FLIP_DATASETS), max_flips=max_flips, seconds=seconds, rivals=rivals)
     summary = summarise_flips(run_flips(settings, folders.out, root=folders.root))
     table = Table(*(str(name).replace("_", " ") for name in summary.columns), box=None)
     for row in summary.to_dict("records"):

@@ -62,9 +62,21 @@ def check_claims(rows: pd.DataFrame) -> list[Verdict]:
     ]
     falling = ("convex", "exact", "deeplift", "linear", "topk")
     verdicts += [_falls(means, f"{method} falls from level to level", method) for method in falling if method in held]
+    if {"kl", "kl_residual", "fidelity_plus"}.issubset(rows.columns):  # not in tables of earlier releases
+        verdicts += _approaches(rows.assign(kl_left=rows.kl_residual / rows.kl), [m for m in falling if m in held])
     if "gnnlrp" in held:
         verdicts.append(_rises(means, "gnnlrp rises somewhere as the level goes up", "gnnlrp"))
     return verdicts
+
+
+def _approaches(rows: pd.DataFrame, methods: Sequence[str]) -> list[Verdict]:
+    """Whether P_n comes closer to P_after as n grows: by the sums of shares, and by the network itself."""
+    return [
+        _falls(cases, f"{what} falls from level to level: {method}", method)
+        for what, measure in (("what is left of the KL", "kl_left"), ("fidelity-KL-plus", "fidelity_plus"))
+        for cases in [_by_case(mean_by_level(rows, measure))]
+        for method in methods
+    ]
 
 
 def _by_case(table: pd.DataFrame) -> Cases:

@@ -25,13 +25,17 @@ from ..explainer import Explainer
 from ..files.sum_gnn import SumGNN
 from .gnnexplainer import best_by_gnnexplainer
 from .job_parts import Job
-from .trained import SEED, prepare, settings_for, train
+from .multigraphs import with_parallel_edges
+from .trained import SEED, Training, prepare, settings_for, train
 
 PAPER_METHODS = ("grad", "gnnlrp", "deeplift", "topk", "linear", "convex")
 COMPARED = (*((method, "sufficiency") for method in (*PAPER_METHODS, "exact")), ("exact", "necessity"))
 OPTIONAL_METHODS = (("gnnexplainer", "sufficiency"),)  # slow: trains a mask for every target
 EVOLUTIONS = {"added": (200, 0), "removed": (0, 200), "both": (100, 100)}
-MEASURES = ("fidelity_minus", "fidelity_plus", "kl_residual", "kl_bound")
+AGGREGATIONS = ("sum", "mean")
+LOADED_EDGES = ("merged", "parallel")
+MEASURES = ("kl", "fidelity_minus", "fidelity_plus", "kl_residual", "kl_bound")
+GROUPS = ("11 to 30 paths", "31 to 99 paths", "100 paths and more")  # that have levels of their own in the paper
 FEWEST_PATHS = 10  # targets with this many or fewer are skipped
 
 
@@ -53,15 +57,25 @@ def run_fidelity(
 
 def evolve_job(job: Job, root: str | Path | None, cache: str | Path | None) -> tuple[SumGNN, Data, Data]:
     """The network that a job is about, trained on the graph before; that graph, and the one after."""
-    model, before = _load_trained(job.dataset, job.layers, root, cache)
+    training = settings_for(job.dataset, job.layers, job.aggregation, job.edges, job.training)
+    model, before = _load_trained(training, root, cache)
     added, removed = EVOLUTIONS[job.evolution]
-    return model, before, datasets.evolve(before, added=added, removed=removed, seed=job.repeat)
+    merged = datasets.evolve(before, added=added, removed=removed, seed=job.repeat)
+    if job.edges == "merged":
+        return model, before, merged
+    return model, with_parallel_edges(before, job.dataset), with_parallel_edges(merged, job.dataset, before)
 
 
 @lru_cache(maxsize=1)  # the repeats of one data set and depth follow each other
-def _load_trained(name: str, layers: int, root: str | Path | None, cache: str | Path | None) -> tuple[SumGNN, Data]:
-    before = prepare(datasets.load(name, root))
-    return train(before, settings_for(name, layers), cache).model, before
+def _load_trained(training: Training, root: str | Path | None, cache: str | Path | None) -> tuple[SumGNN, Data]:
+    """The network, and the graph with its edges merged, whatever it was trained on."""
+    before = prepare(datasets.load(training.dataset, root))
+    return train(training_graph(before, training), training, cache).model, before
+
+
+def training_graph(prepared: Data, training: Training) -> Data:
+    """The graph that a network is trained on: with parallel edges where its settings say so."""
+    return prepared if training.edges == "merged" else with_parallel_edges(prepared, training.dataset)
 
 
 def with_job(rows: pd.DataFrame, job: Job) -> pd.DataFrame:
@@ -143,18 +157,36 @@ def _compare_target(
             }
 
 
-def mean_by_level(rows: pd.DataFrame) -> pd.DataFrame:
+def mean_by_level(rows: pd.DataFrame, measure: str = "fidelity_minus") -> pd.DataFrame:
     """Mean over targets and repeats: a row for each data set, depth, evolution and method, a column for each level."""
-    means: pd.DataFrame = _by_level(rows).mean().unstack("level")
+    means: pd.DataFrame = _by_level(rows, measure).mean().unstack("level")
     return means
 
 
 def deviation_by_level(rows: pd.DataFrame) -> pd.DataFrame:
     """Standard deviation over targets and repeats, in the same form."""
-    deviations: pd.DataFrame = _by_level(rows).std().unstack("level")
+    deviations: pd.DataFrame = _by_level(rows, "fidelity_minus").std().unstack("level")
     return deviations
 
 
-def _by_level(rows: pd.DataFrame) -> Any:
+def table_by_level(rows: pd.DataFrame) -> pd.DataFrame:
+    """All of it, to be taken elsewhere: mean, standard deviation and error, median and count by group and level.
+
+    The paper's three groups are by number of altered paths; "all" stands for all of them together.
+    """
+    groups = np.select([rows.num_paths <= 30, rows.num_paths < 100], GROUPS[:2], GROUPS[2])
+    both = pd.concat([rows.assign(group="all"), rows.assign(group=groups)])
+    both["kl_left"] = both.kl_residual / both.kl
+    keys = ["dataset", "layers", "evolution", "aggregation", "edges", "group", "method", "objective", "level"]
+    found = both.groupby(keys, sort=False)
+    measures = {
+        f"{measure}_{name}": found[measure].agg(how)
+        for measure in ("fidelity_minus", "fidelity_plus", "kl_left")
+        for name, how in (("mean", "mean"), ("std", "std"), ("error", "sem"), ("median", "median"))
+    }
+    return pd.DataFrame({"count": found.size(), **measures}).reset_index()
+
+
+def _by_level(rows: pd.DataFrame, measure: str) -> Any:
     keys = ["dataset", "layers", "evolution", "method", "objective", "level"]
-    return rows.groupby(keys, sort=False)["fidelity_minus"]
+    return rows.groupby(keys, sort=False)[measure]

@@ -64,7 +64,7 @@ def draw_preservation(table: pd.DataFrame, out: Path) -> list[Path]:
 
 
 def draw_runtime(rows: pd.DataFrame, out: Path) -> list[Path]:
-    """Seconds of walking and attribution, of convex, of exact, and of cvxpy with SCS, by number of paths."""
+    """Seconds of walking and attribution, of convex, of exact, of cvxpy with SCS and of scipy, by number of paths."""
     names = list(dict.fromkeys(rows.dataset))
     figure, panels = _panels(len(names))
     lines = (
@@ -72,6 +72,8 @@ def draw_runtime(rows: pd.DataFrame, out: Path) -> list[Path]:
         ("convex_seconds", "convex", "0.0", "o"),
         ("exact_seconds", "exact", "0.35", "*"),
         ("scs_seconds", "cvxpy + SCS", "0.5", "x"),
+        ("early_seconds", "SCS, stopped early", "0.7", "+"),
+        ("scipy_seconds", "scipy", "0.8", "^"),
     )
     for panel, name in zip(panels, names, strict=True):
         part = rows[rows.dataset == name]

@@ -33,10 +33,13 @@ class Job:
     layers: int
     evolution: str
     repeat: int
+    aggregation: str = "sum"  # how a node takes its neighbours: sum or mean
+    edges: str = "merged"  # or parallel, as in the paper's loader
+    training: int = 0  # seed of the network's training
 
     def __str__(self) -> str:
         """What a bar says of it."""
-        return f"{self.dataset}, {self.layers} layers, repeat {self.repeat}"
+        return f"{self.dataset}, {self.layers} layers, training {self.training}, repeat {self.repeat}"
 
     def file_name(self, settings: Mapping[str, Any]) -> str:
         """A name that says which job, and a digest of the settings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -13,8 +14,18 @@ import pandas as pd
 
 from .. import datasets
 from ..errors import InputError
+from ..writing import write_text
 from .conditions import write_results
-from .fidelity import COMPARED, EVOLUTIONS, OPTIONAL_METHODS, run_fidelity
+from .fidelity import (
+    AGGREGATIONS,
+    COMPARED,
+    EVOLUTIONS,
+    LOADED_EDGES,
+    OPTIONAL_METHODS,
+    run_fidelity,
+    table_by_level,
+    training_graph,
+)
 from .figures import draw_fidelity
 from .job_parts import Job, merge_parts, run_parts
 from .trained import ALGORITHM, SEED, prepare, settings_for, train
@@ -28,6 +39,9 @@ class Comparison:
     layers: tuple[int, ...] = (2, 3)
     repeats: int = 10
     evolution: str = "added"
+    aggregation: str = "sum"
+    edges: str = "merged"
+    trainings: int = 1
     methods: tuple[tuple[str, str], ...] = COMPARED
     max_targets: int | None = None
     memory: str = "2GB"
@@ -39,6 +53,8 @@ class Comparison:
             *((depth, range(1, 10), "a number of layers") for depth in self.layers),
             *((method, (*COMPARED, *OPTIONAL_METHODS), "a method and its objective") for method in self.methods),
             (self.evolution, tuple(EVOLUTIONS), "an evolution"),
+            (self.aggregation, AGGREGATIONS, "an aggregation"),
+            (self.edges, LOADED_EDGES, "edges"),
         ):
             if value not in allowed:
                 raise InputError(f"Expected {what} among {', '.join(map(str, allowed))} (got {value!r}).")
@@ -52,11 +68,12 @@ class Comparison:
 
     @property
     def jobs(self) -> list[Job]:
-        """A part for each data set, depth and repeat."""
+        """A part for each data set, depth, training and repeat."""
         return [
-            Job(name, depth, self.evolution, repeat)
+            Job(name, depth, self.evolution, repeat, self.aggregation, self.edges, training)
             for name in self.names
             for depth in self.layers
+            for training in range(self.trainings)
             for repeat in range(self.repeats)
         ]
 
@@ -79,11 +96,13 @@ def run_comparison(
     accuracies = []
     for name in comparison.names:
         data = prepare(datasets.load(name, root))
-        for depth in comparison.layers:
+        for depth, seed in itertools.product(comparison.layers, range(comparison.trainings)):
             report(0, len(jobs), f"training {name}, {depth} layers")
-            trained = train(data, settings_for(name, depth), out / "weights")
+            training = settings_for(name, depth, comparison.aggregation, comparison.edges, seed)
+            trained = train(training_graph(data, training), training, out / "weights")
             accuracy = {"test": trained.test_accuracy, "val": trained.val_accuracy}
-            accuracies.append({"dataset": name, "layers": depth, **accuracy, "weights": trained.digest})
+            what = {"dataset": name, "layers": depth, "training": seed}
+            accuracies.append({**what, **accuracy, "weights": trained.digest})
     training_seconds = time.perf_counter() - start
     run = partial(_run_job, comparison=comparison, root=root, cache=out / "weights")
     settings = {"training": ALGORITHM, **comparison.options}  # what decides the rows of a part, beside its job
@@ -98,7 +117,11 @@ def run_comparison(
         table,
         {
             "comparison": asdict(comparison),
-            "seeds": {"training": SEED, "sample": SEED, "evolution": list(range(comparison.repeats))},
+            "seeds": {
+                "training": list(range(comparison.trainings)),
+                "sample": SEED,
+                "evolution": list(range(comparison.repeats)),
+            },
             "accuracies": accuracies,
             "targets": [{**asdict(job), **parts[job].attrs} for job in jobs],
             "seconds_of_parts": sum(float(frame.attrs.get("seconds", 0.0)) for frame in parts.values()),
@@ -107,6 +130,7 @@ def run_comparison(
             "workers": workers,
         },
     )
+    write_text(out / "fidelity-by-level.csv", table_by_level(table).to_csv(index=False, float_format="%.6g"))
     draw_fidelity(table, out)
     return table
 

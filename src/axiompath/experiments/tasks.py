@@ -46,7 +46,7 @@ from .task_models import (
 from .trained import SEED
 
 TASKS = ("mutag", "mutag_bonds", "rumour_trees", "bitcoinotc")
-TASK_METHODS = ("exact", "convex", "topk", "gnnlrp", "grad")
+TASK_METHODS = ("exact", "convex", "linear", "topk", "deeplift", "gnnlrp", "grad")
 TASK_BUDGETS = (5, 10)
 MIN_KL = 1e-3  # a prediction moved where its KL is at least this, or its class is another
 NUM_FOLDS = 5

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,6 +38,8 @@ class Training:
 
     dataset: str
     layers: int = 2
+    aggregation: str = "sum"
+    edges: str = "merged"
     hidden: int = 16
     seed: int = SEED
     train_share: float = 0.3
@@ -54,11 +56,14 @@ class Training:
         return f"{self.dataset}-{self.layers}layers-{digest}"
 
 
-def settings_for(dataset: str, layers: int) -> Training:
+def settings_for(
+    dataset: str, layers: int, aggregation: str = "sum", edges: str = "merged", seed: int = SEED
+) -> Training:
     """What reaches sensible accuracy: the dense Amazon graphs need longer steps, more of them, and no dropout."""
+    plain = Training(dataset, layers, aggregation, edges, seed=seed)
     if dataset.startswith("amazon"):
-        return Training(dataset, layers, epochs=400, dropout=0.0, step=0.05, clip=0.5)
-    return Training(dataset, layers)
+        return replace(plain, epochs=400, dropout=0.0, step=0.05, clip=0.5)
+    return plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,7 @@ def train(data: Data, training: Training, cache: str | Path | None = None) -> Tr
     widths = [data.x.shape[1], *[training.hidden] * (training.layers - 1), num_classes]
     parts = split_nodes(data, training)
     file = Path(cache) / f"{training.key}.safetensors" if cache is not None else None
-    model = SumGNN(widths).double()
+    model = SumGNN(widths, training.aggregation).double()
     if file is not None and file.is_file():
         model.load_state_dict(load_file(file))
     else:
@@ -125,7 +130,7 @@ def split_nodes(data: Data, training: Training) -> dict[str, IntArray]:
 
 def _fit(data: Data, training: Training, widths: list[int], parts: dict[str, IntArray]) -> list[FloatArray]:
     """Adam on cross-entropy; the weights [inputs, outputs] of the epoch with the best validation accuracy."""
-    graph, degree, length = _scale(data)
+    graph, degree, length = _scale(data, training.aggregation)
     labels = data.y.numpy()
     stream = np.random.PCG64([training.seed, 1])
     weights = [(2 * draw_uniform(stream, (a, b)) - 1) * math.sqrt(6 / (a + b)) for a, b in pairwise(widths)]
@@ -148,14 +153,18 @@ def _fit(data: Data, training: Training, widths: list[int], parts: dict[str, Int
     return [weight / (degree if i else degree * length) for i, weight in enumerate(kept)]
 
 
-def _scale(data: Data) -> tuple[ScaledGraph, float, float]:
-    """The graph that training sees, and what adjacency and features were divided by."""
+def _scale(data: Data, aggregation: str = "sum") -> tuple[ScaledGraph, float, float]:
+    """The graph that training sees, and what adjacency and features were divided by; a mean needs no such division."""
     snapshot = read_snapshot(data, "data")
     x = sparse.csr_array(snapshot.x)
     ones = np.ones(snapshot.edge_index.shape[1])
     shape = (snapshot.num_nodes, snapshot.num_nodes)
     adjacency = sparse.coo_array((ones, tuple(snapshot.edge_index[::-1])), shape=shape).tocsr()
-    degree = math.sqrt(math.fsum(np.square(adjacency.sum(axis=1))) / shape[0])
+    count = np.asarray(adjacency.sum(axis=1))
+    degree = math.sqrt(math.fsum(np.square(count)) / shape[0])
+    if aggregation == "mean":
+        degree, share = 1.0, np.divide(1.0, count, out=np.zeros_like(count), where=count > 0)
+        adjacency = sparse.csr_array(sparse.dia_array((share[None], [0]), shape=shape) @ adjacency)
     length = math.sqrt(math.fsum(np.square(x.data)) / shape[0])
     scaled, scaled_x = adjacency / degree, x / length
     graph = ScaledGraph(Matrix.of(scaled), Matrix.of(scaled.T), Matrix.of(scaled_x), Matrix.of(scaled_x.T))

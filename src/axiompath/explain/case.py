@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 from torch_geometric.data import Data
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, find_change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
@@ -355,6 +355,15 @@ class Case:
         self._check_in_both(rows)
         return self, rows.astype(np.int64)
 
+    def locate(self, targets: Sequence[Target]) -> tuple[IntArray, BoolArray]:
+        """Rows of these targets among all that are predicted, and which of them are there."""
+        if self.change.of_links:
+            found = [self._row_of_pair.get(target, -1) for target in targets if isinstance(target, tuple)]
+            rows = np.array(found, dtype=np.int64)
+            return np.maximum(rows, 0), rows >= 0
+        rows, known = find_numbers(self.change.root_ids, np.array(targets, dtype=np.int64))
+        return np.where(known, rows, 0), known
+
     @property
     def has_newcomers(self) -> bool:
         """Whether nodes that `after` alone has stand in `before` already, or there are none."""
@@ -388,14 +397,18 @@ class Case:
         pairs = read_pairs(wanted)
         if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
             return self.newcomers._find_pairs(wanted)
-        case, asked = self, [tuple(pair) for pair in pairs.tolist()]
-        if not all(pair in self._row_of_pair for pair in asked):
-            unique = np.array(list(dict.fromkeys(asked)), dtype=np.int64).reshape(-1, 2)
-            sides = with_links(self.change.before, self.change.after, unique)
-            case = replace(self, change=with_roots(self.change, *sides))
-        rows = np.array([case._row_of_pair[pair] for pair in asked], dtype=np.int64)
+        case = self.with_pairs(pairs)
+        rows = np.array([case._row_of_pair[pair] for pair in map(tuple, pairs.tolist())], dtype=np.int64)
         case._check_in_both(rows)
         return case, rows
+
+    def with_pairs(self, pairs: IntArray) -> Case:
+        """The same with these pairs [num_pairs, 2] among those that are predicted: as it is where they are already."""
+        asked = list(dict.fromkeys(map(tuple, pairs.tolist())))
+        if all(pair in self._row_of_pair for pair in asked):
+            return self
+        sides = with_links(self.change.before, self.change.after, np.array(asked, dtype=np.int64).reshape(-1, 2))
+        return replace(self, change=with_roots(self.change, *sides))
 
     @cached_property
     def _row_of_pair(self) -> dict[tuple[int, ...], int]:

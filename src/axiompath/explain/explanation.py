@@ -14,11 +14,11 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError
-from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, label_class, name_edges, name_node
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES_OUTPUT, LABELS, NO_YES, Output
+from ..outputs import BINARY, CLASSES_OUTPUT, Output
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
 from ..writing import write_text
@@ -165,16 +165,11 @@ class Explanation(Saved):
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
-        if self.output.kind == BINARY and not self.class_names:
-            return NO_YES[label]
-        return label_class(label, self.class_names)
+        return self.output.class_name(label, self.class_names)
 
     def column_name(self, column: int) -> str:
         """The user's name of a label or value, else what it is with its number."""
-        if column < len(self.class_names):
-            return self.class_names[column]
-        word = "label" if self.output.kind == LABELS else "the value"
-        return word if len(self.logits_before) == 1 else f"{word} {column}" if word == "label" else f"value {column}"
+        return self.output.column_name(column, self.class_names, len(self.logits_before))
 
     @property
     def name(self) -> str:

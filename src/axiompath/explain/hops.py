@@ -2,7 +2,8 @@
 
 A step (U, V) hands a message from U to V. It runs along the edges U -> V where messages flow from source to target,
 along V -> U where they flow from target to source, and along both in a layer that has both. A step of a node to itself
-may need no edge at all: a loop that the convolution adds, a root term, a skip connection.
+may need no edge at all: a loop that the convolution adds, a root term, a skip connection; and so may any step of a
+layer in which nodes attend to all others, or meet in hyperedges.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..graphs.places import EdgePlace
 from ..graphs.snapshot import node_numbers
-from ..network.coefficients import SOURCE_TO_TARGET
+from ..network.coefficients import ANYWHERE, SOURCE_TO_TARGET
 from ..network.layers import Network
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 TARGET_TO_SOURCE, BOTH, TO_EDGE = "target_to_source", "both", "to_edge"
-FLOWS = (SOURCE_TO_TARGET, TARGET_TO_SOURCE, BOTH, TO_EDGE)
+FLOWS = (SOURCE_TO_TARGET, TARGET_TO_SOURCE, BOTH, TO_EDGE, ANYWHERE)
 
 Edge = tuple[int, int]  # as edge_index has it, in node numbers
 
@@ -65,7 +66,8 @@ def hops_of(network: Network) -> tuple[Hop, ...]:
             rules = [rule for rule in layer.rules if not rule.local]
             flows = {rule.flow for rule in rules if not rule.to_edges} or {TO_EDGE}
             weighted = any(rule.weighted for rule in rules)
-            found.append(Hop(flows.pop() if len(flows) == 1 else BOTH, weighted))
+            flow = ANYWHERE if ANYWHERE in flows else flows.pop() if len(flows) == 1 else BOTH
+            found.append(Hop(flow, weighted))
     return tuple(found)
 
 
@@ -125,6 +127,8 @@ def place_shares(
                 on_loops[row_of[u]] += share
                 continue
             lost = [(u, u)]
+        elif not lost and hop.flow == ANYWHERE:
+            lost = [(u, v)]
         elif not lost:
             raise InputError(
                 f"Expected the graphs that were explained (got others: neither has an edge for the step {u} → {v})."

@@ -24,12 +24,13 @@ coefficients that both snapshots have do not change; else it is undone as one, w
 
 A tree node above no changed leaf keeps the value it has in the graph, so only the trie of the chosen paths is
 evaluated: z = z_after + sum over its children in the trie of  a (h - h_after) W. With several coefficient rules in a
-layer, there is a tree node for each sequence of nodes and rules.
+layer, there is a tree node for each sequence of nodes and rules, those of a family being one.
+
+A maximum is not taken again: see `replay_steps`, which says what each kind of coefficient does on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +41,9 @@ from ..change.comparison import Change, LayerChange
 from ..change.sets import Steps
 from ..graphs.labels import ANY
 from ..graphs.rows import find_in_rows, multiply_each
-from ..network.coefficients import Rule
 from ..network.layers import ForwardPass
 from ..paths.union import cut
-
-SHARED, BASE, GROWN = 0, 1, 2
+from .replay_steps import BASE, GROWN, SHARED, ReplayStep, TreeParents
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ class TreeNodes:
     suffix: IntArray
     parent: IntArray  # tree node of the layer above
     entry: IntArray  # over which entry of the layer above, and by which rule
-    rule: IntArray
+    rule: IntArray  # the first of its family
     mode: NDArray[np.int8]
     rho: FloatArray
 
@@ -199,8 +198,8 @@ def _grow_trie(change: Change, positions: list[Suffixes], add: bool) -> dict[int
             node_below = positions[position].node[suffix]
         entry = find_entries(layer, here.node[nodes.suffix[parent]], node_below)
         exists = entry >= 0
-        rules = change.network.layers[t].rules
-        trie[t - 1] = _branch(layer, nodes, parent[exists], suffix[exists], entry[exists], add, rules)
+        step = ReplayStep(change.network.layers[t], layer, add)
+        trie[t - 1] = _branch(step, nodes, parent[exists], suffix[exists], entry[exists])
     return trie
 
 
@@ -214,26 +213,15 @@ def _children(suffix: IntArray, parent_of: IntArray) -> tuple[IntArray, IntArray
     return parent, order[np.repeat(first, last - first) + offset]
 
 
-def _branch(
-    layer: LayerChange, nodes: TreeNodes, parent: IntArray, suffix: IntArray, entry: IntArray, add: bool,
-    rules: Sequence[Rule],
-) -> TreeNodes:  # fmt: skip
-    """The tree nodes below: for each rule, shared with the parent, of the base's tree alone, or grown."""
-    a_base, a_other = (layer.before, layer.after) if add else (layer.after, layer.before)
+def _branch(step: ReplayStep, nodes: TreeNodes, parent: IntArray, suffix: IntArray, entry: IntArray) -> TreeNodes:
+    """The tree nodes below: for each family of rules, shared with the parent, of the base's tree alone, or grown."""
     parts = []
-    for rule, meaning in enumerate(rules):
-        kept, base, other = layer.kept[entry, rule] != 0, a_base[entry, rule], a_other[entry, rule]
-        mode_above = nodes.mode[parent]
-        shared = (mode_above == SHARED) & kept
-        in_base = (base != 0) & ((mode_above == BASE) | ((mode_above == SHARED) & ~kept))
-        grown = (other != 0) & ((mode_above == GROWN) | ((mode_above == SHARED) & ~kept))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            carried = 1.0 if meaning.restarts else nodes.rho[parent]
-            ratio = np.where(shared, carried * other / base, 1.0)
-        for mode, chosen in ((SHARED, shared), (BASE, in_base), (GROWN, grown)):
+    for family in dict.fromkeys(step.families):
+        for mode, chosen, ratio in step.branches(family, entry, nodes.mode[parent], nodes.rho[parent]):
             i = np.flatnonzero(chosen)
-            rho = ratio[i] if mode == SHARED else np.ones(len(i))
-            parts.append((suffix[i], parent[i], entry[i], np.full(len(i), rule), np.full(len(i), mode, np.int8), rho))
+            parts.append(
+                (suffix[i], parent[i], entry[i], np.full(len(i), family), np.full(len(i), mode, np.int8), ratio[i])
+            )
     return TreeNodes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -251,44 +239,44 @@ def _evaluate(
         values = np.where((nodes.mode == GROWN)[:, None], 0.0, base.z[t][here.node[nodes.suffix]])
         if layer.bias is not None:
             values += _bias_factors(here, nodes, add)[:, None] * layer.bias
-        rules = layer.rules
-        factor_base, factor_other = _message_factors(entries, nodes, below, add, rules)
-        if t == change.lowest_hop:
-            leaves = positions[-1]
-            factor_other = _unless_unaltered(factor_base, factor_other, leaves.altered[below.suffix], add)
-            node_below = leaves.node[below.suffix]
-            y_base, y_other = change.messages if add else change.messages[::-1]
-            column = 0
-            for channel in layer.channels:
-                size = channel.outputs.stop - channel.outputs.start
-                i = np.flatnonzero(below.rule == rules.index(channel.coefficients))
-                u = node_below[i]
-                message = factor_base[i, None] * y_base[u, column : column + size]
-                message = message + factor_other[i, None] * y_other[u, column : column + size]
-                _add_at(values, below.parent[i], channel.outputs, message)
-                column += size
-        else:
-            held = positions[position if entries.local else position + 1]
-            node_below = held.node[below.suffix]
+        step = ReplayStep(layer, entries, add)
+        undone = (here.biased & here.altered)[nodes.suffix]
+        above = TreeParents(nodes.mode[below.parent], nodes.rho[below.parent], undone[below.parent])
+        lowest = t == change.lowest_hop
+        held = positions[position if entries.local else position + 1]
+        node_below = held.node[below.suffix]
+        h = h_base = h_other = np.zeros((0, 0))
+        if not lowest:
             h = change.network.layers[t - 1].activate(z[t - 1])
             h_base = np.asarray(base.received(t, node_below))
-            grown = (below.mode == GROWN)[:, None]
-            difference = np.where(grown, h, h - h_base)
-            factor = np.where(below.mode == GROWN, factor_other, -factor_base)
-            sent = factor[:, None] * difference
-            whole = np.flatnonzero(held.whole[below.suffix])
-            if len(whole):
-                other = change.after_pass if add else change.before_pass
-                h_other = np.asarray(other.received(t, node_below[whole]))
-                factor_other = _unless_unaltered(factor_base, factor_other, held.altered[below.suffix], add)
-                sent[whole] = factor_base[whole, None] * h_base[whole] + factor_other[whole, None] * h_other
-            for channel in layer.channels:
-                i = np.flatnonzero(below.rule == rules.index(channel.coefficients))
-                message = sent[i][:, channel.inputs]
+        whole = held.whole[below.suffix]
+        if whole.any():
+            other = change.after_pass if add else change.before_pass
+            h_other = np.asarray(other.received(t, node_below))
+        y_base, y_other = change.messages if add else change.messages[::-1]
+        column = 0
+        for channel, number in zip(layer.channels, layer.rule_numbers, strict=True):
+            size = channel.outputs.stop - channel.outputs.start
+            i = np.flatnonzero(below.rule == step.families[number])
+            of_new, of_base, of_other = step.factors(number, below.entry[i], below.mode[i], above.of(i))
+            of_other = _unless_unaltered(of_base, of_other, held.altered[below.suffix[i]], add)
+            if lowest:
+                u, columns = node_below[i], slice(column, column + size)
+                message = of_base[:, None] * y_base[u, columns]
+                message = message + of_other[:, None] * y_other[u, columns]
+                column += size
+            else:
+                columns = channel.inputs
+                sent = of_new[:, None] * h[i][:, columns] + of_base[:, None] * h_base[i][:, columns]
+                at = np.flatnonzero(whole[i])
+                if len(at):
+                    sent[at] = of_base[at, None] * h_base[i[at]][:, columns]
+                    sent[at] += of_other[at, None] * h_other[i[at]][:, columns]
+                message = sent
                 if channel.weight is not None:
-                    rows, message = message, np.zeros((len(i), channel.weight.shape[1]))
-                    multiply_each(rows, channel.weight, message)
-                _add_at(values, below.parent[i], channel.outputs, message)
+                    message = np.zeros((len(i), channel.weight.shape[1]))
+                    multiply_each(sent, channel.weight, message)
+            _add_at(values, below.parent[i], channel.outputs, message)
         z[t] = values
     return z
 
@@ -299,19 +287,6 @@ def _bias_factors(here: Suffixes, nodes: TreeNodes, add: bool) -> FloatArray:
     shared = np.where(here.altered[nodes.suffix], nodes.rho - 1.0, unaltered)
     chosen = np.select([nodes.mode == SHARED, nodes.mode == BASE], [shared, -np.ones(len(shared))], 1.0)
     return np.where(here.biased[nodes.suffix], chosen, 0.0)
-
-
-def _message_factors(
-    entries: LayerChange, nodes: TreeNodes, below: TreeNodes, add: bool, rules: Sequence[Rule]
-) -> tuple[FloatArray, FloatArray]:
-    """Factors of the message of the base (taken away) and of the other snapshot (put in) on each entry of the trie."""
-    a_base, a_other = (entries.before, entries.after) if add else (entries.after, entries.before)
-    a_base, a_other = a_base[below.entry, below.rule], a_other[below.entry, below.rule]
-    restarts = np.array([rule.restarts for rule in rules])[below.rule]
-    rho = np.where((nodes.mode[below.parent] == SHARED) & ~restarts, nodes.rho[below.parent], 1.0)
-    factor_base = np.where(below.mode == GROWN, 0.0, -a_base)
-    factor_other = np.where(below.mode == BASE, 0.0, rho * a_other)
-    return factor_base, factor_other
 
 
 def _unless_unaltered(base: FloatArray, other: FloatArray, altered: BoolArray, add: bool) -> FloatArray:

@@ -95,6 +95,11 @@ def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShare
     if by not in BY:
         raise InputError(f"Expected `by` to be among {', '.join(BY)}, or nothing for paths (got {by!r}).")
     change, cone = case.change, Cone(case.change, row)
+    if any(rule.divides for layer in change.network.layers for rule in layer.rules):
+        raise InputError(
+            f"Expected coefficients that an edge has for itself (got a maximum, or a norm over a whole graph, to split "
+            f"by {by}); ask for paths, or for `blame`, whose changes are edges."
+        )
     if cone.num_bytes > memory:
         raise TooLarge(
             f"{change.unit.capitalize()} {change.target(row)} takes from {len(cone.floors[0].below):,} nodes, about "

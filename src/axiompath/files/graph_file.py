@@ -1,7 +1,7 @@
 """path -> GraphFile: a graph, the names of its nodes and classes. Several of them -> the same, matched by name.
 
 .npz      pickle-free arrays: x [num_nodes, num_features], or x_data, x_indices, x_indptr, x_shape (CSR); edge_index
-          [2, num_edges]; and where there are any edge_weight, n_id, y, node_names, class_names
+          [2, num_edges]; and where there are any edge_weight, edge_attr, n_id, y, node_names, class_names
 .pt       a torch_geometric Data, or a dict of the same keys (see tensors.py)
 .csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
 folder    a stored graph, which is opened and not read (see graphs/stored.py)
@@ -23,16 +23,16 @@ from torch_geometric.data import Data
 
 from ..errors import InputError
 from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.snapshot import ascends, read_snapshot, to_torch_csr
+from ..graphs.snapshot import ascends, fields_of_edges, read_snapshot, to_torch_csr
 from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..trust import MAX_BYTES, Damaged, blamed
 from ..writing import whole_file
 from .npz import read_arrays
-from .tables import SUFFIXES, is_class, read_edges, read_nodes, table_kind
+from .tables import EDGE_FEATURES, SUFFIXES, is_class, read_edges, read_nodes, table_kind
 from .tensors import read_tensors
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
-ARRAYS = ("x", "edge_index", "edge_weight", "n_id", "y")
+ARRAYS = ("x", "edge_index", "edge_weight", "edge_attr", "n_id", "y")
 NAME_FIELDS = ("node_names", "class_names")
 NPZ_VERSION = 1
 
@@ -81,7 +81,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         )
     with blamed(f"Expected a graph in {file} (its arrays do not fit together)."):
         try:
-            read_snapshot(graph.data, file.name)
+            read_snapshot(graph.data, file.name, fields_of_edges(graph.data, graph.data))
         except InputError as error:
             raise type(error)(f"{file}: {error}") from error
     return graph
@@ -127,7 +127,7 @@ def save_graph(
         arrays |= dict(zip(SPARSE, parts, strict=True))
     else:
         arrays["x"] = np.asarray(data.x.detach().cpu()) if isinstance(data.x, torch.Tensor) else snapshot.x
-    for key in ("edge_weight", "n_id", "y"):
+    for key in ARRAYS[2:]:
         if data.get(key) is not None:
             arrays[key] = np.asarray(torch.as_tensor(data[key]).detach().cpu())
     for key, names in zip(NAME_FIELDS, (called, read_class_names(class_names)), strict=True):
@@ -246,6 +246,9 @@ def _read_tables(path: Path, nodes: str | Path | None, max_bytes: float) -> Grap
     )
     if "weight" in edges:
         data.edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
+    told = [column for column in edges if column.startswith(EDGE_FEATURES)]
+    if told:
+        data.edge_attr = torch.from_numpy(edges[told].to_numpy(dtype=np.float32))
     class_names: tuple[str, ...] = ()
     if labels is not None:
         # Whole numbers are classes already; words are classes in alphabetical order.

@@ -1,4 +1,4 @@
-"""settings -> the paper's network: element-wise sum aggregation, ReLU between layers, no bias."""
+"""settings -> the paper's network: element-wise sum (or mean) of the neighbours, ReLU between layers, no bias."""
 
 from __future__ import annotations
 
@@ -6,17 +6,37 @@ import itertools
 
 import torch
 from torch import nn
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCNConv, Linear, SimpleConv
+
+
+class MappedFirst(nn.Module):
+    """A linear map, then any aggregation of the neighbours: sparse features are never gathered along edges."""
+
+    def __init__(self, inputs: int, outputs: int, aggregation: str) -> None:
+        super().__init__()
+        self.lin = Linear(inputs, outputs, bias=False)
+        self.conv = SimpleConv(aggr=aggregation)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """[num_nodes, outputs]."""
+        taken: torch.Tensor = self.conv(self.lin(x), edge_index)
+        return taken
 
 
 class SumGNN(nn.Module):
-    """GCNConv layers without normalisation, self-loops or bias: h = relu(A h W) and logits = A h W."""
+    """GCNConv layers without normalisation, self-loops or bias: h = relu(A h W) and logits = A h W.
 
-    def __init__(self, widths: list[int]) -> None:
+    With the aggregation "mean", A is divided by the number of edges into each node.
+    """
+
+    def __init__(self, widths: list[int], aggregation: str = "sum") -> None:
         """One layer between each two widths."""
         super().__init__()
         pairs = itertools.pairwise(widths)
-        self.convs = nn.ModuleList(GCNConv(a, b, normalize=False, bias=False) for a, b in pairs)
+        if aggregation == "sum":
+            self.convs = nn.ModuleList(GCNConv(a, b, normalize=False, bias=False) for a, b in pairs)
+        else:
+            self.convs = nn.ModuleList(MappedFirst(a, b, aggregation) for a, b in pairs)
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
         """Logits, [num_nodes, num_classes]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,20 +62,22 @@ def rows_of_places(snapshot: Snapshot) -> IntArray:
     return here[np.argsort(place)]
 
 
-def match_in_graphs(before: IntArray, after: IntArray) -> IntArray:
-    """Numbers of the nodes of `after`: the row that stands in the same place of the same graph of `before`, else new.
+def match_in_graphs(batches: Sequence[IntArray]) -> list[IntArray]:
+    """Numbers of the nodes of several batches, each given by the graph of every node: the rows of the first, then new.
 
     Rows of a batch shift when one of its graphs grows, so that a node is known by its graph and its place in it.
     """
     keys = []
-    for graphs in (before, after):
+    for graphs in batches:
         order = np.argsort(graphs, kind="stable")
         starts = np.searchsorted(graphs[order], graphs[order], side="left")
         place = np.empty(len(graphs), dtype=np.int64)
         place[order] = np.arange(len(graphs)) - starts
-        keys.append(graphs * (max(len(before), len(after)) + 1) + place)
-    row, known = find_numbers(keys[0], keys[1])
-    return np.where(known, row, len(before) + np.cumsum(~known) - 1)
+        keys.append(np.stack([graphs, place], axis=1))
+    _, first, key = np.unique(np.concatenate(keys), axis=0, return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))  # as they are met
+    return np.split(number[key.reshape(-1)], np.cumsum([len(graphs) for graphs in batches])[:-1])
 
 
 def read_pairs(links: Any) -> IntArray:

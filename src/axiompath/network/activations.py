@@ -150,6 +150,18 @@ def leaky_relu(negative_slope: float = 0.01) -> Activation:
     return two_slopes("leaky_relu", negative_slope)
 
 
+@_made_again
+def lookup(rows: FloatArray) -> Activation:
+    """Of whole numbers, the row of a table that each names: column c has the table's column c, less its first row."""
+    table = rows - rows[0]
+
+    def value(z: FloatArray) -> FloatArray:
+        numbers = np.clip(np.rint(z), 0, len(table) - 1).astype(np.int64)
+        return np.asarray(table[numbers, np.arange(table.shape[1])])
+
+    return Activation("lookup", value, np.zeros_like, kinked=True)
+
+
 def prelu(slopes: FloatArray) -> Activation:
     """LeakyReLU whose slopes [num_features] or [1] were learnt."""
     return two_slopes("prelu", slopes)

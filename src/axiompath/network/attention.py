@@ -19,10 +19,24 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
+from ..errors import TooLarge
 from ..graphs.snapshot import Features, Snapshot
-from .coefficients import SOURCE_TO_TARGET, Like, Rule, assemble, diagonal, edges_of, renew_loops
+from .coefficients import (
+    ANYWHERE,
+    SOURCE_TO_TARGET,
+    Like,
+    Parts,
+    Rule,
+    Sides,
+    assemble,
+    diagonal,
+    edges_of,
+    renew_loops,
+)
+from .readouts import members_of
 
 LEAST = 1e-12  # what torch takes a length for at least
+ATTENDED_PAIRS = 4_000_000  # of nodes that attend to each other without an edge: graphs of 2,000
 
 LOOP = -1  # in place of an edge: a loop that the rule adds
 
@@ -62,12 +76,12 @@ class Attention(Rule):
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The shares of the edges into each node, which sum to 1."""
-        attended = _attended_edges(snapshot, self.self_loops, self.flow)
+        attended = self.pairs(snapshot)
         return assemble(snapshot, attended.receivers, attended.senders, self.shares(snapshot, inputs))
 
     def shares(self, snapshot: Snapshot, inputs: Features) -> FloatArray:
         """The share of each of the edges, in their one order."""
-        attended = _attended_edges(snapshot, self.self_loops, self.flow)
+        attended = self.pairs(snapshot)
         receivers = attended.receivers
         told = None if self.told is None else self.told.add(snapshot, inputs, attended)
         scores = self.scores(inputs, receivers, attended.senders, told)
@@ -76,6 +90,10 @@ class Attention(Rule):
         shares = np.exp(scores - highest[receivers])
         total = np.bincount(receivers, weights=shares, minlength=snapshot.num_nodes)
         return np.asarray(shares / total[receivers])
+
+    def pairs(self, snapshot: Snapshot) -> AttendedEdges:
+        """Who attends to whom."""
+        return _attended_edges(snapshot, self.self_loops, self.flow)
 
     @abstractmethod
     def scores(
@@ -198,6 +216,31 @@ class DotAttention(Attention):
 
 
 @dataclass(frozen=True, eq=False)
+class GlobalAttention(DotAttention):
+    """The same from every node to all nodes, or to those of its graph, itself included: GPSConv."""
+
+    by_graph: bool = False
+    flow: str = ANYWHERE
+    reads_edges: ClassVar[bool] = False
+    reach: ClassVar[None] = None  # type: ignore[assignment]  # whoever comes is attended to by all
+
+    def pairs(self, snapshot: Snapshot) -> AttendedEdges:
+        """All, if they are not too many."""
+        members, graphs = members_of(snapshot, by_graph=self.by_graph)
+        size = int((np.bincount(graphs) ** 2).sum())
+        if size > ATTENDED_PAIRS:
+            raise TooLarge(
+                f"Expected at most {ATTENDED_PAIRS:,} pairs of nodes that attend to each other (got {size:,}, of "
+                f"{len(members):,} nodes): a layer attends from every node to all of its graph, a coefficient each; "
+                "explain smaller graphs, or train with attention along edges."
+            )
+        parts = [members[graphs == graph] for graph in range(int(graphs.max(initial=-1)) + 1)]
+        receivers = np.concatenate([members[:0], *(np.repeat(part, len(part)) for part in parts)])
+        senders = np.concatenate([members[:0], *(np.tile(part, len(part)) for part in parts)])
+        return AttendedEdges(receivers, senders, np.full(size, LOOP))
+
+
+@dataclass(frozen=True, eq=False)
 class MutualAttention(Attention):
     """s[V, U] = leaky_relu(d), d = scale times h[V] . h[U], h = x W: one head of GeneralConv, and of SuperGAT.
 
@@ -288,6 +331,7 @@ class InverseLength(Rule):
     """a[V, V] = 1 / |x[V]|: what gives every node's features the length 1."""
 
     least: float = LEAST  # no length is taken for less
+    beside: bool = False  # it is added to every length instead
     local: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
     reads_edges: ClassVar[bool] = False
@@ -296,7 +340,8 @@ class InverseLength(Rule):
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """One number a node."""
         dense = _dense(inputs)
-        return diagonal(snapshot, 1 / np.maximum(np.sqrt((dense * dense).sum(axis=1)), self.least))
+        length = np.sqrt((dense * dense).sum(axis=1))
+        return diagonal(snapshot, 1 / (length + self.least if self.beside else np.maximum(length, self.least)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,6 +367,21 @@ class ReadColumns(Like):
     start: int
     stop: int
     reads_inputs: ClassVar[bool] = True
+
+    @property
+    def family(self) -> Rule:
+        """That of the rule, where it is one of several columns."""
+        return self if self.rule.family is self.rule else self.rule.family
+
+    @property
+    def divides(self) -> str:
+        """As the rule itself."""
+        return self.rule.divides
+
+    def divide(self, sides: Sides) -> Parts:
+        """As the rule itself."""
+        before, after = (inputs[:, self.start : self.stop] for inputs in sides.inputs)
+        return self.rule.divide(sides._replace(inputs=(before, after)))
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """The rule's own matrix."""

@@ -11,6 +11,10 @@ is computed anew for all of it whenever anything changes. A rule of reach 1 that
 senders than their number and weight, and adds `snapshot.unseen` to what it counts, says `heeds_unseen = True`; a rule
 that looks at no edge at all says `reads_edges = False`.
 
+A rule may divide its own coefficients into what is kept, gained and lost (see change/comparison.py), where the smaller
+of both would not say what it means: it then says how, by `divides`, and has a `divide`. Rules of one `family` are the
+columns of one rule: what one of them lets a walk do, a walk may do over all.
+
 Every rule heeds `snapshot.present`: a node that only the other snapshot has takes nothing and gets no self-loop. What
 a matrix holds is an edge, or a node, that exists, also where its coefficient is 0; what it does not hold does not.
 """
@@ -19,15 +23,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.snapshot import Features, Snapshot
 
 SOURCE_TO_TARGET = "source_to_target"
+ANYWHERE = "anywhere"  # between nodes that no edge joins, too
+
+
+class Sides(NamedTuple):
+    """One rule in both snapshots, on the common pattern of its layer (CSR, rows receiving)."""
+
+    snapshots: tuple[Snapshot, Snapshot]  # before, after
+    inputs: tuple[Features, Features]
+    indptr: IntArray  # [num_rows + 1]
+    indices: NDArray[np.int32]  # [num_entries]
+    there: tuple[BoolArray, BoolArray]  # [num_entries]: which entries the rule has in each
+    before: FloatArray  # [num_entries]: its coefficients
+    after: FloatArray  # [num_entries]
+
+    @property
+    def both(self) -> BoolArray:
+        """Entries of both snapshots. [num_entries]."""
+        return self.there[0] & self.there[1]
+
+
+Parts = tuple[FloatArray, FloatArray, FloatArray]  # kept, gained, lost, [num_entries] each
 
 
 class Rule(ABC):
@@ -85,7 +111,7 @@ class Rule(ABC):
 
     @property
     def flow(self) -> str:
-        """Which way messages flow, in PyG's words."""
+        """Which way messages flow, in PyG's words; or anywhere."""
         return SOURCE_TO_TARGET
 
     @property
@@ -97,6 +123,20 @@ class Rule(ABC):
     def heeds_unseen(self) -> bool:
         """Whether a rule of reach 1 counts what was left out of a snapshot."""
         return False
+
+    @property
+    def family(self) -> Rule:
+        """What stands for all rules that are columns of one with this."""
+        return self
+
+    @property
+    def divides(self) -> str:
+        """How it divides its own coefficients, by name; nothing where the smaller of both is kept."""
+        return ""
+
+    def divide(self, sides: Sides) -> Parts:
+        """What is kept, gained and lost, of a rule that divides its own."""
+        raise NotImplementedError
 
     @abstractmethod
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:

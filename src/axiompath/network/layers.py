@@ -61,6 +61,18 @@ class Layer:
         """The different coefficient rules of the channels, in order of appearance."""
         return tuple(dict.fromkeys(channel.coefficients for channel in self.channels))
 
+    @cached_property
+    def families(self) -> tuple[int, ...]:
+        """Of each rule, the first whose family it is of: what one of them lets a walk do, it may do over all."""
+        first: dict[Rule, int] = {}
+        return tuple(first.setdefault(rule.family, i) for i, rule in enumerate(self.rules))
+
+    @cached_property
+    def rule_numbers(self) -> tuple[int, ...]:
+        """Of each channel, the place of its rule among the rules."""
+        place = {rule: i for i, rule in enumerate(self.rules)}
+        return tuple(place[channel.coefficients] for channel in self.channels)
+
     def lay_out(self, *, inputs: bool) -> IntArray:
         """The inputs, or the outputs, of all channels side by side.
 
@@ -70,12 +82,11 @@ class Layer:
 
     @cached_property
     def _laid_out(self) -> tuple[IntArray, IntArray]:
-        rules = [self.rules.index(channel.coefficients) for channel in self.channels]
         found = []
         for ranges in ([channel.inputs for channel in self.channels], [channel.outputs for channel in self.channels]):
             widths = [columns.stop - columns.start for columns in ranges]
             starts = [columns.start for columns in ranges]
-            found.append(np.stack([np.cumsum(widths) - widths, starts, widths, rules], axis=1))
+            found.append(np.stack([np.cumsum(widths) - widths, starts, widths, self.rule_numbers], axis=1))
         return found[0], found[1]
 
     @cached_property

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..graphs.places import Places
+from ..arrays import IntArray
+from ..graphs.places import GRAPHS, Places
 from ..graphs.snapshot import Features, Snapshot
 from .coefficients import Rule
 
@@ -50,6 +51,17 @@ class End(Readout):
         shape = (len(places.present), snapshot.num_nodes)
         indptr = np.append(0, np.cumsum(places.present))
         return sparse.csr_array((np.ones(len(pairs)), places.nodes[self.number, pairs], indptr), shape=shape)
+
+
+def members_of(snapshot: Snapshot, *, by_graph: bool) -> tuple[IntArray, IntArray]:
+    """The nodes that belong to graphs, and the graph of each, numbered from 0; not `by_graph`, all nodes are one."""
+    graphs = np.zeros(snapshot.num_nodes, dtype=np.int64)
+    if by_graph and snapshot.graphs is not None:
+        graphs = snapshot.graphs
+    elif by_graph and snapshot.places is not None and snapshot.places.kind == GRAPHS:
+        graphs = snapshot.places.nodes
+    members = np.flatnonzero(snapshot.present & (graphs >= 0))
+    return members, np.unique(graphs[members], return_inverse=True)[1].reshape(-1)
 
 
 def places_of(snapshot: Snapshot) -> Places:

@@ -43,12 +43,15 @@ from ..change.states import (
     OF_AFTER,
     OF_BEFORE,
     ONE_CAUSE,
+    REWEIGHTED,
     STATES,
+    STATISTICS,
     name_causes,
 )
 from ..graphs.labels import class_columns, label_nodes, label_targets, name_edges, target_column
 from ..graphs.places import EdgePlace, Target
 from ..network.layers import Layer
+from ..network.statistics import OF_GRAPH
 from ..notebook import show
 from ..threads import run_in_pieces
 from .share_loops import (
@@ -70,7 +73,7 @@ from .walk_loops import Level
 
 # One entry of coefficient 1 that both snapshots have: to hang a root from, and for the message of a bias.
 _ONE, _MARKS = np.ones((1, 1)), np.array([[STATES | OF_AFTER | OF_BEFORE]], dtype=np.uint16)
-SAME = LayerChange(np.array([0, 1]), np.zeros(1, dtype=np.int32), _ONE, _ONE, _ONE, _MARKS, local=True)
+SAME = LayerChange(np.array([0, 1]), np.zeros(1, dtype=np.int32), _ONE, _ONE, _ONE, _MARKS, True, _ONE, _ONE)
 NO_RATES = Rates(np.zeros((0, 0)), np.zeros((3, 0), dtype=np.int64))
 SUM_WORK = 2  # operations to add one contribution to a sum, roughly
 
@@ -141,17 +144,23 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     contributions = np.zeros((len(found.paths), num_classes))
     causes = np.zeros((len(found.targets), len(KINDS), num_classes))
     shares = Shares(contributions, KIND_OF_SET[found.held], causes)
+    normed = any(rule.divides == OF_GRAPH for layer in change.network.layers for rule in layer.rules)
+    # Of paths that start at a node itself, what the statistics did and what coefficients did.
+    own = np.zeros((2, *contributions.shape)) if normed else None
     top = max(found.levels)
     above = _above_the_root(len(found.levels[top].node), num_classes)
     for t in range(top, change.lowest_hop - 1, -1):
         if t in found.bias_rows:
-            _take_biases(change, found, t, above, shares)
+            _take_biases(change, found, t, above, shares, own)
         if t == change.lowest_hop:
             _take_leaves(change, found, above, shares)
         else:
             above = _multiply(change, t, found.levels[t], above, shared=t == top)
     work = contributions.size * SUM_WORK
     run_in_pieces(sum_causes, len(found.targets), work, found.indptr, found.held, shares)
+    if own is not None:
+        statistics, reweighted = np.abs(own).sum(axis=2)
+        shares.kinds[(statistics > reweighted) & (shares.kinds == REWEIGHTED)] = STATISTICS
     return shares
 
 
@@ -238,13 +247,17 @@ def _take_leaves(change: Change, found: PathSet, above: Above, shares: Shares) -
     t = change.lowest_hop
     channels = change.network.layers[t].lay_out(inputs=False)
     rows = found.leaf_rows, found.num_leaves, found.entry, found.held
-    messages = map(np.ascontiguousarray, change.messages)
-    sources = Received(*rows, change.layers[t], change.differs[t], channels, *messages)
+    before, after = map(np.ascontiguousarray, change.messages)
+    entries = change.layers[t]
+    divided = entries.kept_after is not entries.kept
+    sources = Received(*rows, entries, change.differs[t], channels, before, after, divided)
     _take(change, t, found.levels[t], above, sources, shares)
 
 
-def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: Shares) -> None:
-    """Add to each row what the bias of layer t contributes.
+def _take_biases(
+    change: Change, found: PathSet, t: int, above: Above, shares: Shares, parts: FloatArray | None
+) -> None:
+    """Add to each row what the bias of layer t contributes, and to `parts` what statistics and coefficients did.
 
     A bias is a leaf that both snapshots have, with the same message; in delta it cancels.
     """
@@ -252,32 +265,40 @@ def _take_biases(change: Change, found: PathSet, t: int, above: Above, shares: S
     assert layer.bias is not None
     own = rows >= 0
     size, message = len(rows), np.ascontiguousarray(layer.bias[None])
-    held = np.where(own, found.held[rows], 0).astype(np.uint8) if len(found.held) else np.zeros(size, np.uint8)
+    held = np.where(own, found.held[rows], 0).astype(np.uint16) if len(found.held) else np.zeros(size, np.uint16)
     where = np.arange(size), own.astype(np.int64), np.zeros(size, dtype=np.int64), held
     channels = np.array([[0, 0, layer.width, 0]])
-    sources = Received(*where, SAME, np.zeros(1, dtype=np.bool_), channels, message, message)
+    sources = Received(*where, SAME, np.zeros(1, dtype=np.bool_), channels, message, message, False)
     # A bias does not change, so that its path is what it is by what the snapshots have.
     taken = Shares(np.zeros((size, change.network.num_classes)), np.zeros(size, np.int8), shares.causes)
-    _take(change, t, found.levels[t], above, sources, taken)
+    slot, causes = _take(change, t, found.levels[t], above, sources, taken)
     shares.contributions[rows[own]] += taken.contributions[own]
+    for part, cause in () if parts is None else zip(parts, (STATISTICS, REWEIGHTED), strict=True):
+        alone, several = np.flatnonzero(own & (ONE_CAUSE[held] == cause)), np.flatnonzero(own & (slot >= 0))
+        part[rows[alone]] += taken.contributions[alone]
+        part[rows[several]] += causes[slot[several], cause]
 
 
-def _take(change: Change, t: int, level: Level, above: Above, sources: Received, shares: Shares) -> None:
-    """Sources of one cause, then those of several."""
+def _take(
+    change: Change, t: int, level: Level, above: Above, sources: Received, shares: Shares
+) -> tuple[IntArray, FloatArray]:
+    """Sources of one cause, then those of several: where the latter are, and what of them has which cause."""
     here, size = _suffixes(change, t, level), len(level.node)
     work = float(shares.contributions.size) * above.product.shape[1]
     run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
+    nowhere = np.full(size, -1), np.zeros((0, *shares.causes.shape[1:]))
     if not can_mix(change):
-        return
+        return nowhere
     several = np.zeros(size, dtype=np.int64)
     run_in_pieces(mark_mixed, size, float(sources.number.sum()), sources, several)
     if not several.any():
-        return
+        return nowhere
     slot = np.where(several > 0, np.cumsum(several) - 1, -1)
     causes = np.zeros((int(several.sum()), *shares.causes.shape[1:]))
     mixed = Mixed(slot, causes, shares.contributions, shares.kinds)
     run_in_pieces(take_mixed, size, work, above, here, sources, mixed)
     np.add.at(shares.causes, level.target[slot >= 0], causes)
+    return slot, causes
 
 
 def can_mix(change: Change) -> bool:

@@ -147,8 +147,8 @@ def split_causes(change: Change, groups: IntArray, contributions: FloatArray) ->
         entry = np.empty(len(groups), dtype=np.int64)
         find_in_rows(entries.indptr, entries.indices, node, groups[:, position], entry)
         multiplier = np.zeros((*multiplier.shape[:2], change.network.layers[t - 1].width))
-        for channel in layer.channels:
-            part, rule = tilted[:, :, channel.outputs], layer.rules.index(channel.coefficients)
+        for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
+            part = tilted[:, :, channel.outputs]
             kept = np.where(entry >= 0, entries.kept[entry, rule], 0.0)[:, None, None]
             multiplier[:, :, channel.inputs] += kept * (part if channel.weight is None else part @ channel.weight.T)
     differs, first = change.differs[hop], groups[:, position]

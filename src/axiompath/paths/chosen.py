@@ -86,7 +86,7 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
     num_paths = done + len(leaf_paths)
     chosen = np.full((num_paths, paths.shape[1]), -1, dtype=np.int64)
     chosen[rows[rows >= 0]] = paths[rows >= 0]
-    held, entry = np.zeros(num_paths, dtype=np.uint8), np.full(num_paths, -1, dtype=np.int64)
+    held, entry = np.zeros(num_paths, dtype=np.uint16), np.full(num_paths, -1, dtype=np.int64)
     bias_rows = bias_rows_of(change, levels, starts)
     for t, places in bias_rows.items():
         own = places >= 0

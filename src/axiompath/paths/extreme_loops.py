@@ -28,6 +28,7 @@ def reach_over(rows, state, hop, low, high):
     """Least and largest over the entries of each row, in one of the states delta, after, before; 0 without any."""
     entries, channels, place = hop.entries, hop.channels, hop.place
     kept, after, before = entries.kept, entries.after, entries.before
+    kept_after, kept_before = entries.kept_after, entries.kept_before
     width = low.shape[1]
     least, most = np.empty(width), np.empty(width)
     in_delta = state == 0
@@ -44,9 +45,9 @@ def reach_over(rows, state, hop, low, high):
                     if to == 0:
                         goes |= hop.differs[u] and kept[e, k] != 0.0
                     elif to == 1:
-                        goes |= after[e, k] != kept[e, k]
+                        goes |= after[e, k] != kept_after[e, k]
                     else:
-                        goes |= before[e, k] != kept[e, k]
+                        goes |= before[e, k] != kept_before[e, k]
                 meeting += goes
             several = in_delta and meeting > 1
             for d in range(width):
@@ -62,7 +63,9 @@ def reach_over(rows, state, hop, low, high):
                     elif to == 0:
                         factor = kept[e, rule] if hop.differs[u] else 0.0
                     else:
-                        factor = after[e, rule] - kept[e, rule] if to == 1 else kept[e, rule] - before[e, rule]
+                        factor = after[e, rule] - kept_after[e, rule]
+                        if to == 2:
+                            factor = kept_before[e, rule] - before[e, rule]
                     if factor == 0.0:
                         continue
                     for d in range(size):

@@ -154,13 +154,13 @@ def _lowest(stage: HopStage, rows: IntArray) -> dict[int, tuple[Interval, Interv
     values = [np.zeros((len(entries), change.network.layers[hop].width)) for _ in range(3)]
     for column, low, size, rule in change.network.layers[hop].lay_out(inputs=False).tolist():
         taken, given = slice(low, low + size), slice(column, column + size)
-        now, once, kept = (side[entries, rule][:, None] for side in (layer.after, layer.before, layer.kept))
+        now, once, kept, gained, lost = (part[:, None] for part in _divided(layer, entries, rule))
         new = y_after[senders, given]
         values[NOW][:, taken] += now * new
         if states != (NOW,):
             old = y_before[senders, given]
             values[ONCE][:, taken] += once * old
-            values[IN_DELTA][:, taken] += kept * (new - old) + (now - kept) * new + (kept - once) * old
+            values[IN_DELTA][:, taken] += kept * (new - old) + gained * new + lost * old
     _tilt(change, hop, nodes, values)
     for t in range(hop + 1, top + 1):
         values = _pass_local(change, t, nodes, values)
@@ -227,8 +227,15 @@ def _parts(layer: LayerChange, entries: IntArray, f: int, differs: BoolArray) ->
     else:
         kept = layer.kept[entries]
         yield IN_DELTA, np.where(differs[:, None], kept, 0.0)
-        yield NOW, layer.after[entries] - kept
-        yield ONCE, kept - layer.before[entries]
+        yield NOW, layer.after[entries] - layer.kept_after[entries]
+        yield ONCE, layer.kept_before[entries] - layer.before[entries]
+
+
+def _divided(layer: LayerChange, entries: IntArray, rule: int) -> tuple[FloatArray, ...]:
+    """Of one rule over these entries: after, before, kept, gained, and minus what is lost. [num_entries] each."""
+    at = entries, rule
+    now, once = layer.after[at], layer.before[at]
+    return now, once, layer.kept[at], now - layer.kept_after[at], layer.kept_before[at] - once
 
 
 def _several(parts: list[tuple[int, FloatArray]]) -> BoolArray:
@@ -305,13 +312,11 @@ def _pass_local(change: Change, t: int, nodes: IntArray, values: list[FloatArray
     passed = [np.zeros((len(nodes), above.width)) for _ in range(3)]
     if not has.any():
         return passed
-    rules = above.rules
-    for channel in above.channels:
-        rule = rules.index(channel.coefficients)
-        sides = (layer.after, layer.before, layer.kept)
-        now, once, kept = (np.where(has, side[entries, rule], 0.0)[:, None] for side in sides)
+    for channel, rule in zip(above.channels, above.rule_numbers, strict=True):
+        parts = _divided(layer, entries, rule)
+        now, once, kept, gained, lost = (np.where(has, part, 0.0)[:, None] for part in parts)
         delta, new, old = (value[:, channel.inputs] for value in values)
-        sources = (kept * delta + (now - kept) * new + (kept - once) * old, now * new, once * old)
+        sources = (kept * delta + gained * new + lost * old, now * new, once * old)
         for f in range(3):
             passed[f][:, channel.outputs] += _map(sources[f], channel)
     return passed
@@ -321,15 +326,13 @@ def _pass_intervals(change: Change, t: int, nodes: IntArray, reached: dict[int, 
     """The same for intervals, in those states that are asked for."""
     layer, above = change.layers[t], change.network.layers[t]
     entries, has = _own_entries(layer, nodes)
-    rules = above.rules
     passed = {f: (np.zeros((len(nodes), above.width)), np.zeros((len(nodes), above.width))) for f in reached}
     if not has.any():
         return passed
     for f, (low, high) in passed.items():
         parts = list(_parts(layer, entries, f, np.ones(len(nodes), dtype=np.bool_)))
         several = _several(parts)
-        for channel in above.channels:
-            rule = rules.index(channel.coefficients)
+        for channel, rule in zip(above.channels, above.rule_numbers, strict=True):
             shape = len(nodes), channel.inputs.stop - channel.inputs.start
             taken = np.zeros(shape), np.zeros(shape)
             for to, factors in parts:

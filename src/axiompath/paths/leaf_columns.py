@@ -93,16 +93,15 @@ def share_columns_of_paths(change: Change, root: int, paths: IntArray) -> Column
         here = (entry >= 0) & going
         q = [_times_rates(change, t, above, part, state) for state, part in enumerate(held)]
         held = [np.zeros((size, network.num_classes, _width_below(change, t))) for _ in range(3)]
-        for channel in layer.channels:
-            rule = layer.rules.index(channel.coefficients)
-            kept, after, before = (
+        for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
+            kept, after, before, stays, stayed = (
                 np.where(here, part[entry, rule], 0.0)[:, None, None]
-                for part in (entries.kept, entries.after, entries.before)
+                for part in (entries.kept, entries.after, entries.before, entries.kept_after, entries.kept_before)
             )
             p = [_through(channel, part[:, :, channel.outputs]) for part in q]
             held[0][:, :, channel.inputs] += kept * p[0]
-            held[1][:, :, channel.inputs] += (after - kept) * p[0] + after * p[1]
-            held[2][:, :, channel.inputs] += (kept - before) * p[0] + before * p[2]
+            held[1][:, :, channel.inputs] += (after - stays) * p[0] + after * p[1]
+            held[2][:, :, channel.inputs] += (stayed - before) * p[0] + before * p[2]
         above = below
     low, high = (_dense(run.x, above) for run in (change.before_pass, change.after_pass))
     shares = (high - low)[:, None] * held[0] + high[:, None] * held[1] + low[:, None] * held[2]
@@ -130,8 +129,8 @@ def _gather(change: Change, t: int, nodes: IntArray, q: FloatArray) -> tuple[Int
     owner, entry = owner[live], entry[live]
     below, place = np.unique(entries.indices[entry].astype(np.int64), return_inverse=True)
     found = []
-    for channel in layer.channels:
-        kept = entries.kept[entry, layer.rules.index(channel.coefficients)]
+    for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
+        kept = entries.kept[entry, rule]
         taken = sparse.csr_array((kept, (place, owner)), shape=(len(below), len(nodes)))
         columns = q[:, :, channel.outputs]
         size = columns.shape[1:]
@@ -159,10 +158,9 @@ def _split_leaves(change: Change, nodes: IntArray, multipliers: FloatArray) -> C
         find_in_rows(entries.indptr, entries.indices, nodes, nodes, entry)
         kept = np.where((entry >= 0)[:, None], entries.kept[entry], 0.0)
         q = _times_rates(change, t, nodes, multipliers, state=0)
-        rules = [layer.rules.index(channel.coefficients) for channel in layer.channels]
         gathered = [
             kept[:, rule, None, None] * q[:, :, channel.outputs]
-            for rule, channel in zip(rules, layer.channels, strict=True)
+            for rule, channel in zip(layer.rule_numbers, layer.channels, strict=True)
         ]
         multipliers = _expand(change, t, gathered)
     before, after = (_dense(run.x, nodes) for run in (change.before_pass, change.after_pass))

@@ -119,6 +119,8 @@ class Search:
             fields.BEFORE: (entries.before, np.float64),
             fields.AFTER: (entries.after, np.float64),
             fields.KEPT: (entries.kept, np.float64),
+            fields.KEPT_AFTER: (entries.kept_after, np.float64),
+            fields.KEPT_BEFORE: (entries.kept_before, np.float64),
             fields.MARKS: (descents.marks, np.uint16),
             fields.DESCENTS_INDPTR: (descents.indptr, np.int64),
             fields.DESCENTS: (descents.entries, np.int64),

@@ -19,12 +19,12 @@ from ..stable_order import order_of
 
 # Fields of a layer's row in the table: addresses and sizes.
 (
-    INDPTR, INDICES, BEFORE, AFTER, KEPT, MARKS, DESCENTS_INDPTR, DESCENTS, FOLLOWING, DELTA_ALONE, HELD, HELD_BELOW,
-    STARTS, SLOPES, SLOPE_PLACE, BIAS, INPUTS, OUTPUTS, WEIGHTS, MAPS, LOW, HIGH, LOW_BEHIND, HIGH_BEHIND, PLACE,
-    MESSAGES_BEFORE, MESSAGES_AFTER, NUM_NODES, NUM_ENTRIES, NUM_RULES, NUM_DESCENTS, NUM_SETS, NUM_BELOW, NUM_OF_MARKS,
-    NUM_SLOPES, WIDTH, NUM_CHANNELS, COLUMNS, COLUMNS_BEHIND, NUM_WEIGHTS, NUM_EXTREMES, NUM_EXTREME_NODES, WIDTH_BELOW,
-    NUM_SENDERS, LOCAL, NUM_FIELDS,
-) = range(46)  # fmt: skip
+    INDPTR, INDICES, BEFORE, AFTER, KEPT, KEPT_AFTER, KEPT_BEFORE, MARKS, DESCENTS_INDPTR, DESCENTS, FOLLOWING,
+    DELTA_ALONE, HELD, HELD_BELOW, STARTS, SLOPES, SLOPE_PLACE, BIAS, INPUTS, OUTPUTS, WEIGHTS, MAPS, LOW, HIGH,
+    LOW_BEHIND, HIGH_BEHIND, PLACE, MESSAGES_BEFORE, MESSAGES_AFTER, NUM_NODES, NUM_ENTRIES, NUM_RULES, NUM_DESCENTS,
+    NUM_SETS, NUM_BELOW, NUM_OF_MARKS, NUM_SLOPES, WIDTH, NUM_CHANNELS, COLUMNS, COLUMNS_BEHIND, NUM_WEIGHTS,
+    NUM_EXTREMES, NUM_EXTREME_NODES, WIDTH_BELOW, NUM_SENDERS, LOCAL, NUM_FIELDS,
+) = range(48)  # fmt: skip
 
 
 class Limits(NamedTuple):
@@ -142,7 +142,9 @@ def _factors(row, e, rule, known):
     kept = view(row[KEPT], (size, rules), np.float64)[e, rule]
     now = view(row[AFTER], (size, rules), np.float64)[e, rule]
     once = view(row[BEFORE], (size, rules), np.float64)[e, rule]
-    known[0, 0], known[0, 1], known[0, 2] = kept, now - kept, kept - once
+    stays = view(row[KEPT_AFTER], (size, rules), np.float64)[e, rule]
+    stayed = view(row[KEPT_BEFORE], (size, rules), np.float64)[e, rule]
+    known[0, 0], known[0, 1], known[0, 2] = kept, now - stays, stayed - once
     known[1, 1], known[2, 2] = now, once
 
 
@@ -266,7 +268,8 @@ def _price_leaf(row, e, q):
         kept = view(row[KEPT], (size, rules), np.float64)[e, rule]
         now = view(row[AFTER], (size, rules), np.float64)[e, rule]
         once = view(row[BEFORE], (size, rules), np.float64)[e, rule]
-        gained, lost = now - kept, kept - once
+        gained = now - view(row[KEPT_AFTER], (size, rules), np.float64)[e, rule]
+        lost = view(row[KEPT_BEFORE], (size, rules), np.float64)[e, rule] - once
         # The difference is taken first: it may be far smaller than what it is a difference of.
         for d in range(width):
             a, b = new[u, column + d], old[u, column + d]

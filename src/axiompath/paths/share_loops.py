@@ -18,12 +18,15 @@ from ..change.states import (
     IN_AFTER,
     IN_BEFORE,
     KINDS,
+    LAST_AFTER,
     LEAVE,
     NUM_STATES,
     OF_AFTER,
     OF_BEFORE,
     ONE_CAUSE,
     REWEIGHTED,
+    SIDE_OF_STATE,
+    STATISTICS,
 )
 from ..compiled import compiled
 from .lanes import LANES, expect, fetch, plus_scaled, product, put, put_all, two_products, zeros
@@ -78,12 +81,13 @@ class Received(NamedTuple):
     rows: IntArray  # [num_suffixes]: first row of each one's sources
     number: IntArray  # [num_suffixes]
     entry: IntArray  # [rows]
-    held: NDArray[np.uint8]  # [rows]
+    held: NDArray[np.uint16]  # [rows]
     entries: LayerChange
     differs: BoolArray  # [senders]
     channels: IntArray  # [num_channels, 4]: first column of the messages, first column of z, width, rule
     before: FloatArray  # [senders, columns]: messages
     after: FloatArray  # [senders, columns]
+    divided: bool  # rules divide their own coefficients: an entry's parts do not sum to their difference
 
 
 class Mixed(NamedTuple):
@@ -119,7 +123,8 @@ def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
             for k in range(len(channels)):
                 column, low, size, rule = channels[k, 0], channels[k, 1], channels[k, 2], channels[k, 3]
                 both, mark = entries.kept[e, rule], entries.marks[e, rule]
-                gained, lost = entries.after[e, rule] - both, both - entries.before[e, rule]
+                gained = entries.after[e, rule] - entries.kept_after[e, rule]
+                lost = entries.kept_before[e, rule] - entries.before[e, rule]
                 if both != 0.0 and below.differs[u]:
                     if below.leaves:
                         cause = FEATURE if u < below.first_edge else EDGE_FEATURE
@@ -138,9 +143,9 @@ def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
                     # `before`'s message of a leaf that does not differ may not be held apart.
                     for d in range(size):
                         value = below.after[u, column + d]
-                        if state > 2 and below.differs[u]:
+                        if state > LAST_AFTER and below.differs[u]:
                             value = below.before[u, column + d]
-                        sums[i, cause, low + d] += (gained if state <= 2 else lost) * value
+                        sums[i, cause, low + d] += (gained if state <= LAST_AFTER else lost) * value
 
 
 @compiled
@@ -176,20 +181,22 @@ def sum_causes(start, stop, indptr, held, shares):
                 put(causes, to, plus_scaled(fetch(causes, to, num_classes - j), total, 1.0), num_classes - j)
         for row in range(indptr[i], indptr[i + 1]):
             # Delta alone goes over entries that both snapshots have.
-            if ONE_CAUSE[held[row]] >= FEATURE and contributions[row].any():
+            if ONE_CAUSE[held[row]] >= STATISTICS and contributions[row].any():
                 kinds[row] = ONE_CAUSE[held[row]]
 
 
 @compiled(inner=True)
-def _factor(above, state, kept, after, before, mark):
-    """What P[above] is multiplied with on its way to M[state], over an entry with these coefficients and marks."""
+def _factor(above, state, entries, e, rule):
+    """What P[above] is multiplied with on its way to M[state], over entry e and by one rule."""
     if above != 0:
-        return after if state <= 2 else before
+        return entries.after[e, rule] if state <= LAST_AFTER else entries.before[e, rule]
     if state == 0:
-        return kept
-    if not mark >> LEAVE >> state & 1:
+        return entries.kept[e, rule]
+    if not entries.marks[e, rule] >> LEAVE >> state & 1:
         return 0.0
-    return after - kept if state <= 2 else kept - before
+    if state <= LAST_AFTER:
+        return entries.after[e, rule] - entries.kept_after[e, rule]
+    return entries.kept_before[e, rule] - entries.before[e, rule]
 
 
 @compiled(fastmath=FAST)
@@ -197,7 +204,6 @@ def multiply_rows(start, stop, above_this, here, maps, found):
     """P of one level from that of the level above, into the product of `found`."""
     above_product, above_first, above_held = above_this.product, above_this.first, above_this.held
     channels, entries = above_this.channels, above_this.entries
-    kept, after, before, marks = entries.kept, entries.after, entries.before, entries.marks
     node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
     slopes, slope_rows = here.rates.slopes, here.rates.place
     first, below, weights = found.first, found.product, maps.weights
@@ -216,7 +222,7 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                 if not held[i] >> state & 1:
                     continue
                 q[:] = 0.0
-                slope = slope_rows[(state + 1) // 2, w] if has_rates else 0
+                slope = slope_rows[SIDE_OF_STATE[state], w] if has_rates else 0
                 # A state is reached from delta or from itself.
                 for from_delta in range(2 if state else 1):
                     above = 0 if from_delta == 0 else state
@@ -225,7 +231,7 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                     above_row = above_first[p] + COUNT_STATES[above_held[p] & ((1 << above) - 1)]
                     for k in range(len(channels)):
                         column, low, size, rule = channels[k, 0], channels[k, 1], channels[k, 2], channels[k, 3]
-                        factor = _factor(above, state, kept[e, rule], after[e, rule], before[e, rule], marks[e, rule])
+                        factor = _factor(above, state, entries, e, rule)
                         if factor == 0.0:
                             continue
                         for j in range(0, num_classes, LANES):
@@ -256,11 +262,13 @@ def take_sources(start, stop, above, here, sources, totals):
     """
     above_product, above_first, above_held, channels = above.product, above.first, above.held, above.channels
     kept, after, before = above.entries.kept, above.entries.after, above.entries.before
+    kept_after, kept_before = above.entries.kept_after, above.entries.kept_before
     node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
     slopes, slope_rows = here.rates.slopes, here.rates.place
     source_rows, num_sources, source_entry, source_held = sources.rows, sources.number, sources.entry, sources.held
     indices, source_after, source_before = sources.entries.indices, sources.entries.after, sources.entries.before
     differs, source_channels, y_before, y_after = sources.differs, sources.channels, sources.before, sources.after
+    source_kept, divided = sources.entries.kept, sources.divided
     has_rates = len(slopes) > 0
     columns, num_classes, y_columns = above_product.shape[1], above_product.shape[2], y_after.shape[1]
     # In delta, after and before, one behind the other: P * factor * rate, [width, stride].
@@ -288,14 +296,14 @@ def take_sources(start, stop, above, here, sources, totals):
                     continue
                 for k in range(len(channels)):
                     rule = channels[k, 3]
-                    both, new, old = kept[e_above, rule], after[e_above, rule], before[e_above, rule]
+                    new, old = after[e_above, rule], before[e_above, rule]
                     factor = 0.0
                     if which == 0:
-                        factor = both if state == 0 else 0.0
+                        factor = kept[e_above, rule] if state == 0 else 0.0
                     elif which == 1:
-                        factor = new - both if state == 0 else new if state <= 2 else 0.0
+                        factor = new - kept_after[e_above, rule] if state == 0 else new if state <= LAST_AFTER else 0.0
                     else:
-                        factor = both - old if state == 0 else old if state > 2 else 0.0
+                        factor = kept_before[e_above, rule] - old if state == 0 else old if state > LAST_AFTER else 0.0
                     if factor == 0.0:
                         continue
                     column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
@@ -324,7 +332,7 @@ def take_sources(start, stop, above, here, sources, totals):
                             to += stride
                 above_row += 1
         # The common case of few classes and one channel, in one or two sets of states: these share the reading of y.
-        plain = few and len(source_channels) == 1 and 0 < num_used < 3
+        plain = few and len(source_channels) == 1 and 0 < num_used < 3 and not divided
         one, other = (0 if used[0] else 1 if used[1] else 2), (2 if used[2] else 1)
         ways = (
             1.0 if one < 2 else 0.0, -1.0 if one == 0 else 1.0 if one == 2 else 0.0,
@@ -364,6 +372,10 @@ def take_sources(start, stop, above, here, sources, totals):
                             continue
                         from_after = new if which != 2 else 0.0
                         from_before = old if which == 2 else 0.0 if which == 1 else -old
+                        if divided and which == 0:
+                            both = source_kept[e, rule]
+                            from_after -= sources.entries.kept_after[e, rule] - both
+                            from_before += sources.entries.kept_before[e, rule] - both
                         if not differ:
                             # One message in both snapshots: read it once.
                             from_after += from_before
@@ -383,18 +395,18 @@ def take_sources(start, stop, above, here, sources, totals):
 
 
 @compiled(inner=True)
-def _part_of_delta(cause, kept, after, before, mark):
+def _part_of_delta(cause, entries, e, rule):
     """Factors of y_after and y_before in a source's change, as far as it is due to one cause."""
     if cause >= FEATURE:
-        return kept, -kept
+        return entries.kept[e, rule], -entries.kept[e, rule]
     from_after = from_before = 0.0
-    leaves = mark >> LEAVE
+    leaves = entries.marks[e, rule] >> LEAVE
     for state in range(1, NUM_STATES):
         if leaves >> state & 1 and CAUSE_OF_STATE[state] == cause:
-            if state <= 2:
-                from_after = after - kept
+            if state <= LAST_AFTER:
+                from_after = entries.after[e, rule] - entries.kept_after[e, rule]
             else:
-                from_before = kept - before
+                from_before = entries.kept_before[e, rule] - entries.before[e, rule]
     return from_after, from_before
 
 
@@ -434,9 +446,7 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                         a_before, a_after = source_entries.before[e, rule], source_entries.after[e, rule]
                         from_after, from_before = (a_after, 0.0) if which == 1 else (0.0, a_before)
                         if which == 0:
-                            from_after, from_before = _part_of_delta(
-                                cause, source_entries.kept[e, rule], a_after, a_before, source_entries.marks[e, rule]
-                            )
+                            from_after, from_before = _part_of_delta(cause, source_entries, e, rule)
                         if not sources.differs[u]:
                             # One message in both snapshots, of which `before`'s may not be held.
                             from_after += from_before
@@ -465,16 +475,13 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
                         for k in range(len(channels)):
                             column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
                             rule = channels[k, 3]
-                            factor = _factor(
-                                above, state, entries.kept[e_above, rule], entries.after[e_above, rule],
-                                entries.before[e_above, rule], entries.marks[e_above, rule],
-                            )  # fmt: skip
+                            factor = _factor(above, state, entries, e_above, rule)
                             if factor == 0.0:
                                 continue
                             for j in range(num_classes):
                                 total = 0.0
                                 for d in range(size):
-                                    total += above_product[above_row, column + d, j] * g[(state + 1) // 2, low + d]
+                                    total += above_product[above_row, column + d, j] * g[SIDE_OF_STATE[state], low + d]
                                 share[j] += factor * total
                     above_row += 1
                 size_of_share = 0.0

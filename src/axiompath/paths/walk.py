@@ -43,7 +43,7 @@ class PathSet:
     targets: IntArray  # [num_targets]
     indptr: IntArray  # [num_targets + 1]: rows of each target
     paths: IntArray  # [num_paths, num_positions], leaf first, root last, -1 before a bias source
-    held: NDArray[np.uint8]  # [num_paths]: the states it ends in, and which snapshots have it
+    held: NDArray[np.uint16]  # [num_paths]: the states it ends in, and which snapshots have it
     entry: IntArray  # [num_paths]: the entry of the lowest hop that leads to the leaf; -1 for a bias source
     levels: dict[int, Level]  # layer -> the suffixes at that layer's output
     bias_rows: dict[int, IntArray]  # layer with a bias -> row of each suffix's bias path, -1 where it has none
@@ -129,7 +129,7 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
     starts, indptr = _place_rows([*events, (level.target, num_children)], targets)
     num_paths = int(indptr[-1])
     paths = np.empty((num_paths, level.trail.shape[1]), dtype=np.int64)
-    held = np.zeros(num_paths, dtype=np.uint8)
+    held = np.zeros(num_paths, dtype=np.uint16)
     entry = np.full(num_paths, -1, dtype=np.int64)
     begun = {}
     for (t, number), start in zip(begins.items(), starts[:-1], strict=True):

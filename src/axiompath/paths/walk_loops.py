@@ -42,7 +42,7 @@ class Leaves(NamedTuple):
     """Where the paths that end at a leaf go; see PathSet."""
 
     paths: IntArray
-    held: NDArray[np.uint8]
+    held: NDArray[np.uint16]
     entry: IntArray
 
 

@@ -13,13 +13,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch_geometric.nn import DirGNNConv, MessagePassing
+from torch_geometric.nn import DirGNNConv, GPSConv, MessagePassing
 
 from ..errors import InputError
 from ..graphs.snapshot import PLAIN_FIELDS, Fields
 from ..network.layers import Network
 from ..outputs import AUTO
-from . import attention_layers, convolutions, edge_messages, gates, norms, propagation  # noqa: F401 (each registers its readers)
+from . import (  # noqa: F401 (each registers its readers)
+    attention_layers,
+    convolutions,
+    edge_messages,
+    everywhere,
+    gates,
+    lookups,
+    norms,
+    propagation,
+)
 from .arguments import INPUTS
 from .bases import Bases
 from .calls import READERS, Call, Reader
@@ -27,6 +36,7 @@ from .columns import SEPARATE, find_output, last_step
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
 from .functions import AFFINE, COPIES, ENDS, MEMBERS, SIZES, Marker, Place, Value, form_of
+from .largest import LARGEST
 from .layout import lay_out
 from .products import PRODUCTS
 from .refusals import REASONS
@@ -50,6 +60,7 @@ PAIRS = Marker(ENDS)
 MARKED = {"batch": Marker(MEMBERS), "edge_label_index": PAIRS}  # fields that say what is predicted, and of what
 KEPT = COPIES | {"expand", "expand_as", "unsqueeze"}
 
+LARGEST_READ = "a maximum: a coefficient a column, of who holds it"
 PRODUCT_READ = "product, shared by its factors"
 # What AFFINE does is folded into neighbours, with these exceptions.
 HOW_READ = {
@@ -90,8 +101,8 @@ class Assembler:
     def read_all(self) -> Ref:
         """Read every step; returns which value holds the logits."""
         # A lookup explains why whole numbers were made of features before it, so it is named rather than they.
-        lookups = [step for step in self.recording.steps if isinstance(step.module, (nn.Embedding, nn.EmbeddingBag))]
-        for step in (*lookups, *self.recording.steps):
+        bags = [step for step in self.recording.steps if isinstance(step.module, nn.EmbeddingBag)]
+        for step in (*bags, *self.recording.steps):
             self.read(step)
         return self.final.get(self.recording.output, self.recording.output)
 
@@ -166,6 +177,8 @@ class Assembler:
             self.write(step, result, self.how_read(function, args, result))
         elif function in PRODUCTS:
             self.write(step, PRODUCTS[function](self.place(step), *args, **kwargs), PRODUCT_READ)
+        elif function in LARGEST:
+            self.write(step, LARGEST[function](self.place(step), *args, **kwargs), LARGEST_READ)
         else:
             raise Unsupported(
                 f"the function `{step.operation}` on node features or edges cannot be read; supported are convolutions "
@@ -212,7 +225,8 @@ class Assembler:
     def place(self, step: RecordedStep) -> Place:
         """What a function may need to know besides its arguments."""
         shape = self.recording.values[step.outputs[0].index].shape if step.outputs else ()
-        return Place(self.bases, self.recording.num_nodes, tuple(shape))
+        looks_up = any(isinstance(other.module, nn.Embedding) for other in self.recording.steps)
+        return Place(self.bases, self.recording.num_nodes, tuple(shape), looks_up)
 
     def resolve(self, argument: Any) -> Any:
         """The argument with every Ref in it replaced by what it stands for."""
@@ -245,8 +259,7 @@ class Assembler:
     def read_module(self, step: RecordedStep, module: nn.Module) -> Form:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
-            reason = REASONS[type(module)]
-            raise Unsupported(reason if isinstance(reason, str) else reason(module))
+            raise Unsupported(REASONS[type(module)])
         reader = READERS.get(type(module))
         if reader is None:
             raise Unsupported(
@@ -259,7 +272,7 @@ class Assembler:
         if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
             features = features[0]
         form = form_of(self.resolve(features))
-        sends = isinstance(module, (MessagePassing, DirGNNConv))
+        sends = isinstance(module, (MessagePassing, DirGNNConv, GPSConv))
         if sends:
             self.check_edges(others)
             # What is aggregated and what skips the aggregation are the same value then.

@@ -10,6 +10,9 @@ import numpy as np
 from ..errors import InputError
 from ..network.activations import Activation, Product, product
 from ..network.coefficients import Factor, Rule
+from ..network.families import ColumnRule
+from ..network.maxima import Highest
+from ..network.statistics import GraphScale, GraphShift, Moments
 from .forms import Form, Term, aggregated, base_form, concatenate
 
 INPUT = 0
@@ -73,11 +76,31 @@ class Bases:
         """sum over U of rule[V, U] * form[U]; a rule that reads its inputs is shown `reads`, or the form itself."""
         if not rule.local and self.is_risen(form):
             raise InputError("passes messages after whole graphs or pairs were read out, which cannot be read.")
+        if isinstance(rule, ColumnRule):
+            return self.combine(form, [rule], form.width)
         if not rule.reads_inputs:
             return aggregated(form if form.is_pure else self.hold(form), rule)
         shown = self.hold(form if reads is None else reads)
         values = shown if reads is None else form if form.is_pure else self.hold(form)
         return aggregated(values, rule, shown.terms[0].base)
+
+    def combine(self, form: Form, rules: Sequence[ColumnRule], width: int) -> Form:
+        """The sum of what rules with a coefficient a column make of a form: held, since no map commutes with it."""
+        shown = self.hold(form)
+        base = shown.terms[0].base
+        terms = tuple(Term(base, rule, None, width, 0, base) for rule in rules)
+        return self.hold(Form(terms, None, width, form.name))
+
+    def take_largest(self, forms: Sequence[Form], *, least: bool = False) -> Form:
+        """The largest, or least, of several forms, column by column."""
+        width = forms[0].width
+        rules = [Highest(i, len(forms), width, least) for i in range(len(forms))]
+        return self.combine(concatenate(forms), rules, width)
+
+    def norm_graphs(self, form: Form, moments: Moments) -> Form:
+        """(form - mu) s, mu and s being those of the nodes of a graph; columns of ones carry the shift."""
+        ones = Form((), np.ones(form.width), form.width, form.name)
+        return self.combine(concatenate([form, ones]), [GraphScale(moments), GraphShift(moments)], form.width)
 
     def multiply(self, factors: Sequence[Form]) -> Form:
         """The product of forms, column by column; a factor that is a product itself is opened."""
@@ -106,6 +129,11 @@ class Bases:
     def num_hops(self, form: Form) -> int:
         """Aggregations on the longest way from the node features to the form."""
         return max((self._hops_of(term) for term in form.terms), default=0)
+
+    def is_given(self, form: Form) -> bool:
+        """Whether the form is columns of the node features as they are."""
+        ones = all(term.weight is None or set(np.unique(term.weight)) <= {0.0, 1.0} for term in form.terms)
+        return form.is_pure and ones and bases_of(form) == {INPUT}
 
     def is_light(self, form: Form) -> bool:
         """Whether keeping what a form is made of costs no more than keeping the form itself."""

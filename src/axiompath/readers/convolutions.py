@@ -20,14 +20,15 @@ from torch_geometric.nn import (
     SAGEConv,
     SimpleConv,
     WLConvContinuous,
+    aggr,
 )
-from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from ..network.activations import relu
 from ..network.attention import InverseLength
 from ..network.coefficients import SOURCE_TO_TARGET, Degree, Mean, Rule, Sum, SymmetricNorm, TargetNorm
 from ..network.degrees import DegreeIs, DegreeScale, Looped, WeightedMean
 from ..network.messages import SENDER, Delivered, Gathered
+from .aggregations import gather
 from .calls import READERS, Call, register_reader, transposed, vector
 from .forms import Form, concatenate
 
@@ -43,27 +44,25 @@ def read_gcn_conv(conv: GCNConv, call: Call) -> Form:
 
 @register_reader(SAGEConv)
 def read_sage_conv(conv: SAGEConv, call: Call) -> Form:
-    """mean (or sum) of X W_l + b + X W_r; with `project`, of relu(X W_p + b_p) in the first place."""
+    """mean (or another aggregation) of X W_l + b + X W_r; with `project`, of relu(X W_p + b_p) in the first place."""
     sent = call.x
     if conv.project:
         sent = call.activate(call.linear(conv.lin, call.x), relu())
-    out = call.linear(conv.lin_l, call.aggregate(sent, sum_or_mean(conv, call)))
+    out = call.linear(conv.lin_l, gather(conv, call, sent))
     out = out + call.linear(conv.lin_r, call.x) if conv.root_weight else out
     return call.aggregate(out, InverseLength()) if conv.normalize else out
 
 
 @register_reader(GraphConv)
 def read_graph_conv(conv: GraphConv, call: Call) -> Form:
-    """sum (or mean) of w X W_rel + b + X W_root."""
-    return call.linear(conv.lin_rel, call.aggregate(call.x, sum_or_mean(conv, call))) + call.linear(
-        conv.lin_root, call.x
-    )
+    """sum (or another aggregation) of w X W_rel + b + X W_root."""
+    return call.linear(conv.lin_rel, gather(conv, call, call.x)) + call.linear(conv.lin_root, call.x)
 
 
 @register_reader(GINConv)
 def read_gin_conv(conv: GINConv, call: Call) -> Form:
     """nn(sum of X + (1 + eps) X)."""
-    around = call.aggregate(call.x, sum_or_mean(conv, call))
+    around = gather(conv, call, call.x)
     return call.run(conv.nn, around + (1.0 + float(conv.eps.detach())) * call.x, "nn")
 
 
@@ -88,9 +87,11 @@ def read_cluster_gcn_conv(conv: ClusterGCNConv, call: Call) -> Form:
 
 @register_reader(SimpleConv)
 def read_simple_conv(conv: SimpleConv, call: Call) -> Form:
-    """sum (or mean) of w X, and X added to it, put beside it, or sent along a loop."""
-    rule = sum_or_mean(conv, call)
-    around = call.aggregate(call.x, Looped(rule, True) if conv.combine_root == "self_loop" else rule)
+    """sum (or another aggregation) of w X, and X added to it, put beside it, or sent along a loop."""
+    if conv.combine_root == "self_loop":
+        around = call.aggregate(call.x, Looped(sum_or_mean(conv, call), True))
+    else:
+        around = gather(conv, call, call.x)
     if conv.combine_root == "cat":
         return concatenate([call.x, around])
     return around + call.x if conv.combine_root == "sum" else around
@@ -107,7 +108,7 @@ def read_wl_conv_continuous(conv: WLConvContinuous, call: Call) -> Form:
 @register_reader(MFConv)
 def read_mf_conv(conv: MFConv, call: Call) -> Form:
     """sum of X W_l + b + X W_r, with the weights of the node's degree."""
-    around = call.aggregate(call.x, sum_or_mean(conv, call))
+    around = gather(conv, call, call.x)
     parts = [
         call.aggregate(
             call.hold(call.linear(left, around) + call.linear(right, call.x)),
@@ -120,18 +121,19 @@ def read_mf_conv(conv: MFConv, call: Call) -> Form:
 
 @register_reader(GENConv)
 def read_gen_conv(conv: GENConv, call: Call) -> Form:
-    """nn(sum (or mean) of relu(X W_src + b, + E W_e) + eps, + X W_dst + b)."""
+    """nn(softmax (or another aggregation) of relu(X W_src + b, + E W_e) + eps, + X W_dst + b)."""
     if hasattr(conv, "msg_norm"):
         call.refuse("msg_norm=True scales messages by the length of features, a product; train with msg_norm=False.")
-    rule = sum_or_mean(conv, call)
     sent = call.linear(conv.lin_src, call.x) if hasattr(conv, "lin_src") else call.x
     own = call.linear(conv.lin_dst, call.x) if hasattr(conv, "lin_dst") else call.x
     told = call.argument("edge_attr")
     if told is not None:  # X[U] + E W_e: made on the edges
         told = call.linear(conv.lin_edge, told) if hasattr(conv, "lin_edge") else told
         sent = call.aggregate(sent, Gathered(SENDER, conv.flow)) + told
-        rule = Delivered(isinstance(rule, Mean), call.weighted, conv.flow)
-    return call.run(conv.mlp, call.aggregate(call.activate(sent, relu()) + conv.eps, rule) + own, "mlp")
+    around = gather(conv, call, call.activate(sent, relu()) + conv.eps, from_edges=told is not None)
+    if hasattr(conv, "lin_aggr_out"):
+        around = call.linear(conv.lin_aggr_out, around)
+    return call.run(conv.mlp, around + own, "mlp")
 
 
 @register_reader(PNAConv)
@@ -140,10 +142,10 @@ def read_pna_conv(conv: PNAConv, call: Call) -> Form:
     told = call.argument("edge_attr")
     told = None if told is None else call.linear(conv.edge_encoder, told)
     aggregations = getattr(conv.aggr_module.aggr, "aggrs", [conv.aggr_module.aggr])
-    if not all(type(part) in (SumAggregation, MeanAggregation) for part in aggregations):
+    if any(type(part) in (aggr.StdAggregation, aggr.VarAggregation) for part in aggregations):
         call.refuse(
-            "aggregates by maximum, minimum or deviation among others, which are no weighted sums of messages; train "
-            'with aggregators from "mean" and "sum".'
+            "aggregates by deviation among others, which is no weighted sum of messages; train with aggregators from "
+            '"mean", "sum", "max" and "min".'
         )
     if any(len(nn) > 1 for nn in conv.pre_nns):
         call.refuse(
@@ -165,12 +167,16 @@ def read_pna_conv(conv: PNAConv, call: Call) -> Form:
         own, sent, along = maps[:width], maps[width : 2 * width], maps[2 * width :]
         sums = []
         for aggregation in aggregations:
-            is_mean = type(aggregation) is MeanAggregation
-            around = call.aggregate(x @ sent, Mean(False, flow) if is_mean else Sum(False, flow))
-            # What a receiver adds to every message comes once an edge, or, in their mean, once if there are any.
-            times = DegreeIs(1, 1, flow) if is_mean else Degree(False, flow)
+            is_sum, is_mean = (type(aggregation) is kind for kind in (aggr.SumAggregation, aggr.MeanAggregation))
+            if told is None or is_sum or is_mean:
+                around = gather(conv, call, x @ sent, aggregation)
+            else:  # of what edges add to it, too
+                messages = call.aggregate(x @ sent, Gathered(SENDER, flow)) + told @ along
+                around = gather(conv, call, messages, aggregation, from_edges=True)
+            # What a receiver adds to every message comes once an edge in their sum, else once if there are any.
+            times = Degree(False, flow) if is_sum else DegreeIs(1, 1, flow)
             around = around + call.aggregate(x @ own + vector(before[0].bias), times)
-            if told is not None:
+            if told is not None and (is_sum or is_mean):
                 around = around + call.aggregate(told @ along, Delivered(is_mean, False, flow))
             sums.append(around)
         held = call.hold(concatenate(sums))
@@ -199,9 +205,9 @@ def read_dir_gnn_conv(conv: DirGNNConv, call: Call) -> Form:
 def sum_or_mean(conv: MessagePassing, call: Call) -> Rule:
     """The rule of a convolution that leaves the choice of aggregation to the user."""
     aggregation = type(conv.aggr_module)
-    if aggregation is SumAggregation:
+    if aggregation is aggr.SumAggregation:
         return Sum(call.weighted, conv.flow)
-    if aggregation is MeanAggregation:
+    if aggregation is aggr.MeanAggregation:
         return Mean(call.weighted, conv.flow)
     call.refuse(
         f"expected aggregation by sum or mean (got {conv.aggr!r}), since only a weighted sum of messages splits into "
@@ -217,5 +223,5 @@ def sum_or_norm(conv: MessagePassing, call: Call, normalize: bool, loops: float 
 
 def require_sum(conv: MessagePassing, call: Call) -> None:
     """For convolutions whose definition is a sum."""
-    if type(conv.aggr_module) is not SumAggregation:
+    if type(conv.aggr_module) is not aggr.SumAggregation:
         call.refuse(f'expected aggregation by sum (got {conv.aggr!r}); train with aggr="add".')

@@ -19,6 +19,7 @@ from torch_geometric.nn.aggr import MeanAggregation
 from ..network.activations import relu, sigmoid, softplus
 from ..network.coefficients import SOURCE_TO_TARGET, Mean, Sum, SymmetricNorm
 from ..network.messages import RECEIVER, SENDER, Delivered, Gathered, Gaussian, Weighed
+from .aggregations import gather
 from .calls import Call, array, register_reader, transposed, vector
 from .convolutions import require_sum, sum_or_mean
 from .forms import Form, concatenate
@@ -92,9 +93,9 @@ def read_film_conv(conv: FiLMConv, call: Call) -> Form:
 
 @register_reader(EdgeConv)
 def read_edge_conv(conv: EdgeConv, call: Call) -> Form:
-    """sum (or mean) of nn(X[V], X[U] - X[V])."""
+    """max (or another aggregation) of nn(X[V], X[U] - X[V])."""
     own, other = (at_edges(call, call.x, conv.flow, receiver=end) for end in (True, False))
-    return call.aggregate(call.run(conv.nn, concatenate([own, other - own]), "nn"), delivered(conv, call))
+    return gather(conv, call, call.run(conv.nn, concatenate([own, other - own]), "nn"), from_edges=True)
 
 
 @register_reader(PDNConv)

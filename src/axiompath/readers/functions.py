@@ -18,11 +18,12 @@ import torch
 from ..arrays import FloatArray
 from ..network.attention import InverseLength
 from ..network.readouts import End, Pooled
+from ..network.statistics import Moments
 from .bases import Bases
 from .calls import array, vector
 from .elementwise import Unsupported
 from .forms import Form, concatenate
-from .norms import ALL_NODES, normalise_nodes, standardise
+from .norms import normalise_graphs, normalise_nodes, standardise
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,7 @@ class Place:
     bases: Bases
     num_nodes: int
     shape: tuple[int, ...]
+    looks_up: bool = False  # the model looks rows up by whole numbers, so that features may be some
 
 
 Value: TypeAlias = Form | Stack
@@ -249,10 +251,12 @@ def batch_norm(
     place: Place, input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Form:  # fmt: skip
-    """Affine with the statistics that training has left."""
+    """Affine with the statistics that training has left; without any, those of the nodes."""
+    form = form_of(input)
     if training or running_mean is None or running_var is None:
-        raise Unsupported(ALL_NODES + " (BatchNorm needs track_running_stats=True.)")
-    return standardise(form_of(input), array(running_mean), array(running_var), eps, vector(weight), vector(bias))
+        moments = Moments(form.width, eps=eps)
+        return normalise_graphs(place.bases, form, moments, vector(weight), vector(bias))
+    return standardise(form, array(running_mean), array(running_var), eps, vector(weight), vector(bias))
 
 
 def layer_norm(
@@ -306,7 +310,7 @@ def _scale_stack(layers: Stack, factor: Any) -> Stack:
 def unchanged(place: Place, x: Any, *args: Any, **kwargs: Any) -> Form:
     """Functions that leave their first argument as it is."""
     for setting in (*args, *kwargs.values()):
-        if isinstance(setting, torch.dtype) and not setting.is_floating_point:
+        if isinstance(setting, torch.dtype) and not setting.is_floating_point and not _are_numbers(place, x):
             raise Unsupported(f"rounds features to {setting}; keep them floating-point numbers.")
     return form_of(x)
 
@@ -321,16 +325,23 @@ def _refuse(reason: str) -> Callable[..., Form]:
 _kinds = ("to", "float", "double", "half", "bfloat16", "type", "type_as", "cpu")
 _same = ("contiguous", "clone", "detach", "data", "requires_grad", "retain_grad", *_kinds)
 _shapes = ("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "reshape_as")
-_extremes = ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "topk", "sort", "median", "argmax")
-_scatters = ("scatter", "segment_reduce")
-_reductions = ("scatter_reduce", "index_reduce")  # by maximum, minimum or product
+_ranks = ("topk", "sort", "median", "argmax", "argmin", "kthvalue")
+_scatters = ("scatter", "segment_reduce", "index_reduce")
 
 # Functions that leave every number as it was, but for shape or precision.
 COPIES = frozenset((*_same, *_shapes, "long"))
 
-_whole = _refuse(
-    "turns features into whole numbers; keep them floating-point, and look up embeddings before the model."
-)
+
+def _whole(place: Place, x: Any, *_: Any, **__: Any) -> Form:
+    """Of features that are whole numbers, for rows to be looked up."""
+    if not _are_numbers(place, x):
+        raise Unsupported("turns features into whole numbers; keep them floating-point.")
+    return form_of(x)
+
+
+def _are_numbers(place: Place, x: Any) -> bool:
+    return place.looks_up and isinstance(x, Form) and place.bases.is_given(x)
+
 
 AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     "add": add,
@@ -368,18 +379,14 @@ AFFINE: dict[str, Callable[..., Value | tuple[Form, ...]]] = {
     **dict.fromkeys(("long", "int", "short", "bool"), _whole),
     **dict.fromkeys(_shapes, reshape),
     **dict.fromkeys(
-        _extremes,
-        _refuse("a maximum is not a weighted sum, so it does not split into paths; use a sum, a mean or attention."),
+        _ranks,
+        _refuse(
+            "puts features in an order of their size, which does not split into paths; use a maximum or attention."
+        ),
     ),
     **dict.fromkeys(
         _scatters,
         _refuse("adds up nodes outside of a convolution; put it into a MessagePassing module and register a reader."),
-    ),
-    **dict.fromkeys(
-        _reductions,
-        _refuse(
-            "pools nodes by a maximum, a minimum or a product, which does not split into paths; use a sum or a mean."
-        ),
     ),
     "__setitem__": _refuse("writes into a part of a tensor; build the new one with torch.cat or torch.where instead."),
 }

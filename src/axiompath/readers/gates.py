@@ -10,8 +10,9 @@ from ..arrays import FloatArray
 from ..network.activations import sigmoid, tanh
 from ..network.coefficients import Mean, Rule, Sum, SymmetricNorm
 from ..network.degrees import Looped
+from ..network.maxima import Extreme
+from .aggregations import gather
 from .calls import Call, array, register_reader, transposed, vector
-from .convolutions import sum_or_mean
 from .forms import Form, concatenate
 
 
@@ -26,12 +27,11 @@ def read_gru_cell(cell: nn.GRUCell, call: Call) -> Form:
 
 @register_reader(GatedGraphConv)
 def read_gated_graph_conv(conv: GatedGraphConv, call: Call) -> Form:
-    """Several times  X <- GRU(sum (or mean) of w X W_t, X),  from X with columns of 0 beside it."""
-    rule = sum_or_mean(conv, call)
+    """Several times  X <- GRU(sum (or another aggregation) of w X W_t, X),  from X with columns of 0 beside it."""
     x = call.x @ np.eye(call.x.width, conv.out_channels)
     for weight in conv.weight:
         x = call.hold(x)
-        x = step_gru(conv.rnn, call, call.aggregate(x @ array(weight), rule), x)
+        x = step_gru(conv.rnn, call, gather(conv, call, x @ array(weight)), x)
     return x
 
 
@@ -49,14 +49,15 @@ def step_gru(cell: nn.GRUCell, call: Call, x: Form, hidden: Form) -> Form:
 @register_reader(EGConv)
 def read_eg_conv(conv: EGConv, call: Call) -> Form:
     """For each head, a sum of aggregated bases, weighed by what the receiver's own features say; + b."""
-    if not set(conv.aggregators) <= {"symnorm", "sum", "mean"}:
+    if not set(conv.aggregators) <= {"symnorm", "sum", "mean", "max", "min"}:
         call.refuse(
-            "aggregates by maximum, minimum or deviation among others, which are no weighted sums of messages; train "
-            'with aggregators from "symnorm", "mean" and "sum".'
+            "aggregates by deviation among others, which is no weighted sum of messages; train with aggregators from "
+            '"symnorm", "mean", "sum", "max" and "min".'
         )
     rules: dict[str, Rule] = {"sum": Sum(False, conv.flow), "mean": Mean(False, conv.flow)}
     if conv.add_self_loops:
         rules = {name: Looped(rule, False) for name, rule in rules.items()}
+    rules |= {"max": Extreme(rules["sum"]), "min": Extreme(rules["sum"], least=True)}
     rules["symnorm"] = SymmetricNorm(False, 1.0 if conv.add_self_loops else None, conv.flow)
     sent = call.x @ transposed(conv.bases_lin.weight)
     around = concatenate([call.aggregate(sent, rules[name]) for name in conv.aggregators])

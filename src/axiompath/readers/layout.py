@@ -13,6 +13,7 @@ import numpy as np
 
 from ..network.attention import ReadColumns
 from ..network.coefficients import Identity, Rule
+from ..network.families import Column, ColumnRule
 from ..network.layers import Block, Channel, Layer
 from .bases import INPUT, Base, bases_of
 from .forms import Form, Term
@@ -104,13 +105,31 @@ def _make_layer(bases: list[Base], fresh: set[int], places: dict[int, slice], co
         assert base.form is not None
         rules: dict[tuple[Rule, int | None], Rule] = {}
         for term in base.form.terms:
-            rule = rules.setdefault((term.coefficients, term.reads), _rule_of(term, columns))
             start = place.start + term.start
+            if isinstance(term.coefficients, ColumnRule):
+                channels += _columns_of(term, term.coefficients, columns, start)
+                continue
+            rule = rules.setdefault((term.coefficients, term.reads), _rule_of(term, columns))
             channels.append(Channel(rule, term.weight, columns[term.base], slice(start, start + term.width)))
         if base.form.bias is not None:
             bias[place] = base.form.bias
         blocks.append(Block(place, base.activation, base.form.name, base.recorded))
     return Layer(tuple(channels), bias if bias.any() else None, tuple(blocks), width)
+
+
+def _columns_of(term: Term, rule: ColumnRule, columns: dict[int, slice], start: int) -> list[Channel]:
+    """One channel a column, each with a rule of its own."""
+    assert term.weight is None
+    first = columns[term.base].start + rule.first
+    return [
+        Channel(
+            _rule_of(replace(term, coefficients=Column(rule, d)), columns),
+            None,
+            slice(first + d, first + d + 1),
+            slice(start + d, start + d + 1),
+        )
+        for d in range(term.width)
+    ]
 
 
 def _rule_of(term: Term, columns: dict[int, slice]) -> Rule:

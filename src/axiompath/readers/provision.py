@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..errors import InputError
 from ..graphs.snapshot import find_numbers, node_numbers, read_graph_numbers
 from ..graphs.targets import match_in_graphs, read_pairs
 from .arguments import AS_IT_IS, LINKS_FIELD, ModelCall, Usage, has_decoder, needs_decoder, parameters_of
+from .refusals import refuse_whole
 
 NUM_SAMPLES = 64  # edges that a model of links is read on, where no pairs are given
 
@@ -35,12 +37,33 @@ class Inputs:
     pairs: IntArray | None
 
 
+def with_edge_index(data: Data, name: str) -> Data:
+    """A graph that has its edges as a sparse matrix `adj_t`, rows receiving, with an `edge_index` instead."""
+    if data.edge_index is not None or "adj_t" not in data:
+        return data
+    matrix = data.adj_t
+    if not isinstance(matrix, torch.Tensor):  # torch_sparse's own
+        matrix = matrix.to_torch_sparse_coo_tensor()
+    matrix = matrix.to_sparse_coo().coalesce()
+    if bool((matrix.values() != 1).any()):
+        raise InputError(
+            f"Expected `{name}.adj_t` to hold no weights (got values other than 1); give `edge_index` and "
+            "`edge_weight`, and pass these to the convolutions."
+        )
+    copied = copy.copy(data)
+    copied.edge_index = matrix.indices().flip(0)
+    del copied.adj_t
+    return copied
+
+
 def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_IS) -> Inputs:
     """Copies of the graphs with the fields that are wanting; the user's own stay as they are."""
     links, call = usage.links, usage.call
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if not isinstance(model, nn.Module):
         return Inputs(before, after, None)  # refused where it is read
+    refuse_whole(model)
+    before, after = with_edge_index(before, "before"), with_edge_index(after, "after")
     before, after = _matched(_with_batch(model, before, call), _with_batch(model, after, call))
     if not _predicts_links(model, (before, after), call):
         if links is not None and call is None and not has_decoder(model):
@@ -77,15 +100,9 @@ def _predicts_links(model: nn.Module, graphs: tuple[Data, Data], call: ModelCall
 
 def _find_pairs(graphs: tuple[Data, Data], numbers: list[IntArray]) -> IntArray:
     """The pairs that the graphs bring along, each once; else some of their edges, for the model to be read on."""
-    own = [
-        ids[np.asarray(torch.as_tensor(data[LINKS_FIELD]).detach().cpu())].T
-        for data, ids in zip(graphs, numbers, strict=True)
-        if data.get(LINKS_FIELD) is not None
-    ]
-    if own:
-        pairs = np.concatenate(own)
-        _, first = np.unique(pairs, axis=0, return_index=True)
-        return np.asarray(pairs[np.sort(first)])
+    listed = listed_pairs(graphs, numbers)
+    if len(listed):
+        return listed
     shared = np.intersect1d(numbers[0], numbers[1])
     edges = [
         ids[np.asarray(torch.as_tensor(data.edge_index).detach().cpu())].T
@@ -120,8 +137,33 @@ def _matched(before: Data, after: Data) -> tuple[Data, Data]:
     first, second = (np.asarray(numbers) for numbers in graphs)
     if any(data.get("n_id") is not None for data in (before, after)) or np.array_equal(first, second):
         return before, after
-    numbers = torch.from_numpy(match_in_graphs(first, second))
-    return _with(before, "n_id", torch.arange(len(first))), _with(after, "n_id", numbers)
+    numbers = [torch.from_numpy(ids) for ids in match_in_graphs([first, second])]
+    return _with(before, "n_id", numbers[0]), _with(after, "n_id", numbers[1])
+
+
+def number_batches(snapshots: Sequence[Data]) -> list[Data]:
+    """The same for a whole sequence: batches without `n_id` that differ are given one that all of them share."""
+    if any(data.get("n_id") is not None or data.get("batch") is None for data in snapshots):
+        return list(snapshots)
+    graphs = [
+        np.asarray(read_graph_numbers(data, len(data.x), f"snapshots[{i}]")[0]) for i, data in enumerate(snapshots)
+    ]
+    if all(np.array_equal(graphs[0], numbers) for numbers in graphs):
+        return list(snapshots)
+    ids = match_in_graphs(graphs)
+    return [_with(data, "n_id", torch.from_numpy(own)) for data, own in zip(snapshots, ids, strict=True)]
+
+
+def listed_pairs(graphs: Sequence[Data], numbers: Sequence[IntArray]) -> IntArray:
+    """The pairs that graphs bring along in `edge_label_index`, each once, in node numbers [num_pairs, 2]."""
+    own = [
+        ids[np.asarray(torch.as_tensor(data[LINKS_FIELD]).detach().cpu())].T
+        for data, ids in zip(graphs, numbers, strict=True)
+        if data.get(LINKS_FIELD) is not None
+    ]
+    pairs = np.concatenate([np.zeros((0, 2), dtype=np.int64), *own])
+    _, first = np.unique(pairs, axis=0, return_index=True)
+    return np.asarray(pairs[np.sort(first)])
 
 
 def _with(data: Data, key: str, value: torch.Tensor) -> Data:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric.nn import models
 
-from .norms import ALL_NODES
+from .tape import UnreadableModel
 
 _lookup = (
     "looks up a row for each whole number, so that its input is a name and no amount: nothing splits it into shares; "
@@ -19,9 +17,7 @@ _types = "tells edges or nodes of several types apart, which paths do not know y
 _points = "sends messages that depend on where points lie, not linearly on what is sent; "
 _accelerator = "computes on a GPU alone, where this cannot follow; use "
 
-REASONS: dict[type, str | Callable[[Any], str]] = {
-    pyg.GPSConv: "attends from every node to all others of the graph beside its convolution, so every node would have "
-    "a path to every other; use the convolution alone, or TransformerConv, which attends along edges.",
+REASONS: dict[type, str] = {
     pyg.DynamicEdgeConv: "makes its own edges out of the features' distances; find the edges before the model.",
     pyg.RGCNConv: _types + "use GraphConv, or a model for each type.",
     pyg.FastRGCNConv: _types + "use GraphConv, or a model for each type.",
@@ -31,8 +27,6 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.HEATConv: _types + "use GATConv.",
     pyg.HeteroConv: _types + "use the convolution of one type.",
     pyg.SignedConv: "is given two sets of edges, which paths do not tell apart yet; use SAGEConv.",
-    pyg.HypergraphConv: "sends messages over hyperedges, which join any number of nodes; join them by edges, or by "
-    "nodes of their own, and use GCNConv.",
     pyg.DNAConv: "attends over a node's earlier layers, a softmax of products of features; use GCN2Conv.",
     pyg.PANConv: "returns its matrix of paths beside the features; use SSGConv or TAGConv.",
     pyg.WLConv: "gives whole numbers as colours, which are names and no amounts; use WLConvContinuous.",
@@ -48,11 +42,66 @@ REASONS: dict[type, str | Callable[[Any], str]] = {
     pyg.CuGraphGATConv: _accelerator + "GATConv, which computes the same.",
     pyg.CuGraphRGCNConv: _accelerator + "a convolution of one type.",
     pyg.FusedGATConv: _accelerator + "GATConv, which computes the same.",
-    nn.Embedding: _lookup,
     nn.EmbeddingBag: _lookup,
-    pyg.norm.GraphNorm: ALL_NODES,
-    pyg.norm.PairNorm: ALL_NODES,
-    pyg.norm.MeanSubtractionNorm: ALL_NODES,
     pyg.norm.DiffGroupNorm: "weights features by a softmax of features, a product of the two; train with BatchNorm.",
     pyg.norm.MessageNorm: "scales messages by the length of features, a product of the two; train without it.",
 }
+
+_rows_of_nodes = (
+    "has a row of its own for every node, which a graph of other nodes has not; put these rows into `x`, and use "
+)
+_learnt_rows = (
+    "answers with a row that it has learnt for each node, and passes no messages; put the rows into `x` of a model "
+    "that does."
+)
+_molecules = (
+    "makes its edges, and messages that are not linear in what is sent, out of where atoms lie; use GINEConv with "
+    "distances as edge features."
+)
+_all_nodes = "attends from every node to all others by a product of sums over all nodes; use GPSConv."
+_answers = "passes on labels, which are answers and no features; explain the model whose answers it smooths."
+
+# Models that cannot be read whatever they are given: said before they are run.
+WHOLE_MODELS: dict[type, str] = {
+    models.Node2Vec: _learnt_rows,
+    models.MetaPath2Vec: _learnt_rows,
+    models.LINKX: _rows_of_nodes + "a convolution on the edges.",
+    models.LightGCN: _rows_of_nodes + "LGConv on them.",
+    models.RENet: "reads a history of events for each pair, one recurrent step a time; use a model of one graph.",
+    models.TGNMemory: "keeps a memory of events that only they themselves change; explain the model that reads it, "
+    "with the memory as `x`.",
+    models.DeepGraphInfomax: "answers for a corrupted graph beside the true one; explain its `encoder`.",
+    models.GraphUNet: "keeps some nodes by the order of their scores, and makes edges of its own; use GCN.",
+    models.SignedGCN: "is given two sets of edges, which paths do not tell apart yet; use GraphSAGE.",
+    models.SchNet: _molecules,
+    models.DimeNet: _molecules,
+    models.DimeNetPlusPlus: _molecules,
+    models.ViSNet: _molecules,
+    models.GNNFF: _molecules,
+    models.GPSE: "starts from random features of every node, so that its answer is random; use GPSConv.",
+    models.AttentiveFP: "attends from a whole graph to its nodes again and again, after they were read out; use "
+    "GATConv and global_add_pool.",
+    models.LabelPropagation: _answers,
+    models.CorrectAndSmooth: _answers,
+    models.HeteroJumpingKnowledge: "joins layers of several types in a dictionary; use JumpingKnowledge for each type.",
+    models.MetaLayer: "calls models of your own on both ends of every edge and on whole graphs; write it as a "
+    "MessagePassing module, and register a reader.",
+    models.MaskLabel: "looks labels up, which are answers and no features; put them into `x`.",
+    models.SGFormer: _all_nodes,
+    models.Polynormer: _all_nodes,
+    models.LPFormer: "attends from pairs to nodes that it picks by a matrix of its own; use GAE.",
+    models.GroupAddRev: "frees what it has computed while it runs, so that its steps cannot be watched; use "
+    "DeepGCNLayer.",
+    models.NeuralFingerprint: "adds up softmaxes of every layer, which are no weighted sums; use MFConv and "
+    "global_add_pool.",
+    models.ARLinkPredictor: "passes no messages: it answers from features alone, edge by edge; use GAE.",
+}
+
+
+def refuse_whole(model: nn.Module) -> None:
+    """Say what cannot be read of a model that is known by its type, or of one inside it."""
+    for where, module in model.named_modules():
+        if type(module) in WHOLE_MODELS:
+            refusal = UnreadableModel(f"{where or 'forward'} ({type(module).__name__}): {WHOLE_MODELS[type(module)]}")
+            refusal.where = where
+            raise refusal

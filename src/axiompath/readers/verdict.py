@@ -18,7 +18,7 @@ from ..network.layers import Network, run_network
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
 from .assembly import Note, assemble_network
-from .provision import prepare_inputs
+from .provision import prepare_inputs, with_edge_index
 from .reader import check_values, find_places, with_edges
 from .tape import WITHOUT_PATHS, Recording, UnreadableModel
 from .trial import copy_model, leaves, record_model
@@ -99,6 +99,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
     are fields of the data by name.
     """
     (data,) = take_names([data]).graphs
+    data = with_edge_index(data, "data") if isinstance(data, Data) else data
     num_features = read_snapshot(data, "data").x.shape[1]
     notes: list[Note] = []
     network: Network | None = None

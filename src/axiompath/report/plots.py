@@ -30,6 +30,7 @@ COLOURS = {
     "gained": "#0072b2",
     "lost": "#d55e00",
     "reweighted": "#009e73",
+    "statistics": "#7b5ea7",
     "feature": "#cc79a7",
     "edge feature": "#56b4e9",
     "model": "#e69f00",

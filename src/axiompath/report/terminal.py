@@ -7,18 +7,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..change.states import CAUSE_WORDS
+from ..outputs import BINARY, CLASSES, VALUE
 from ..stories.story import Story
 from ..stories.words import signed
 
 
 def story_table(story: Story) -> Table:
-    """One row a step: what it did to the prediction, and each cause's share of the logit that the story is about."""
-    label, weights = story.view
+    """One row a step: what it did to the prediction, and each cause's share of what the story is about."""
+    _, weights = story.view
     known = [causes for causes in story.causes if causes is not None]
     shown = [cause for cause in CAUSE_WORDS if any(np.any(causes.get(cause, 0) != 0) for causes in known)]
-    table = Table("step", "class", "KL", *shown, "paths", title=escape(f"Shares of the logit of {label}"))
+    column = "class" if story.output.kind in (CLASSES, BINARY) else story.column_name(story.column or 0)
+    measured = "distance" if story.output.kind == VALUE else "KL"
+    table = Table("step", escape(column), measured, *shown, "paths", title=escape(f"Shares of {story.measure}"))
     for s, causes in enumerate(story.causes):
-        old, new = (None if k is None else story.class_name(k) for k in story.classes[s : s + 2])
+        old, new = story.told_at(s), story.told_at(s + 1)
         went = new if old == new else f"{old or 'absent'} → {new or 'absent'}"
         moved = "" if old is None or new is None else f"{story.kl[s]:.4f}"
         shares = ["" if causes is None else signed(float(causes.get(kind, 0 * weights) @ weights)) for kind in shown]

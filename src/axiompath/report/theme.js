@@ -1,9 +1,10 @@
 // Colours: those of the style sheet, light or dark, and what a chart has to be told of them.
-const COLOURS = Object.fromEntries(["gained", "lost", "reweighted", "feature", "edge feature", "model", "unchanged", "rest"]
+const COLOURS = Object.fromEntries(["gained", "lost", "reweighted", "statistics", "feature", "edge feature", "model", "unchanged", "rest"]
   .map((kind) => [kind, `var(--${kind.replace(" ", "-")})`]));
 const MEANING = {
   gained: "gained: runs over a new connection", lost: "lost: ran over a connection that is gone",
   reweighted: "kept, reweighted: a coefficient along it changed", feature: "kept, feature: its leaf's features changed",
+  statistics: "kept, statistics: the mean and deviation of the whole graph changed",
   "edge feature": "kept, edge feature: it begins at an edge whose features changed",
   model: "model: retrained, another model than before", unchanged: "unchanged", rest: "all other paths, net",
 };

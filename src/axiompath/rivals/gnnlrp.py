@@ -112,8 +112,8 @@ def _open(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> list[O
         ends[parent] = False
     _offer_biases(change, best, block, ends)
     products = [
-        (channel, q[:, channel.outputs] if channel.weight is None else q[:, channel.outputs] @ channel.weight.T)
-        for channel in layer.channels
+        (channel, rule, q[:, channel.outputs] if channel.weight is None else q[:, channel.outputs] @ channel.weight.T)
+        for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True)
     ]
     position = block.position - (not entries.local)
     width = change.network.layers[t - 1].width
@@ -122,9 +122,8 @@ def _open(change: Change, best: Best, block: OpenPaths, q: FloatArray) -> list[O
     for start in range(0, len(parent), size):
         p, e = parent[start : start + size], entry[start : start + size]
         multiplier = np.zeros((len(p), width))
-        for channel, product in products:
-            coefficient = entries.after[e, layer.rules.index(channel.coefficients)]
-            multiplier[:, channel.inputs] += coefficient[:, None] * product[p]
+        for channel, rule, product in products:
+            multiplier[:, channel.inputs] += entries.after[e, rule][:, None] * product[p]
         trail = block.trail[p]
         node = entries.indices[e].astype(np.int64)
         trail[:, position] = node

@@ -109,8 +109,8 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
             used, senders = np.unique(entries.indices[entry].astype(np.int64), return_inverse=True)
             total = np.zeros(len(entry))
             column = 0
-            for channel in layer.channels:
-                coefficient = entries.after[entry, layer.rules.index(channel.coefficients)]
+            for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
+                coefficient = entries.after[entry, rule]
                 part = np.ascontiguousarray(gradient[:, channel.outputs])
                 if t == change.lowest_hop:  # held already: the features are wide
                     message = np.ascontiguousarray(change.messages[1][used, column : column + part.shape[1]])
@@ -126,14 +126,12 @@ def edge_scores(change: Change, target: int, label: int) -> tuple[IntArray, Floa
             receivers = np.repeat(np.arange(len(active)), entries.indptr[active + 1] - entries.indptr[active])[there]
             below, senders = np.unique(entries.indices[entry[there]].astype(np.int64), return_inverse=True)
             next_gradient = np.zeros((len(below), network.layers[t - 1].width))
-            for number, rule in enumerate(layer.rules):
-                coefficients = entries.after[entry[there], number]
+            for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
+                coefficients = entries.after[entry[there], rule]
                 flow = sparse.csr_array((coefficients, (senders, receivers)), shape=(len(below), len(active)))
-                for channel in layer.channels:
-                    if channel.coefficients == rule:
-                        part = gradient[:, channel.outputs]
-                        part = part if channel.weight is None else part @ channel.weight.T
-                        next_gradient[:, channel.inputs] += flow @ part
+                part = gradient[:, channel.outputs]
+                part = part if channel.weight is None else part @ channel.weight.T
+                next_gradient[:, channel.inputs] += flow @ part
             active, gradient = below, next_gradient
     every_key, where = np.unique(np.concatenate(keys), return_inverse=True)
     return every_key, np.abs(np.bincount(where, weights=np.concatenate(values), minlength=len(every_key)))

@@ -9,7 +9,7 @@ against. Which rows a part holds depends on the graphs and the question alone, n
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute
 from threadpoolctl import threadpool_limits
 
 from .. import parquet
@@ -34,6 +35,7 @@ from ..memory import cut_runs
 from ..origin import digest_of
 from ..outputs import Output
 from ..threads import num_cores
+from ..trust import blamed
 from .parts import read_columns
 from .tally import Facts
 
@@ -46,6 +48,16 @@ FACTS = pa.schema(
         ("restores", pa.bool_()),
     ]
 )
+TEXT = pa.large_string()  # as it is read
+# Count in the manifest -> the columns that are made use of, of the table that it counts the rows of.
+BLAME_COLUMNS: dict[str, dict[str, pa.DataType]] = {
+    "num_changes": {
+        "id": pa.int64(), "kind": TEXT, "src": pa.int64(), "src_name": TEXT, "dst": pa.int64(), "dst_name": TEXT,
+    },
+    "num_targets": {"target": pa.int64(), "told_before": pa.float64(), "told_after": pa.float64()},
+    "num_sampled": {"target": pa.int64(), "change": pa.int64(), "share": pa.float64()},
+}  # fmt: skip
+MAY_BE_MISSING = ("src", "src_name", "dst", "dst_name")  # a node has no other end
 PART_EDGES = 2e7  # what a part costs at most, unless it is one change alone
 PART_OF_TARGETS = 100  # targets of a part, where changes cannot be toggled one by one
 EDGES_A_SECOND = 1e6  # that a core runs over, roughly: for saying what it will cost
@@ -250,9 +262,44 @@ def read_facts(folder: Path, held: Mapping[str, Any]) -> Facts:
     for table, part in zip(tables, held["parts"], strict=True):
         if not table.schema.remove_metadata().equals(FACTS):
             raise InputError(f"Expected the columns of blame in {folder / part['file']} (got others); run it again.")
+        _check_values(table, FACTS.names, folder / part["file"])
     table = pa.concat_tables([FACTS.empty_table(), *(table.replace_schema_metadata(None) for table in tables)])
     targets, changes, left_out, put_in, restores = (table.column(name).to_numpy() for name in FACTS.names)
+    _check_pairs(folder, held, targets, changes)
+    return Facts(targets, changes, left_out, put_in, restores)
+
+
+def read_blame_tables(folder: Path, held: Mapping[str, Any], names: Sequence[str]) -> list[pd.DataFrame]:
+    """The tables of changes, targets and the sample, by these names, as the manifest counts them; all checked."""
+    found = []
+    for name, (number, wanted) in zip(names, BLAME_COLUMNS.items(), strict=True):
+        path = folder / name
+        table = read_columns(path, held[number])
+        types = dict(zip(table.schema.names, table.schema.types, strict=True))
+        if not all(kind == types.get(column) for column, kind in wanted.items()):
+            raise InputError(f"Expected the columns of blame in {path} (got others); run it again.")
+        _check_values(table, [column for column in wanted if column not in MAY_BE_MISSING], path)
+        with blamed(f"Expected numbers and words in {path} (it is damaged)."):
+            found.append(table.to_pandas())
+    changes, _, sample = found
+    if not np.array_equal(changes.id, np.arange(len(changes))):
+        raise InputError(f"Expected changes numbered from 0 in {folder / names[0]} (they are not); run it again.")
+    _check_pairs(folder, held, sample.target.to_numpy(), sample.change.to_numpy())
+    return found
+
+
+def _check_values(table: pa.Table, names: Sequence[str], path: Path) -> None:
+    """Every cell of these columns holds something, and every number is one."""
+    for name in names:
+        column = table.column(name)
+        is_number = pa.types.is_floating(column.type)
+        if column.null_count or (
+            is_number and not pa.compute.all(pa.compute.is_finite(column)).as_py() and len(column)
+        ):
+            raise InputError(f"Expected finite numbers in `{name}` of {path} (got others, or none); run it again.")
+
+
+def _check_pairs(folder: Path, held: Mapping[str, Any], targets: IntArray, changes: IntArray) -> None:
     for values, number in ((targets, held["num_targets"]), (changes, held["num_changes"])):
         if len(values) and not 0 <= values.min() <= values.max() < number:
             raise InputError(f"Expected targets and changes of the scan in {folder} (got others); run it again.")
-    return Facts(targets, changes, left_out, put_in, restores)

@@ -246,6 +246,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(held, dict) or held.get("format") != SCAN_FORMAT:
         raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
     check_version(held, SCAN_VERSION, f"a scan in {folder}", "run it again")
+    if not isinstance(held.get("blame", {}), dict):
+        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).")
     if held.get("complete") is True:
         with blamed(f"Expected a scan's {MANIFEST} in {folder} (it is damaged)."):
             _check_manifest(held)

@@ -34,9 +34,10 @@ from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
-from .facts import TORCH_BYTES, plan_facts, read_facts
+from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
 from .folder import (
     BLAME_PARTS,
+    BLAME_TABLES,
     BLAMED,
     CHANGED,
     MANIFEST,
@@ -216,13 +217,11 @@ class Scan:
         held = self.manifest.get("blame")
         if held is None:
             return None
-        tables = []
-        for name, number in ((CHANGED, "num_changes"), (BLAMED, "num_targets"), (SAMPLED, "num_sampled")):
+        for name in BLAME_TABLES:
             _check_digest(self.folder / name, self.manifest["tables"][name])
-            tables.append(read_columns(self.folder / name, held[number]).to_pandas())
         for part in held["parts"]:
             _check_digest(self.folder / part["file"], part["sha256"])
-        return read_facts(self.folder, held), tables
+        return read_facts(self.folder, held), read_blame_tables(self.folder, held, BLAME_TABLES)
 
     def changes(self) -> pd.DataFrame | None:
         """What happened to the graph, the table of `Explainer.changes`; None where 0.1 wrote the scan."""

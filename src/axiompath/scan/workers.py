@@ -8,7 +8,7 @@ into memory, and is forked in turn for each worker, so that workers share all of
     this process  ->  stem, one a process  ->  branch, one a scan  ->  workers
 
 Stem and branch do nothing but wait for orders on a socket. When its other end is gone, however that came about, they
-end their children, then themselves.
+end their children, then themselves; while it still imports what workers need, the stem looks once a second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,17 @@ from ..errors import InputError
 from ..threads import limit_cores
 from .work import Load
 
-START = "import sys; sys.path[:] = {path!r}; from axiompath.scan.workers import serve; serve({descriptor})"
+# Importing takes seconds, many on a busy machine: whoever asked for it may be gone before it is done.
+START = """
+import os, select, signal, sys
+sys.path[:] = {path!r}
+other_end = select.poll()
+other_end.register({descriptor}, 0)  # nothing but that it is gone
+signal.signal(signal.SIGALRM, lambda *_: other_end.poll(0) and os._exit(0))
+signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+from axiompath.scan.workers import serve
+serve({descriptor})
+"""
 # Workers compute with one thread each, and the process they are forked from has no other either.
 ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"),
@@ -208,7 +218,9 @@ def _read_load(descriptor: int) -> Load:
 
 
 def serve(descriptor: int) -> NoReturn:
-    """The life of the stem."""
+    """The life of the stem, once it has imported everything."""
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # What numba prepares before the first loop is loaded takes most of a second: once here, not once a worker.
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
@@ -223,10 +235,10 @@ def _fork_on_order(channel: socket.socket, load: Load | None) -> NoReturn:
             break
         (child,) = ORDER.unpack(message)
         if child == FORK:
-            child = os.fork()
+            parent, child = os.getpid(), os.fork()
             if child == 0:
                 channel.close()
-                _end_with_parent()
+                _end_with(parent)
                 _live(load, *descriptors)
             children.add(child)
             for held in descriptors:
@@ -248,9 +260,12 @@ def _end(child: int) -> None:
         os.waitpid(child, 0)
 
 
-def _end_with_parent() -> None:
-    if sys.platform == "linux":  # where the parent is killed, too
+def _end_with(parent: int) -> None:
+    """End where the parent is killed, too; also where that was before this was asked for."""
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 def _live(load: Load | None, *descriptors: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""model + snapshots + targets -> Stories: what happened to these nodes over the whole sequence, and why.
+"""model + snapshots + targets -> Stories: what happened to these nodes, graphs or links over the sequence, and why.
 
 Steps are taken one after the other: a Case is opened once a step, for all targets, and let go before the next.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,27 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import Progress
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from ..explain.case import Case, open_case
 from ..explain.explanation import Explanation
+from ..explain.moved import find_flipped
 from ..explain.question import Question
 from ..files.named import take_names
 from ..graphs.changes import count_changes
+from ..graphs.labels import label_targets
 from ..graphs.names import Names, index_names, read_names
-from ..graphs.places import NODE_UNIT
+from ..graphs.places import Target, as_target
 from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import read_snapshot
+from ..graphs.targets import read_pairs, with_graphs, with_links
 from ..memory import parse_memory
-from ..metrics import kl_divergence
 from ..network.layers import run_network
 from ..notebook import show
 from ..origin import RELEASE, Origin
-from ..outputs import CLASSES
+from ..outputs import AUTO, Output
 from ..readers import ModelCall, Usage
+from ..readers.provision import listed_pairs, number_batches
 from ..selection import DEFAULT_METHOD
 from .story import Story
 
@@ -44,7 +47,7 @@ LEAST_KL = 1e-12
 
 @dataclass(frozen=True)
 class Step:
-    """What happened to the graph, and to the predictions of all its nodes, from one snapshot to the next."""
+    """What happened to the graph, and to all of its predictions, from one snapshot to the next."""
 
     before: str
     after: str
@@ -55,9 +58,9 @@ class Step:
     edges_added: int  # both directions are one where the graphs are symmetric; those of nodes that come or go count
     edges_removed: int
     edges_reweighted: int
-    reached: int  # nodes that an altered path reaches
-    flipped: int  # those of them that changed their class
-    num_paths: int  # altered paths of all nodes
+    reached: int  # predictions that an altered path reaches: of nodes, graphs or links
+    flipped: int  # those of them that changed their class, or one of their labels
+    num_paths: int  # altered paths of all of them
     edge_features_changed: int = 0
 
 
@@ -100,7 +103,7 @@ class Stories(Sequence[Story]):
 def tell_stories(
     model: Any,
     snapshots: Sequence[Any],
-    targets: Iterable[int | str] | None = None,
+    targets: Iterable[Target | str] | None = None,
     budget: int = 10,
     method: str = DEFAULT_METHOD,
     objective: str = "sufficiency",
@@ -112,14 +115,18 @@ def tell_stories(
     snapshot_names: Sequence[str] | None = None,
     progress: Console | None = None,
     call: ModelCall | None = None,
+    links: Any = None,
+    output: str = AUTO,
+    scales: Any = None,
 ) -> Stories:
-    """Explain every step of a sequence of snapshots, oldest first, for each target.
+    """Explain every step of a sequence of snapshots, oldest first, for each target: a node, a graph or a pair of nodes.
 
     The model may be a list of as many as there are snapshots, one for each; a step then has the model as a cause.
-    Without targets, the `top` nodes that changed their class most often, and among those the ones that moved the most.
-    A node need not exist in every snapshot, but in two consecutive ones. A step whose paths do not fit into `memory`
-    has a note instead of an explanation. Give a rich Console as `progress` to see a bar there. `call` says how the
-    model is called, as in Explainer.
+    Without targets, the `top` that changed their class most often, and among those the ones that moved the most; of
+    links, among `links` or the pairs of `edge_label_index`. A target need not exist in every snapshot, but in two
+    consecutive ones. A step whose paths do not fit into `memory` has a note instead of an explanation. Give a rich
+    Console as `progress` to see a bar there. `call`, `output` and `scales` say what they say to Explainer; a unit of
+    values that is not given is how much those of the first snapshot vary, for all steps.
     """
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
     if isinstance(snapshots, Snapshots) and snapshot_names is None:
@@ -128,32 +135,45 @@ def tell_stories(
     if isinstance(snapshots, Sequence):
         snapshots, brought, offered = take_names(snapshots)
         node_names = brought if node_names is None else node_names
-    names, ids = _check_snapshots(snapshots, snapshot_names)
+    names, snapshots, ids = _check_snapshots(snapshots, snapshot_names)
     called = read_names(node_names, ids)
-    index = index_names(called.items())
-    wanted = None if targets is None else _check_targets(map(index.target, targets), ids, names)
+    asked = None if targets is None else _read_targets(map(index_names(called.items()).target, targets))
+    pairs = None if links is None else _known_pairs(read_pairs(links), ids)
+    if asked and isinstance(asked[0], tuple):
+        pairs = read_pairs(asked)
     models = model_of_each(model, len(snapshots))
+    usage = Usage(call, None, output, scales)
 
     def open_step(s: int) -> Case:
         before, after = snapshots[s], snapshots[s + 1]
+        here = None if pairs is None else pairs[_have(np.union1d(ids[s], ids[s + 1]), pairs)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
             named: dict[str, Any] = {
-                "node_names": called, "class_names": class_names, "offered": offered, "usage": Usage(call),
+                "node_names": called, "class_names": class_names, "offered": offered,
+                "usage": replace(usage, links=here if here is not None and len(here) else None),
             }  # fmt: skip
             return open_case(models[s + 1], before, after, model_before=_other(models, s), **named)
 
     case = open_step(0)
-    if case.change.unit != NODE_UNIT or case.change.output.kind != CLASSES:
-        raise InputError(
-            f"Expected a model of classes of nodes, whose stories can be told (got one of {case.change.unit}s with "
-            f"{case.change.output.kind} as its output); explain each step by itself, with Explainer."
+    told = case.change.output
+    usage = replace(usage, scales=told.scales)
+    if case.change.of_links and pairs is None:
+        listed = listed_pairs(snapshots, ids)
+        pairs = listed if len(listed) else case.change.root_ids
+    having = [_listed_in(case, data, nodes) for data, nodes in zip(snapshots, ids, strict=True)]
+    if asked is None:
+        among = np.unique(np.concatenate(having)) if pairs is None else pairs
+        seen = (
+            _predict_with(case, snapshots, among)
+            if _is_one(models)
+            else _predict_by_steps(case, open_step, among, len(ids) - 1)
         )
-    if wanted is None:
-        logits_of = _predict_with(case, snapshots) if _is_one(models) else _predict_by_steps(case, open_step, ids)
-        wanted = _rank(logits_of, ids, top)
+        wanted = _rank(seen, told, among, top)
+    else:
+        wanted = _check_targets(asked, case, having, names)
     steps: list[Step] = []
-    answers: list[dict[int, Explanation | str]] = []
+    answers: list[dict[Target, Explanation | str]] = []
     digests = {"model": case.origin.digests["model"], "snapshot 0": case.origin.digests["before"]}
     if not _is_one(models):
         del digests["model"]
@@ -167,6 +187,7 @@ def tell_stories(
             digests[f"snapshot {s + 1}"] = case.origin.digests["after"]
             if not _is_one(models):
                 digests[f"model {s + 1}"] = case.origin.digests["model"]
+            case = _with_pairs(case, wanted)
             _read_logits(case, wanted, logits[:, s : s + 2])
             here = [t for t, known in zip(wanted, ~np.isnan(logits[:, s : s + 2, 0]).any(axis=1), strict=True) if known]
             answers.append({})
@@ -175,29 +196,35 @@ def tell_stories(
                 bar.advance(task)
             bar.update(task, completed=len(wanted) * (s + 1))
     stories = []
+    unit = case.change.unit
     for target, rows in zip(wanted, logits, strict=True):
-        told = [
-            answers[s].get(target) or _absence(called.get(target, str(target)), rows, names, s)
+        called_so = str(label_targets(np.array([target]), {} if case.change.of_graphs else called)[0])
+        why = [
+            answers[s].get(target) or _absence(f"{unit.capitalize()} {called_so}", rows, names, s)
             for s in range(len(steps))
         ]
         stories.append(
             Story(
                 target,
-                called.get(target, str(target)),
+                called_so,
                 names,
                 case.class_names,
                 rows,
-                tuple(answer if isinstance(answer, Explanation) else None for answer in told),
-                tuple(answer if isinstance(answer, str) else "" for answer in told),
+                tuple(answer if isinstance(answer, Explanation) else None for answer in why),
+                tuple(answer if isinstance(answer, str) else "" for answer in why),
                 method,
                 Origin(RELEASE, digests),
+                unit,
+                told,
             )
         )
     return Stories(tuple(steps), tuple(stories))
 
 
-def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> tuple[tuple[str, ...], list[IntArray]]:
-    """Names of the snapshots and the nodes of each; all are looked at before anything is computed on the first."""
+def _check_snapshots(
+    snapshots: Sequence[Any], given: Sequence[str] | None
+) -> tuple[tuple[str, ...], list[Any], list[IntArray]]:
+    """Names of the snapshots, these numbered alike, and the nodes of each; all are looked at before any is computed."""
     if not isinstance(snapshots, Sequence) or len(snapshots) < 2:
         got = f"{len(snapshots)}" if isinstance(snapshots, Sequence) else f"a {type(snapshots).__name__}"
         raise InputError(
@@ -222,7 +249,8 @@ def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> t
             "give it to all where nodes come and go."
         )
     sizes = [len(nodes) for nodes in ids]
-    if not any(numbered) and len(set(sizes)) > 1:
+    batches = all(data.get("batch") is not None for data in snapshots)  # matched graph by graph
+    if not any(numbered) and not batches and len(set(sizes)) > 1:
         warnings.warn(
             f"The snapshots have {', '.join(map(str, sizes))} nodes, and nothing but their row says which is which: "
             "row i of one is taken for row i of every other; if that is not so, give all of them `n_id`.",
@@ -234,28 +262,63 @@ def _check_snapshots(snapshots: Sequence[Any], given: Sequence[str] | None) -> t
             f"Expected node features of the same width in all snapshots (got {', '.join(map(str, widths))}); "
             "pad or select the columns that the model was trained on."
         )
-    return names, ids
+    alike = number_batches(snapshots)
+    if batches and not any(numbered):
+        ids = [read_snapshot(data, "snapshot").node_ids for data in alike]
+    return names, alike, ids
 
 
-def _check_targets(targets: Iterable[int], ids: list[IntArray], names: Sequence[str]) -> list[int]:
-    wanted = np.asarray(list(targets))
-    if wanted.size == 0:
+def _known_pairs(pairs: IntArray, ids: list[IntArray]) -> IntArray:
+    for pair in pairs[~_have(np.concatenate(ids), pairs)][:1]:
+        raise InputError(
+            f"Expected links between nodes of the snapshots (got {as_target(pair)}); nodes are named by `n_id` where "
+            "the snapshots have it, else by their row, from 0."
+        )
+    return pairs
+
+
+def _read_targets(targets: Iterable[Target]) -> list[Target]:
+    """Numbers of nodes or graphs, or pairs, each once."""
+    given = list(targets)
+    if not given:
         raise InputError("Expected at least one target (got none); leave `targets` out for those that moved the most.")
+    if any(isinstance(target, (tuple, list)) for target in given):
+        return list(dict.fromkeys(as_target(pair) for pair in read_pairs(given)))
+    wanted = np.asarray(given)
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
         raise WrongKind(
             f"Expected targets to be node numbers, integers, or names (got {wanted.dtype}); "
             "names go into `node_names`, by number."
         )
-    chosen = list(dict.fromkeys(wanted.tolist()))
-    here = np.stack([np.isin(chosen, nodes) for nodes in ids])
+    return list(dict.fromkeys(wanted.tolist()))
+
+
+def _check_targets(asked: list[Target], case: Case, having: list[IntArray], names: Sequence[str]) -> list[Target]:
+    """Those asked for, each in two consecutive snapshots; `having` are the nodes or graphs of each of them."""
+    unit = case.change.unit
+    if isinstance(asked[0], tuple) != case.change.of_links:
+        wanted = "pairs of node numbers" if case.change.of_links else "numbers"
+        raise WrongKind(f"Expected targets of a model of {unit}s to be {wanted} (got {asked[0]}).")
+    here = np.stack([_have(known, np.array(asked)) for known in having])
     for i in np.flatnonzero(~(here[:-1] & here[1:]).any(axis=0))[:1]:
-        having = ", ".join(name for name, has in zip(names, here[:, i], strict=True) if has)
+        has = ", ".join(name for name, one in zip(names, here[:, i], strict=True) if one)
         raise InputError(
-            f"Expected targets that exist in two consecutive snapshots (got {chosen[i]}, which "
-            f"{f'is in {having} alone' if having else 'none has'}); "
+            f"Expected targets that exist in two consecutive snapshots (got {asked[i]}, which "
+            f"{f'is in {has} alone' if has else 'none has'}); "
             "a prediction that was never made again cannot have changed."
         )
-    return chosen
+    return asked
+
+
+def _have(known: IntArray, asked: IntArray) -> BoolArray:
+    """Which of these numbers are among those known, or which pairs have both of theirs there."""
+    found = np.isin(asked, known)
+    return found if found.ndim == 1 else np.asarray(found.all(axis=1))
+
+
+def _listed_in(case: Case, data: Any, nodes: IntArray) -> IntArray:
+    """The graphs of a snapshot where graphs are predicted, else its nodes."""
+    return read_snapshot(data, "snapshot").listed_graphs if case.change.of_graphs else nodes
 
 
 def model_of_each(model: Any, num_snapshots: int) -> list[Any]:
@@ -278,36 +341,60 @@ def _is_one(models: Sequence[Any]) -> bool:
     return all(model is models[0] for model in models)
 
 
-def _predict_with(case: Case, snapshots: Sequence[Any]) -> Iterator[FloatArray]:
-    """Logits on each snapshot, by the network alone: to open a Case on every step only to rank would double it."""
+Predicted = tuple[IntArray, FloatArray]  # on one snapshot: which of the targets among which are ranked; their logits
+
+
+def _predict_with(case: Case, snapshots: Sequence[Any], among: IntArray) -> Iterator[Predicted]:
+    """On each snapshot, by the network alone: to open a Case on every step only to rank would double it."""
     for data in snapshots:
-        yield run_network(case.change.network, read_snapshot(data, "snapshot", case.fields)).logits
+        snapshot = read_snapshot(data, "snapshot", case.fields)
+        if case.change.of_links:
+            here = np.flatnonzero(_have(snapshot.node_ids, among))
+            placed, _ = with_links(snapshot, snapshot, among[here])
+        elif case.change.of_graphs:
+            placed, _ = with_graphs(snapshot, snapshot)
+            assert placed.places is not None
+            here = np.searchsorted(among, placed.places.ids)
+        else:
+            placed, here = snapshot, np.searchsorted(among, snapshot.node_ids)
+        yield here, run_network(case.change.network, placed).logits
 
 
-def _predict_by_steps(first: Case, open_step: Callable[[int], Case], ids: Sequence[IntArray]) -> Iterator[FloatArray]:
+def _predict_by_steps(
+    first: Case, open_step: Callable[[int], Case], among: IntArray, num_steps: int
+) -> Iterator[Predicted]:
     """The same where each snapshot has a model of its own, which must be read on its graphs."""
-    for s in range(len(ids) - 1):
-        change = (first if s == 0 else open_step(s)).change
-        place = {int(node): row for row, node in enumerate(change.before.node_ids)}
-        ends = (change.logits_before, change.logits_after) if s == 0 else (change.logits_after,)
-        for nodes, logits in zip(ids[s + 2 - len(ends) : s + 2], ends, strict=True):
-            yield logits[[place[int(node)] for node in nodes]]
+    wanted = [as_target(number) for number in among]
+    for s in range(num_steps):
+        case = _with_pairs(first if s == 0 else open_step(s), wanted)
+        rows, known = case.locate(wanted)
+        change = case.change
+        ends = [(change.before, change.logits_before), (change.after, change.logits_after)]
+        for snapshot, logits in ends if s == 0 else ends[1:]:
+            here = np.flatnonzero(known & snapshot.predicted.present[rows])
+            yield here, logits[rows[here]]
 
 
-def _rank(logits_of: Iterable[FloatArray], ids: list[IntArray], top: int) -> list[int]:
-    """Nodes that changed their class most often, and among those the ones with the largest sum of KL over the steps."""
-    union = np.unique(np.concatenate(ids))
-    flips, moved = np.zeros(len(union), dtype=np.int64), np.zeros(len(union))
-    before: tuple[IntArray, FloatArray] | None = None
-    for logits, nodes in zip(logits_of, ids, strict=True):
+def _rank(predictions: Iterable[Predicted], output: Output, among: IntArray, top: int) -> list[Target]:
+    """Those that changed their decision most often, and among those the ones with the largest sum of KL over steps."""
+    flips, moved = np.zeros(len(among), dtype=np.int64), np.zeros(len(among))
+    before: Predicted | None = None
+    for here, logits in predictions:
         if before is not None:
-            _, old, new = np.intersect1d(before[0], nodes, assume_unique=True, return_indices=True)
-            rows = np.searchsorted(union, nodes[new])
-            flips[rows] += before[1][old].argmax(axis=1) != logits[new].argmax(axis=1)
-            moved[rows] += kl_divergence(logits[new], before[1][old])
-        before = nodes, logits
-    order = np.lexsort((union, -moved, -flips))
-    return [int(node) for node in union[order[(moved > LEAST_KL)[order]]][:top]]
+            both, old, new = np.intersect1d(before[0], here, assume_unique=True, return_indices=True)
+            flips[both] += output.flipped(before[1][old], logits[new])
+            moved[both] += output.divergence(logits[new], before[1][old])
+        before = here, logits
+    order = np.lexsort((np.arange(len(among)), -moved, -flips))
+    return [as_target(among[i]) for i in order[(moved > LEAST_KL)[order]][:top]]
+
+
+def _with_pairs(case: Case, wanted: Sequence[Target]) -> Case:
+    """The same with these pairs as what is predicted, as far as the graphs have their nodes."""
+    if not case.change.of_links:
+        return case
+    pairs = read_pairs(list(wanted))
+    return case.with_pairs(pairs[_have(case.change.before.node_ids, pairs)])
 
 
 def _count_step(case: Case, before: str, after: str) -> Step:
@@ -318,26 +405,23 @@ def _count_step(case: Case, before: str, after: str) -> Step:
         num_nodes=int((case.change.before.present & case.change.after.present).sum()),
         **count_changes(case.changes(open_nodes=True)),
         reached=len(moved),
-        flipped=int((moved.class_before != moved.class_after).sum()),
+        flipped=int(find_flipped(moved).sum()),
         num_paths=int(moved.num_paths.sum()),
     )
 
 
-def _read_logits(case: Case, targets: Sequence[int], into: FloatArray) -> None:
+def _read_logits(case: Case, targets: Sequence[Target], into: FloatArray) -> None:
     """Logits [num_targets, 2, num_classes] on both snapshots of a step, where they have the target."""
     change = case.change
-    place = {int(node): row for row, node in enumerate(change.before.node_ids)}
-    sides = ((change.before, change.logits_before), (change.after, change.logits_after))
-    for i, target in enumerate(targets):
-        row = place.get(target)
-        for side, (snapshot, logits) in enumerate(sides):
-            if row is not None and snapshot.present[row]:
-                into[i, side] = logits[row]
+    rows, known = case.locate(targets)
+    for side, snapshot in enumerate((change.before, change.after)):
+        here = known & snapshot.predicted.present[rows]
+        into[here, side] = (change.logits_after if side else change.logits_before)[rows[here]]
 
 
 def _explain_step(
-    case: Case, targets: list[int], question: Question, memory: float
-) -> Iterator[tuple[int, Explanation | str]]:
+    case: Case, targets: list[Target], question: Question, memory: float
+) -> Iterator[tuple[Target, Explanation | str]]:
     """An Explanation for each target, or the sentence that says why its paths were not walked."""
     _, rows = case.find(targets)
     refused = dict(zip(targets, case.refusals(rows, question, memory), strict=True))
@@ -348,4 +432,4 @@ def _explain_step(
 
 def _absence(target: str, logits: FloatArray, names: Sequence[str], step: int) -> str:
     gone = [names[i] for i in (step, step + 1) if np.isnan(logits[i]).any()]
-    return f"Node {target} is absent from {' and '.join(gone)}."
+    return f"{target} is absent from {' and '.join(gone)}."

@@ -1,12 +1,12 @@
-"""Explanations of consecutive steps -> Story: what happened to one node over a sequence of snapshots, and why.
+"""Explanations of consecutive steps -> Story: what happened to one target over a sequence of snapshots, and why.
 
 Contributions of a step sum to the change of the logits over that step, so those of consecutive steps sum to the change
 from the first snapshot to the last:
 
     sum over steps s, over altered paths p of step s:  C_s[p]   =   z_last - z_first
 
-A snapshot that does not have the node, or a step that was too large to explain, breaks the sequence: the sum is then
-exact over each unbroken part. `residual` is what it misses, a number and not a belief.
+A target is a node, a graph or a link. A snapshot that does not have it, or a step that was too large to explain, breaks
+the sequence: the sum is then exact over each unbroken part. `residual` is what it misses, a number and not a belief.
 """
 
 from __future__ import annotations
@@ -19,39 +19,40 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from ..arrays import BoolArray, FloatArray
 from ..change.states import CAUSE_WORDS, MODEL, RARE
 from ..errors import InputError
-from ..explain.explanation import Explanation
-from ..graphs.labels import FIRST_EDGE, class_columns, label_class, name_edges, name_node, with_class_names
-from ..graphs.places import EdgePlace
-from ..metrics import kl_divergence
+from ..explain.explanation import Explanation, read_target, read_task
+from ..graphs.labels import FIRST_EDGE, class_columns, name_edges, name_node, with_class_names
+from ..graphs.places import NODE_UNIT, EdgePlace, Target
 from ..notebook import show
 from ..origin import Origin
+from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
-from .words import signed, tell_classes, tell_shares
+from .words import signed, tell_course, tell_shares
 
-STORY_VERSION = 2  # 1, which 0.1 wrote, is read too
+STORY_VERSION = 3  # 1, which 0.1 wrote, and 2 are read too
 
 
 @dataclass(frozen=True, eq=False)
 class Story(Saved):
-    """One node over S snapshots: what was predicted at each, and why it changed at each of the S - 1 steps."""
+    """One target over S snapshots: what was predicted at each, and why it changed at each of the S - 1 steps."""
 
-    form: ClassVar = FileForm("story", STORY_VERSION, {"method": 2, "origin": 2})
+    form: ClassVar = FileForm("story", STORY_VERSION, {"method": 2, "origin": 2, "unit": 3, "output": 3})
 
-    target: int
+    target: Target
     name: str  # the user's, else the number
     snapshot_names: tuple[str, ...]  # [S]
     class_names: tuple[str, ...]  # [num_classes], or empty
-    logits: FloatArray  # [S, num_classes]; nan where the snapshot does not have the node
+    logits: FloatArray  # [S, num_classes]; nan where the snapshot does not have the target
     explanations: tuple[Explanation | None, ...]  # [S - 1]; None where a note says why not
     notes: tuple[str, ...]  # [S - 1]; empty where there is an explanation
     method: str | None = None
     origin: Origin | None = None  # digests of the model and of "snapshot 0", ...; None where 0.1 wrote it
+    unit: str = NODE_UNIT  # what the target is: a node, a graph or a link
+    output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
 
     @property
     def num_steps(self) -> int:
@@ -60,26 +61,43 @@ class Story(Saved):
 
     @cached_property
     def present(self) -> BoolArray:
-        """Which snapshots have the node, [S]."""
+        """Which snapshots have the target, [S]."""
         return np.asarray(~np.isnan(self.logits).any(axis=1))
 
     @cached_property
+    def both(self) -> BoolArray:
+        """Which steps have the target at both ends, [S - 1]."""
+        return np.asarray(self.present[:-1] & self.present[1:])
+
+    @cached_property
     def probabilities(self) -> FloatArray:
-        """[S, num_classes]; nan where the snapshot does not have the node."""
-        return np.asarray(special.softmax(self.logits, axis=1))
+        """[S, num_classes], of values these themselves; nan where the snapshot does not have the target."""
+        return self.output.means(self.logits)
+
+    @cached_property
+    def column(self) -> int | None:
+        """Of labels and values the column that moved the most over all steps, which is told; of one logit that one."""
+        if self.output.kind == CLASSES:
+            return None
+        before, after = self.logits[:-1][self.both], self.logits[1:][self.both]
+        return int(self.output.by_column(after, before).sum(axis=0).argmax())
 
     @cached_property
     def classes(self) -> tuple[int | None, ...]:
-        """The predicted class at each snapshot; None where it does not have the node."""
-        here = self.present
-        return tuple(int(row.argmax()) if here[i] else None for i, row in enumerate(self.logits))
+        """The predicted class at each snapshot, of a logit or the label told 1 for yes and 0 for no; None where it does
+        not have the target, and of values, which decide nothing."""
+        if self.output.kind == VALUE:
+            return (None,) * len(self.logits)
+        shown = self.logits if self.column is None else self.logits[:, self.column][:, None]
+        decided = self.output.decide(shown)
+        return tuple(int(label) if here else None for label, here in zip(decided, self.present, strict=True))
 
     @cached_property
     def kl(self) -> FloatArray:
-        """KL(P_after || P_before) of each step, [S - 1]; nan where one end does not have the node."""
-        both = self.present[:-1] & self.present[1:]
+        """KL(P_after || P_before) of each step, [S - 1], of values half the squared distance in units of the first
+        snapshot's spread; nan where one end does not have the target."""
         values = np.full(self.num_steps, np.nan)
-        values[both] = kl_divergence(self.logits[1:][both], self.logits[:-1][both])
+        values[self.both] = self.output.divergence(self.logits[1:][self.both], self.logits[:-1][self.both])
         return values
 
     @property
@@ -90,9 +108,9 @@ class Story(Saved):
 
     @property
     def flips(self) -> tuple[int, ...]:
-        """Steps at which the class changed."""
-        pairs = zip(self.classes, self.classes[1:], strict=False)
-        return tuple(s for s, (old, new) in enumerate(pairs) if old is not None and new is not None and old != new)
+        """Steps at which the decision changed: the class, or any of the labels; of values none."""
+        changed = self.output.flipped(np.nan_to_num(self.logits[:-1]), np.nan_to_num(self.logits[1:]))
+        return tuple(np.flatnonzero(changed & self.both).tolist())
 
     @property
     def causes(self) -> tuple[dict[str, FloatArray] | None, ...]:
@@ -120,11 +138,13 @@ class Story(Saved):
 
     @property
     def view(self) -> tuple[str, FloatArray]:
-        """The logit that the story is about, in words and as weights of the classes [num_classes].
+        """The logit (or value) that the story is about, in words and as weights of the columns [num_classes].
 
         The last class against the first where they differ, else the new class against the old at the largest flip, else
-        the class that it stayed in.
+        the class that it stayed in; of labels and values the one that moved the most.
         """
+        if self.column is not None:
+            return self._column_view(self.column)
         seen = [label for label in self.classes if label is not None]
         old, new = seen[0], seen[-1]
         if old == new and self.flips:
@@ -132,18 +152,36 @@ class Story(Saved):
             old, new = self.classes[step], self.classes[step + 1]  # type: ignore[assignment]
         return self.toward(old, new)
 
+    @property
+    def measure(self) -> str:
+        """What `view` is, in a sentence: the logit of something, or a value."""
+        return self._measured(self.view[0])
+
     def toward(self, old: int, new: int) -> tuple[str, FloatArray]:
         """The new class's logit against the old one's, or alone where they are the same."""
-        weights = np.zeros(self.logits.shape[1])
-        weights[new] = 1.0
-        if old == new:
-            return self.class_name(new), weights
-        weights[old] = -1.0
-        return f"{self.class_name(new)} against {self.class_name(old)}", weights
+        weights = self.output.weights(old, new, self.logits.shape[1])
+        told = self.class_name(new)
+        return told if old == new else f"{told} against {self.class_name(old)}", weights
 
     def class_name(self, label: int) -> str:
-        """The user's name of a class, else its number."""
-        return label_class(label, self.class_names)
+        """The user's name of a class, else its number; of a logit or a label `no` and `yes`."""
+        if self.output.kind == LABELS:
+            return NO_YES[label]
+        return self.output.class_name(label, self.class_names)
+
+    def column_name(self, column: int) -> str:
+        """The user's name of a label or value, else what it is with its number."""
+        return self.output.column_name(column, self.class_names, self.logits.shape[1])
+
+    def told_at(self, snapshot: int) -> str | None:
+        """What was predicted at a snapshot in a word: a class, a probability or a value; None where it is absent."""
+        if not self.present[snapshot]:
+            return None
+        label = self.classes[snapshot]
+        if self.output.kind in (CLASSES, BINARY) and label is not None:
+            return self.class_name(label)
+        told = float(self.probabilities[snapshot, self.column or 0])
+        return f"{told:.4g}" if self.output.kind == VALUE else f"{told:.2f}"
 
     def step_name(self, step: int) -> str:
         """The two snapshots of a step."""
@@ -152,7 +190,7 @@ class Story(Saved):
     def to_frame(self) -> pd.DataFrame:
         """One row a step: snapshots, classes, KL, paths, and what each cause did to the logit that `view` names.
 
-        Where classes have names, these stand beside the numbers.
+        Of labels and values the one told stands in place of classes. Where they have names, these stand beside them.
         """
         _, weights = self.view
         rows = []
@@ -165,8 +203,7 @@ class Story(Saved):
                     "name": self.name,
                     "before": self.snapshot_names[s],
                     "after": self.snapshot_names[s + 1],
-                    "class_before": self.classes[s],
-                    "class_after": self.classes[s + 1],
+                    **self._ends(s),
                     "kl": self.kl[s],
                     "num_paths": None if e is None else e.num_paths,
                     "chosen": None if e is None else len(e.paths),
@@ -176,8 +213,18 @@ class Story(Saved):
                 }
             )
         frame = pd.DataFrame(rows)
-        whole = ["class_before", "class_after", "num_paths", "chosen"]
+        whole = [name for name in ("class_before", "class_after", "num_paths", "chosen") if name in frame]
         return with_class_names(frame.astype(dict.fromkeys(whole, "Int64")), self.class_names)
+
+    def _ends(self, step: int) -> dict[str, Any]:
+        """What was predicted at both ends of a step, in the columns that `Explainer.moved` has for this output."""
+        if self.output.kind in (CLASSES, BINARY):
+            return {"class_before": self.classes[step], "class_after": self.classes[step + 1]}
+        column = self.column or 0
+        before, after = self.probabilities[step : step + 2, column].tolist()
+        if self.output.kind == VALUE:
+            return {"column": column, "value_before": before, "value_after": after}
+        return {"label": column, "prob_before": before, "prob_after": after, "flipped": step in self.flips}
 
     def shares(self) -> pd.DataFrame:
         """One row a path that any step chose, with its contributions summed over the steps that chose it; those that
@@ -208,8 +255,8 @@ class Story(Saved):
 
     @property
     def headline(self) -> str:
-        """The classes it went through, without a full stop."""
-        return f"Node {self.name} {tell_classes(self)}"
+        """The classes it went through (of labels and values the numbers), without a full stop."""
+        return f"{self.unit.capitalize()} {self.name}{tell_course(self)}"
 
     def summary(self) -> str:
         """A few sentences: the classes it went through, its turning point and why, and what the causes sum to."""
@@ -221,12 +268,13 @@ class Story(Saved):
         if (s := self.turning_point) is None:
             told.append("Its prediction never moved.")
         else:
-            told.append(f"It moved the most from {self.step_name(s)} (KL {self.kl[s]:.3g}){self._why(s)}.")
+            measured = "distance" if self.output.kind == VALUE else "KL"
+            told.append(f"It moved the most from {self.step_name(s)} ({measured} {self.kl[s]:.3g}){self._why(s)}.")
         if self.unbroken and self.turning_point is not None:
-            label, weights = self.view
+            _, weights = self.view
             total = sum(self._totals(range(self.num_steps)))
             told.append(
-                f"From first to last the logit of {label} changed by {signed(float(total @ weights))}: "
+                f"From first to last {self.measure} changed by {signed(float(total @ weights))}: "
                 f"{self._split(range(self.num_steps), weights)}; the steps sum to it to within {self.residual:.0e}."
             )
         told += [
@@ -269,12 +317,21 @@ class Story(Saved):
         return [part for s in steps for part in (self.causes[s] or {}).values()]
 
     def _why(self, step: int) -> str:
-        old, new = self.classes[step], self.classes[step + 1]
-        if self.explanations[step] is None or old is None or new is None:
+        if self.explanations[step] is None or not self.both[step]:
             return ""
-        label, weights = self.toward(old, new)
+        label, weights = self.view
+        old, new = self.classes[step : step + 2]
+        if self.output.kind == CLASSES and old is not None and new is not None:
+            label, weights = self.toward(old, new)
         change = float((self.logits[step + 1] - self.logits[step]) @ weights)
-        return f": {signed(change)} on the logit of {label}, {self._split(range(step, step + 1), weights)}"
+        return f": {signed(change)} on {self._measured(label)}, {self._split(range(step, step + 1), weights)}"
+
+    def _column_view(self, column: int) -> tuple[str, FloatArray]:
+        told = self.class_name(1) if self.output.kind == BINARY else self.column_name(column)
+        return told, self.output.weights(column, column, self.logits.shape[1])
+
+    def _measured(self, label: str) -> str:
+        return label if self.output.kind == VALUE else f"the logit of {label}"
 
     def _split(self, steps: range, weights: FloatArray) -> str:
         known = [causes for s in steps if (causes := self.causes[s]) is not None]
@@ -311,12 +368,18 @@ def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
     explanations = tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"])
     for step, explanation in enumerate(explanations):
         if explanation is not None and (len(explanation.logits_after) != width or not present[step : step + 2].all()):
-            raise InputError(f"Expected explanations of {width} classes between snapshots that have the node.")
-    if type(values["target"]) is not int:
-        raise InputError("Expected a whole number as `target` of a story (got something else).")
+            raise InputError(f"Expected explanations of {width} classes between snapshots that have the target.")
+    unit, output = read_task(values)
+    if output.scales is not None and len(output.scales) != width:
+        raise InputError(f"Expected a unit for each of {width} values (got {len(output.scales)}).")
+    told = [e for e in explanations if e is not None]
+    if any((e.unit, e.output.kind) != (unit, output.kind) for e in told) or (output.kind == BINARY and width != 1):
+        raise InputError("Expected explanations of what the story is of (got others).")
     name, *method = read_words([values["name"], *filter(None, [values.get("method")])], "name")
     return cls(
-        target=values["target"],
+        target=read_target(values["target"], unit),
+        unit=unit,
+        output=output,
         name=name,
         snapshot_names=read_words(values["snapshot_names"], "snapshot_names"),
         class_names=read_words(values["class_names"], "class_names"),

@@ -1,9 +1,11 @@
-"""A story's classes and shares -> the sentences that tell them."""
+"""A story's classes (or probabilities, or values) and shares -> the sentences that tell them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from ..outputs import BINARY, CLASSES
 
 if TYPE_CHECKING:
     from .story import Story
@@ -18,18 +20,29 @@ WORDS = {
 MOST_CLAUSES = 6  # of a headline; a node that changes its class at every step would fill a page
 
 
+def tell_course(story: Story) -> str:
+    """What a target was predicted to be, snapshot by snapshot, as the rest of a sentence about it."""
+    if story.output.kind not in (CLASSES, BINARY):
+        return f": {story.column_name(story.column or 0)} was {tell_numbers(story)}"
+    return f" {tell_classes(story)}"
+
+
 def tell_classes(story: Story) -> str:
-    """What a node was predicted to be, snapshot by snapshot, as the rest of a sentence about it."""
+    """The classes that it went through."""
     label = story.classes[0]
     if label is not None and set(story.classes) == {label}:
+        ends = [_chance(story, i, label) for i in (0, -1)]
         return (
-            f"stayed in class {story.class_name(label)} from {story.snapshot_names[0]} to {story.snapshot_names[-1]} "
-            f"({story.probabilities[0, label]:.2f} at first, {story.probabilities[-1, label]:.2f} at last)"
+            f"stayed {_named(story, label)} from {story.snapshot_names[0]} to {story.snapshot_names[-1]} "
+            f"({ends[0]} at first, {ends[1]} at last)"
         )
-    told = list(_clauses(story))
-    if len(told) > MOST_CLAUSES:
-        told = [*told[: MOST_CLAUSES - 2], f"changed {len(told) - MOST_CLAUSES + 1} times more", told[-1]]
-    return f"{', '.join(told[:-1])}{' and ' if len(told) > 1 else ''}{told[-1]}"
+    return _join(list(_clauses(story)), "changed {} times more")
+
+
+def tell_numbers(story: Story) -> str:
+    """The probability of a label, or a value, at each snapshot that has it."""
+    told = [f"{story.told_at(i) or 'absent'} at {snapshot}" for i, snapshot in enumerate(story.snapshot_names)]
+    return _join(told, "{} more")
 
 
 def tell_shares(shares: dict[str, float]) -> str:
@@ -48,16 +61,36 @@ def _clauses(story: Story) -> Iterator[str]:
     """One for each snapshot at which something happened."""
     seen: set[int] = set()
     before: int | None = None
+    way = "in" if story.output.kind == CLASSES else "as"
     for i, (label, snapshot) in enumerate(zip(story.classes, story.snapshot_names, strict=True)):
         if label is not None and label != before:
-            shown = f"class {story.class_name(label)} ({story.probabilities[i, label]:.2f})"
+            shown = f"{_named(story, label).removeprefix('in ')} ({_chance(story, i, label)})"
             if before is not None:
                 yield f"went {'back ' if label in seen else ''}to {shown} at {snapshot}"
             elif seen:
-                yield f"came back in {shown} at {snapshot}"
+                yield f"came back {way} {shown} at {snapshot}"
             else:
-                yield f"began in {shown}" if i == 0 else f"appeared in {shown} at {snapshot}"
+                yield f"began {way} {shown}" if i == 0 else f"appeared {way} {shown} at {snapshot}"
             seen.add(label)
         elif label is None and before is not None:
             yield f"was gone at {snapshot}"
         before = label
+
+
+def _named(story: Story, label: int) -> str:
+    """Where it is: in a class; of one logit the answer alone."""
+    return f"{'in class ' * (story.output.kind == CLASSES)}{story.class_name(label)}"
+
+
+def _chance(story: Story, snapshot: int, label: int) -> str:
+    """The probability of a class; of one logit that of a yes, which is said."""
+    if story.output.kind == CLASSES:
+        return f"{story.probabilities[snapshot, label]:.2f}"
+    return f"{story.class_name(1)}: {story.probabilities[snapshot, 0]:.2f}"
+
+
+def _join(told: list[str], left_out: str) -> str:
+    """Clauses as one; where they are many, those in between are counted."""
+    if len(told) > MOST_CLAUSES:
+        told = [*told[: MOST_CLAUSES - 2], left_out.format(len(told) - MOST_CLAUSES + 1), told[-1]]
+    return f"{', '.join(told[:-1])}{' and ' if len(told) > 1 else ''}{told[-1]}"

@@ -1,0 +1,449 @@
+"""README, SECURITY.md and docs/: what they promise stands beside the tests that hold it, and numbers are the program's.
+
+A sentence that is put otherwise is put otherwise here, too; a test that goes is missed here. Sentences about how things
+are computed are held by the tests of these things and are not listed, tables of measurements by the commands beside them.
+"""
+# ruff: noqa: E501 (a sentence, or a test, is one piece)
+
+import ast
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import axiompath
+from axiompath import trust
+from axiompath.blame.blame import ALWAYS_EXACT
+from axiompath.explain import question, walks
+from axiompath.explain.explanation import DISAGREEMENT
+from axiompath.graphs import sample
+from axiompath.graphs.labels import ABSENT, ANY
+from axiompath.pages import MAX_COLUMNS
+from axiompath.scan import engines, facts, plan, work
+from axiompath.selection import METHODS
+from hostile import HOSTILE
+
+ROOT = Path(__file__).parent.parent
+
+# page -> a sentence, or a part of one -> the tests that hold it
+PROMISES = {
+    "README.md": {
+        "The shares sum to the change to rounding (the residual is a number you get)":
+            "attribution::contributions_sum_to_the_change_of_every_logit targets::a_thousand_evolutions_hold_all_of_it",
+        "split by cause: connections gained, connections lost, side effects of renormalisation, features":
+            "attribution::causes_name_what_happened",
+        "each change's Shapley share of the prediction's change": "blame::blame_equals_brute_force",
+        "the fewest changes whose undoing gives the old class back, judged by your own model":
+            "undo::undo_equals_brute_force undo::a_model_in_float32_has_the_last_word",
+        "also one that cannot be read": "blame::a_model_that_no_reader_understands_is_blamed_without_paths",
+        "splits a change between [a retrained model and the graph]":
+            "retrained::shares_of_model_and_data_are_those_of_two_players",
+        "`features` says which columns of changed features did it":
+            "features::columns_equal_the_literal_twin_and_sum_to_the_cause",
+        "as few as explain nine tenths of the change (or as many as you say)":
+            "enough::the_default_is_nine_tenths_and_a_budget_takes_precedence",
+        "chosen with a certified bound (`exact`, or the paper's `convex`)": "selection::bound_is_below_every_choice",
+        "**Edges, or edges of single layers, in place of paths**": "units::shares_are_those_of_listed_paths",
+        "the summary warns where that falls short of what the sums explain":
+            "explanation::the_summary_says_what_the_network_itself_answers",
+        "records that say what they are of: release, model and graphs by digest":
+            "origin::explanations_say_what_they_are_of origin::scans_say_what_they_are_of",
+        "links, whole graphs, one logit, labels, values, nodes that are new, one graph against itself without edges":
+            "every_task::a_pair_is_a_target every_task::a_graph_is_one_target "
+            "every_task::every_output_is_explained_in_its_own_words "
+            "every_task::a_new_node_is_explained_against_itself_alone "
+            "every_task::one_graph_is_explained_against_itself_without_edges",
+        "**A story over a sequence of snapshots**, of a node, a link or a graph: every step explained, and the steps sum":
+            "story::contributions_of_consecutive_steps_sum_to_the_change_from_first_to_last "
+            "story_of_all::a_story_says_what_the_model_says_and_its_steps_sum",
+        "killed and started again it writes the same bytes":
+            "scan::killed_at_a_hundred_moments_it_goes_on_to_the_same_bytes",
+        "Graphs larger than memory are read from disk":
+            "stored::peak_memory_follows_the_budget_and_not_the_number_of_edges",
+        "nodes that exist in one snapshot alone (matched by `n_id`)":
+            "reading::nodes_of_one_snapshot_alone_are_matched_by_n_id",
+        "Parallel edges add up, as in PyG": "reading::duplicate_edges_add_up_as_in_pyg",
+        "Sparse features stay sparse": "datasets::sparse_features_of_coauthor_physics_stay_under_3_gb",
+        "the best are found without listing the others":
+            "pricing::the_best_are_those_of_a_list_and_a_search_that_is_given_up_says_what_it_missed",
+        "What cannot be read exactly is refused with the name of the module or the field, the reason and what to do":
+            "people_models::what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out",
+        "Your model is never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
+        "Only tensors, numbers and text are ever loaded, and no file can run code":
+            "strangers::no_library_that_unpickles_is_asked mutations::720_damaged_files",
+    },
+    "SECURITY.md": {
+        "**No file can run code.** Only tensors, numbers and text are ever loaded":
+            "mutations::10_000_damaged_files files::a_broken_graph_is_refused_and_no_code_runs",
+        "No unpickler is used, not even a restricted one": "strangers::no_library_that_unpickles_is_asked",
+        "A model folder can only name networks of `torch_geometric.nn` and the paper's `SumGNN`":
+            "files::ones_own_class_is_named_never_described",
+        "**No file can crash the process.** Indices, sizes and offsets are checked before anything uses them":
+            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::720_damaged_files",
+        "**Every read has a bound in memory**, and it holds for what is made of a file, not for what its header says":
+            "strangers::a_small_file_cannot_grow_without_end",
+        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::720_damaged_files",
+        "**A file that cannot be used is refused in one sentence**, an `InputError`, and exit code 2":
+            "mutations::10_000_damaged_files cli::a_wrong_question_is_a_sentence_and_exit_code_2",
+        "What your own code raises is shown as yours": "strangers::what_your_own_code_raises_is_yours",
+        "**A scan's manifest names files of its own folder alone**, each with its SHA-256, checked whenever it is read":
+            "strangers::a_manifest_names_nothing_outside_its_folder strangers::every_file_of_a_scan_has_a_digest "
+            "scan::a_flipped_bit_is_found_at_reading",
+        "Scans written by release 0.1 have none for `moved.parquet` and `too_large.parquet`": "written_by_0_1::scans",
+        "In a report they are text": "report::names_are_text_never_markup story::names_are_text_never_markup",
+        "the characters in them that would command it are shown as �": "strangers::names_command_no_terminal",
+        "None may crash, hang, take a gigabyte, raise anything but an `InputError`, exit with 1, or run code":
+            "mutations::10_000_damaged_files",
+    },
+    "docs/how-to-scan.md": {
+        "Every node that an altered path reaches is found and listed": "scan::finds_and_explains_what_a_plain_loop_does",
+        "Explained are those whose **class changed** and those whose distribution moved by at least `min_kl` nats":
+            "scan::thresholds_decide_who_is_explained scan::zero_is_zero",
+        "`explainer.scan()` writes to a temporary one that goes with the result":
+            "scan::without_a_folder_nothing_is_left_behind",
+        "**The same scan always writes the same bytes**, with one worker or many":
+            "scan::the_number_of_workers_changes_no_byte scan::the_size_of_batches_changes_no_byte "
+            "ray::ray_writes_the_bytes_that_local_processes_write",
+        "parts that are there are kept, the rest is done": "scan::parts_that_are_there_are_not_computed_again",
+        "reading the scan says so; run the same command again: what has another digest than the recorded one is made again":
+            "scan::a_flipped_bit_is_found_at_reading scan::a_damaged_part_is_made_again_and_never_blessed",
+        "the workers are ended first, then the scan; no drafts are left, and the same command goes on":
+            "scan::signals_stop_a_scan_in_good_order",
+        "took no processor time at all it is replaced, as one that died":
+            "scan::a_worker_that_shows_no_life_is_replaced_and_its_part_done_again",
+        "another takes its place and does the part again": "scan::a_worker_that_dies_is_replaced_and_its_part_done_again",
+        "one at which a worker dies alone is recorded with that reason":
+            "scan::a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other",
+        "its row says why (`scan.failures()`), the others are explained":
+            "scan::a_target_that_fails_is_recorded_with_its_reason",
+        "the scan stops with a sentence. A part appears under its name only when the disk has all of it":
+            "scan::a_full_disk_leaves_no_part_that_is_not_whole",
+        "the second is refused; the first holds a lock that goes with its process, however that ends":
+            "scan::two_scans_do_not_write_to_one_folder writing::a_lock_goes_with_its_process_even_if_workers_live_on",
+        "the folder is refused before anything is made there; other files (a readme) are left alone":
+            "scan::a_name_that_is_taken_is_refused_before_anything_is_made scan::what_is_no_plain_file_is_somebodys "
+            "scan::other_files_are_left_alone scan::nothing_of_somebody_elses_is_touched",
+        "nothing is written, so the disk may be read-only": "scan::a_finished_scan_is_run_again_without_writing",
+        "`memory` bounds what all workers together take": "scan::all_workers_together_stay_within_the_budget "
+            "scan::workers_whose_batches_are_full_stay_within_the_budget "
+            "scan::no_more_parts_run_at_a_time_than_the_budget_holds",
+        "forked from a fresh interpreter that has one thread and never runs your script":
+            "scan::nobody_who_has_threads_is_forked",
+        "threads of yours, compiling or not, cannot hang them":
+            "scan::a_scan_while_another_thread_compiles_does_not_hang",
+        "a daemonic process may scan, too": "scan::a_daemonic_process_may_scan",
+        "When your process ends, however it ends, they end":
+            "scan::killed_at_twenty_moments_it_goes_on_to_the_same_bytes",
+        "the scan runs on one core in your process, and a warning says so":
+            "scan::workers_that_cannot_read_the_model_are_not_used",
+        "so a scan writes the same with any budget": "pricing::a_scan_writes_the_same_whatever_its_memory_and_workers",
+        "it is listed with its number of paths and the bytes it would take":
+            "scan::targets_too_large_are_listed_with_their_counts",
+        "Three graphs or more are scanned step by step, each step into a folder of its own":
+            "scan::a_sequence_is_scanned_step_by_step",
+    },
+    "docs/how-to-large-graphs.md": {
+        "Its files are linked, not copied": "stored::features_of_another_graph_are_linked_and_take_no_space",
+        "The folder appears under its name once it is complete; one that is there is never overwritten":
+            "stored::what_cannot_be_converted_is_refused_and_leaves_nothing_behind",
+        "tests hold it to 1e-12": "region::a_region_gives_the_whole_graphs_answers",
+        "A target that no change reaches is refused with a sentence": "stored::targets_that_no_change_reaches_are_refused",
+        "Targets are walked in batches that fit, so the peak follows the budget and not the number of targets":
+            "attribution::estimated_memory_bounds_what_the_arrays_take",
+        "Refused, with its count and the estimate before anything is walked, is `attribute` of such a node":
+            "attribution::a_target_beyond_the_memory_budget_is_refused_with_its_numbers",
+        "stays under 3 GB in all": "datasets::sparse_features_of_coauthor_physics_stay_under_3_gb",
+    },
+    "docs/how-to-your-own-data.md": {
+        "`n_id` in one graph alone is refused": "names::ids_on_one_side_alone_are_refused",
+        "matched by row all the same, with a warning": "names::graphs_of_different_sizes_matched_by_row_are_warned_of",
+        "Names in a row belong to the snapshot that has as many rows as there are names":
+            "names::names_go_with_the_snapshot_of_as_many_rows",
+        "Missing names (`None`, NaN) leave the node's number": "names::a_name_may_be_missing",
+        "no other object in it is ever made": "strangers::no_library_that_unpickles_is_asked",
+        "In Parquet, the `id` may also be the index that pandas wrote":
+            "strangers::a_node_table_may_have_its_ids_as_the_index_of_pandas",
+        "Complex numbers are refused": "strangers::complex_numbers_keep_their_imaginary_part_by_being_refused",
+        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::720_damaged_files",
+    },
+    "docs/how-to-your-own-model.md": {
+        "The copy has your forward hooks": "surroundings::hooks_of_the_users_run_on_the_copy_and_stay_on_the_model",
+        "Only classes of `torch_geometric.nn` and the paper's `SumGNN` can be named in `model.json`":
+            "files::ones_own_class_is_named_never_described files::a_broken_description_is_refused",
+    },
+    "docs/how-to-your-own-convolution.md": {
+        "whatever you say is compared with your model's own output on both snapshots before anything is explained":
+            "register::a_reader_that_is_wrong_on_one_snapshot_alone_is_caught",
+    },
+    "docs/command-line.md": {
+        "a number is a name and never a row": "names::a_target_is_never_a_row_where_nodes_have_numbers",
+        "`--json` prints JSON and nothing else": "experiments::json_is_all_that_is_printed",
+        "progress and warnings go to stderr": "names::the_command_line_warns_on_stderr_once",
+        "`axiompath --debug COMMAND` shows the traceback": "cli::debug_shows_the_traceback",
+        "A terminal that cannot show an arrow or a line gets plain characters":
+            "surroundings::a_terminal_that_cannot_show_an_arrow_gets_plain_characters",
+        "no name in a file can command it: control characters are shown as �": "strangers::names_command_no_terminal",
+        "A full device is named (exit code 2)": "surroundings::a_full_device_is_the_devices_fault",
+        "A kept file that is damaged is made anew": "surroundings::a_damaged_file_of_compiled_code_is_made_anew",
+        "a line says so and every process compiles for itself":
+            "surroundings::without_a_place_for_compiled_code_it_is_compiled_in_memory_and_said_once",
+        "| 1 | a fault of ours; please report it |": "cli::our_own_faults_are_exit_code_1",
+        "| 2 | something given cannot be used as it is, or your own code failed":
+            "cli::whose_fault_it_is_follows_from_the_type_alone strangers::what_your_own_code_raises_is_yours",
+        "| 130, 143, 129 | stopped with Ctrl-C, SIGTERM, SIGHUP; also while it is still loading |":
+            "surroundings::stopped_while_it_is_still_loading cli::interrupting_stops_without_a_traceback "
+            "scan::signals_stop_a_scan_in_good_order",
+        "| 141 | whoever read the output has gone": "surroundings::a_reader_who_has_gone_ends_it_quietly_as_other_tools",
+    },
+    "docs/how-to-ray.md": {
+        "nothing else changes, not even a byte of the result": "ray::ray_writes_the_bytes_that_local_processes_write",
+        "A task whose worker dies is run again": "ray::a_ray_worker_killed_in_mid_task_changes_no_byte",
+        "one at which a worker dies even so is recorded with that reason":
+            "ray::a_target_at_which_ray_workers_die_is_recorded",
+    },
+    "docs/how-to-follow-a-node.md": {
+        "The contributions of one step sum to the change of the logits over that step":
+            "story::contributions_of_consecutive_steps_sum_to_the_change_from_first_to_last",
+        "in a network without activations they agree path by path":
+            "story::without_activations_every_single_path_sums_over_the_steps",
+        "Without `targets`, the nodes that changed their class most often come first":
+            "story::without_targets_those_that_flipped_most_often_come_first "
+            "story_of_all::without_targets_those_whose_decision_changed_most_often_come_first",
+        "A node has a story if it exists in two consecutive snapshots":
+            "story::absent_nodes_are_told_and_break_the_sum_into_parts",
+        "is noted in the same way, with the number of paths, and the story goes on":
+            "story::a_step_that_is_too_large_has_the_sentence_and_the_story_goes_on",
+        "a unit of values is the same at every step": "story_of_all::a_story_says_what_the_model_says_and_its_steps_sum",
+        "their nodes by their place in their graph, over the whole sequence":
+            "story_of_all::a_batch_over_time_is_numbered_once_graph_by_graph",
+    },
+    "docs/how-to-graphs-and-links.md": {
+        "nodes by `n_id`, else by their place in their graph, so that a graph that grew does not shift the others":
+            "every_task::a_batch_is_matched_graph_by_graph",
+        "Graphs that one snapshot alone has are in `explainer.unmatched()` and are not guessed at":
+            "every_task::graphs_of_one_snapshot_alone_are_listed_and_not_guessed",
+        "One raw column is a logit or a value, and nothing says which":
+            "calls::one_raw_column_is_asked_for_and_never_guessed story_of_all::a_raw_column_is_asked_for_and_not_guessed",
+        "paths that carry half of a change explain 50 %": "every_task::half_a_change_of_a_value_is_half_explained",
+        "A node that only `after` has is explained against itself alone":
+            "every_task::a_new_node_is_explained_against_itself_alone",
+        "| `scan`, reports, figures, JSON, `to_pyg`, `PyGAlgorithm` | yes | yes |":
+            "every_task::scans_of_links_and_graphs_say_what_explain_says every_task::pyg_asks_for_edges_and_graphs "
+            "every_task::every_output_is_explained_in_its_own_words",
+        "| the command line | yes: `--target u,v`, `--links pairs.csv`, `--output` | yes |":
+            "every_task::the_command_line_takes_links_graphs_and_outputs "
+            "story_of_all::the_command_line_tells_links_graphs_and_values",
+        "| stories over time | yes": "story_of_all::a_story_says_what_the_model_says_and_its_steps_sum",
+    },
+    "docs/how-to-blame.md": {
+        "Shares sum to the change of every logit": "blame::blame_equals_brute_force",
+        "with `opened=True` each change gets its part of its group's share (Owen values), and the parts sum to it":
+            "blame::an_opened_group_sums_to_its_share",
+        "The answer is always judged by **your own model on the real graph**": "undo::a_model_in_float32_has_the_last_word",
+        "where the answer is found so, `proved` says that no fewer do":
+            "enough::fewest_changes_equal_brute_force_on_the_users_model",
+        "`features` splits the cause *feature* over columns, exactly, and without walking a path":
+            "features::no_path_is_walked_and_sparse_features_stay_sparse",
+        "so that shares sum to what every prediction moved by":
+            "tally::shares_are_means_completed_by_how_unsure_they_are",
+        "a fact, not an estimate": "tally::a_change_toggled_is_what_the_model_says_of_it",
+        "Facts are written in parts, by all workers, and a scan that was stopped goes on":
+            "tally::any_number_of_workers_and_any_interruption_give_the_same_bytes",
+        "`Explainer(..., paths=False)` opens without reading the model, and runs it as it is":
+            "evaluator::without_reading_the_model_the_answers_are_the_same",
+    },
+    "docs/how-to-data-or-model.md": {
+        "These are the Shapley values of two players, and they sum to the whole change":
+            "retrained::shares_of_model_and_data_are_those_of_two_players",
+        "Other weights on the same graph are the model's to the last digit":
+            "retrained::other_weights_alone_are_all_the_models",
+        "Where its weights are those of the new one, all answers are as if it had not been named":
+            "retrained::the_same_weights_are_as_if_there_were_one_model",
+        "What cannot be done together is refused in a sentence": "retrained::what_cannot_be_combined_says_so",
+    },
+    "docs/api.md": {
+        "the model is copied, never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
+        "a path that neither graph has is refused": "flows::paths_that_neither_graph_has_are_refused",
+        "never leaves more than `convex`": "explanation::exact_is_never_worse_than_convex_and_at_most_may_take_fewer",
+        "JSON, versioned; what 0.1 wrote is read, too": "written_by_0_1::explanations written_by_0_1::stories",
+        "Together they sum to the sum over the chosen paths of contribution times number of steps":
+            "flows::masks_place_every_step_and_lose_nothing",
+        "A graph's does not depend on the order of its nodes and edges": "origin::a_graph_s_digest_is_of_its_numbers_alone",
+        "Every refusal of a file or an argument is an `InputError`": "layout::every_refusal_is_an_input_error",
+    },
+    "docs/attribution.md": {
+        "sum to the change, for every class, to rounding": "attribution::contributions_sum_to_the_change_of_every_logit",
+        "A difference is an error that names the first layer that differs, never a wrong explanation":
+            "reading::a_wrong_reader_is_caught_and_the_first_wrong_layer_named",
+        "the share of features is 40.82 and that of reweighting −0.26":
+            "attribution::features_on_renormalised_paths_are_no_renormalisation",
+        "Counts are exact, in Python integers where 64 bits would not do":
+            "attribution::counts_beyond_float64_are_exact_python_integers",
+        "node sequences that no such sequence carries are no paths":
+            "attribution::paths_whose_channels_do_not_connect_are_none",
+        "What is found is attributed as it would be in a list, to the last bit":
+            "pricing::some_paths_are_attributed_as_they_are_in_a_list",
+        "so that the certificate holds, and `status` says so":
+            "pricing::a_search_that_is_given_up_leaves_a_bound_that_holds",
+        "a contribution is the same to the last bit whatever the batch or the number of threads":
+            "attribution::results_do_not_depend_on_the_batch_bit_by_bit",
+    },
+    "docs/mathematics.md": {
+        "**Theorem 1.** The contributions of all paths sum to":
+            "attribution::contributions_sum_to_the_change_of_every_logit",
+        "**Theorem 2 (causes).**": "attribution::paths_contributions_kinds_and_causes_equal_the_literal_twin",
+        "**Theorem 4 (GNN-LRP).**": "attribution::theorem_1_an_empty_graph_before_gives_gnn_lrp_relevances",
+        "**Theorem 5 (certificate).**": "selection::bound_is_below_every_choice",
+        "**Theorem 7.** Undoing every altered path gives":
+            "replay::undoing_everything_gives_before_and_adding_everything_gives_after",
+    },
+    "docs/selection.md": {
+        "the best of all when m <= 20": "selection::exact_equals_brute_force",
+        "Ties go to the lower index in every method": "selection::ties_go_to_the_lower_index",
+        "It is never worse than `convex`": "selection::exact_is_never_worse_than_any_other_method",
+        "holds for the logits and contributions as they are given, however small the change is":
+            "tiny_changes::bounds_and_words_hold_for_changes_of_any_size",
+        "at most n never leaves more than exactly n, nor than at most fewer":
+            "selection::at_most_n_is_never_worse_than_exactly_n_nor_than_at_most_fewer",
+        "Units never share a path, and the chosen ones and the rest sum to the change":
+            "groups::what_is_chosen_is_a_partition_with_its_rest_and_never_worse_than_ends_of_one_hop",
+        "The answer is the one that `budget=k` gives": "enough::as_many_as_are_enough_are_what_that_budget_gives",
+        "the answers are those of `select`, bit for bit, whatever the number of threads":
+            "selection::many_equals_one_by_one_bit_for_bit",
+        "All units put in give `after`": "units::what_is_put_in_is_a_pass_with_exactly_these_coefficients",
+    },
+    "docs/replay.md": {
+        "Undoing nothing gives `after`'s logits": "explanation::fidelity_is_1_for_nothing_and_0_for_everything",
+        "always for ReLU, LeakyReLU and PReLU": "replay::undoing_everything_gives_before_and_adding_everything_gives_after",
+        "to rounding what undoing all paths of the group one by one gives":
+            "groups::undoing_a_group_is_undoing_its_paths_one_by_one",
+        "Both are exact; nothing is sampled": "rivals::relevance_ranks_all_paths_of_after "
+            "rivals::gradient_ranks_all_paths_of_after",
+    },
+    "docs/reading-the-numbers.md": {
+        "no choice of as many paths leaves less": "selection::bound_is_below_every_choice",
+        "A change that rounding the logits could have made is called *unresolved*":
+            "tiny_changes::a_change_within_the_rounding_of_the_logits_is_called_so",
+        "**Both directions are one change** where every edge of both graphs has one back of the same weight":
+            "changes::a_graph_is_symmetric_if_every_edge_has_one_back",
+        "the same graphs and options always give the same ids": "changes::changes_are_the_literal_ones",
+        "One parallel edge more is an edge added": "changes::changes_are_the_literal_ones",
+    },
+    "docs/models.md": {
+        "If they differ, nothing is explained": "register::a_registered_reader_is_used_and_one_with_a_wrong_coefficient_is_caught",
+        "Each refusal names the module": "people_models::what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out",
+        "One that the model reads must be in both snapshots": "calls::what_one_snapshot_lacks_is_said",
+    },
+    "docs/results.md": {
+        "**Same seed, same weights, on any processor.**":
+            "experiments::weights_are_the_same_to_the_last_bit_on_a_poor_processor",
+        "A run that was stopped goes on where it was; the number of `--workers` changes no number":
+            "experiments::a_stopped_run_goes_on_and_gives_the_same_table "
+            "experiments::the_same_numbers_on_any_number_of_workers",
+    },
+    "docs/tutorial.md": {
+        "`report.html` is one file that needs no network (and forbids itself to use it)":
+            "report::it_opens_with_an_overview_and_asks_the_network_for_nothing "
+            "report::the_page_may_run_its_own_scripts_and_nothing_else",
+    },
+}  # fmt: skip
+
+# What the pages say of limits, with the program's own numbers in it.
+NUMBERS = [
+    ("SECURITY.md", f"{trust.SMALL / 1e6:.0f} MB, or {trust.GROWTH:,} times its size where that is more, and never more "
+     f"than {trust.MAX_BYTES / 1e9:.0f} GB"),
+    ("docs/how-to-your-own-data.md", f"more than {trust.MAX_BYTES / 1e9:.0f} GB would be made in memory (its numbers as "
+     f"they are, and as float64), or more than {trust.SMALL / 1e6:.0f} MB and more than {trust.GROWTH:,} times its size"),
+    ("docs/how-to-your-own-data.md", f"A table has at most {MAX_COLUMNS:,} columns."),
+    ("docs/how-to-scan.md", f"A worker counts with {work.PROCESS_BYTES / 1e6:.0f} MB before it has explained anything."),
+    ("docs/how-to-scan.md", f"after {({120.0: 'two minutes'})[engines.SILENCE]} in which it took no processor time"),
+    ("docs/how-to-scan.md", f"A node with {walks.PRICED_PATHS:,} altered paths or more is **searched**"),
+    ("docs/how-to-scan.md", f"up to {({1000: 'a thousand'})[plan.PART_TARGETS]} explanations each, one a row"),
+    ("docs/attribution.md", f"From {walks.PRICED_PATHS:,} altered paths on"),
+    ("docs/how-to-large-graphs.md", f"of up to {sample.MAX_EDGES:,} edges"),
+    ("docs/how-to-large-graphs.md",
+     f"Where one has more than {({2_000_000: 'two million'})[sample.WHOLE_EDGES]} edges"),
+    ("README.md", f"(on samples of more than {({2_000_000: 'two million'})[sample.WHOLE_EDGES]} edges)"),
+    ("docs/selection.md", f"the fewest paths, {question.MOST_PATHS} at most, that explain nine tenths of the change "
+     f"(`until={question.ENOUGH}`"),
+    ("docs/how-to-blame.md", f"All subsets are tried for up to {ALWAYS_EXACT} changes in sight"),
+    ("docs/how-to-blame.md", f"more than {facts.MOST_ROWS // 10**6} million pairs of a change and a prediction are refused"),
+    ("docs/reading-the-numbers.md", f"warn where that is more than {100 * DISAGREEMENT:.0f} percentage points less"),
+    ("docs/how-to-data-or-model.md", f"with −{-ABSENT} before its leaf"),
+    ("docs/replay.md", f"is written with {ANY} before its end"),
+]  # fmt: skip
+
+
+@cache
+def words_of(page):
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
+
+
+@cache
+def held_by(name):
+    tree = ast.parse((ROOT / "tests" / f"test_{name}.py").read_text(encoding="utf-8"))
+    return {node.name.removeprefix("test_") for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("page", PROMISES)
+def test_every_promise_stands_in_its_page_and_has_its_tests(page):
+    missing = [sentence for sentence in PROMISES[page] if " ".join(sentence.split()) not in words_of(page)]
+    assert missing == []
+    untested = [
+        test
+        for tests in PROMISES[page].values()
+        for test in tests.split()
+        if test.split("::")[1] not in held_by(test.split("::")[0])
+    ]
+    assert untested == []
+
+
+def test_limits_in_the_pages_are_those_of_the_program():
+    assert [(page, text) for page, text in NUMBERS if " ".join(text.split()) not in words_of(page)] == []
+
+
+def test_the_page_on_security_counts_its_cases():
+    said = re.search(
+        r"more than ([\d,]+) by hand.*?: ([\d,]+) in `make test`, ([\d,]+) in `make test-all`", words_of("SECURITY.md")
+    )
+    by_hand, fast, slow = (int(number.replace(",", "")) for number in said.groups())
+    made = sum(map(len, HOSTILE.values()))
+    assert by_hand < made < by_hand + 100
+    assert {f"{fast}_damaged_files", f"{slow:,}_damaged_files".replace(",", "_")} <= held_by("mutations")
+
+
+def test_every_method_is_in_the_python_interface():
+    assert all(f"`{method}`" in words_of("docs/api.md") for method in METHODS)
+
+
+OPTIONS = re.compile(r"^\| `(\.?\w+)\((.*?)\)`", re.MULTILINE)
+
+
+def test_signatures_in_the_python_interface_are_those_of_the_program():
+    """Every call in docs/api.md whose arguments are all written out has these arguments and defaults."""
+    page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    wrong, held = [], 0
+    for name, arguments in OPTIONS.findall(page):
+        if "..." in arguments:
+            continue
+        home = axiompath.Explainer if name.startswith(".") else axiompath
+        thing = getattr(home, name.removeprefix("."), None)
+        if thing is None:  # of another record: Explanation, Scan, Story
+            continue
+        parameters = [p for p in inspect.signature(thing).parameters.values() if p.name != "self"]
+        parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        told = ast.parse(f"def f({arguments}): pass").body[0].args
+        names = [argument.arg for argument in (*told.args, *told.kwonlyargs)]
+        known = {p.name: p.default for p in parameters}
+        defaults = dict(
+            zip(names[len(names) - len(told.defaults) :], map(ast.literal_eval, told.defaults), strict=True)
+        )
+        held += 1
+        given = {key: value for key, value in known.items() if value is not inspect.Parameter.empty}
+        bare = [key for key in known if key not in given]
+        if names[: len(bare)] != bare or any(given.get(key, ...) != value for key, value in defaults.items()):
+            wrong.append((name, arguments, inspect.signature(thing)))
+    assert wrong == []
+    assert held > 20
