@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -144,3 +145,19 @@ def test_whole_numbers_that_are_looked_up_and_units_of_edges_are_refused():
     explainer = axiompath.Explainer(Bonds().double().eval(), BEFORE, AFTER)
     with pytest.raises(axiompath.InputError, match="messages that go from node to node for edges as units"):
         explainer.explain(0, by="edge")
+
+
+def test_files_hold_edge_features(tmp_path):
+    saved = axiompath.read_graph(axiompath.save_graph(tmp_path / "graph.npz", BEFORE)).data
+    np.testing.assert_array_equal(saved.edge_attr, BEFORE.edge_attr)
+    torch.save(BEFORE.to_dict(), tmp_path / "graph.pt")
+    np.testing.assert_array_equal(axiompath.read_graph(tmp_path / "graph.pt").data.edge_attr, BEFORE.edge_attr)
+    told = {f"edge_attr_{name}": BEFORE.edge_attr[:, i].numpy() for i, name in enumerate(("length", "order"))}
+    edges = pd.DataFrame({"source": BEFORE.edge_index[0], "target": BEFORE.edge_index[1], **told})
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    pd.DataFrame(BEFORE.x.numpy(), columns=["a", "b", "c"]).rename_axis("id").to_csv(tmp_path / "nodes.csv")
+    read = axiompath.read_graph(tmp_path).data
+    np.testing.assert_allclose(read.edge_attr, BEFORE.edge_attr, rtol=1e-6)
+    edges.drop(columns="edge_attr_order").assign(edge_attr_order="wide").to_csv(tmp_path / "edges.csv", index=False)
+    with pytest.raises(axiompath.InputError, match="edge_attr_order"):
+        axiompath.read_graph(tmp_path)

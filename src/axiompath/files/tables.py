@@ -1,6 +1,7 @@
 """An edge list and a node table, CSV or Parquet -> names, features and edges.
 
-Edges: the columns `source` and `target`, and `weight` where edges have one. Nodes: the column `id` (or `node` or
+Edges: the columns `source` and `target`, `weight` where edges have one, and a number in every column whose name begins
+with `edge_attr`: features of edges, in the table's order. Nodes: the column `id` (or `node` or
 `name`), `label` where a class is known, and a number in every other column: the features, in the table's order.
 A CSV may be packed (`.csv.gz`); its first line says whether commas, semicolons, bars or tabs part its cells.
 """
@@ -27,6 +28,7 @@ from ..trust import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 SOURCES, TARGETS, WEIGHTS = ("source", "src", "from"), ("target", "dst", "to"), ("weight", "edge_weight")
+EDGE_FEATURES = "edge_attr"  # how columns of edge features begin
 IDS, LABELS = ("id", "node", "name"), ("label", "y", "class")
 CLASS_NUMBER = re.compile(r"-?[0-9]{1,18}")  # a class that is a number
 ROWS_AT_A_TIME = 1 << 16
@@ -37,7 +39,7 @@ CSV_BYTES = 200e6  # that the cells of a part may take
 
 
 def read_edges(path: Path, max_bytes: float) -> pd.DataFrame:
-    """Columns source and target as text, and weight where there is one."""
+    """Columns source and target as text, weight where there is one, and those of edge features."""
     table = read_table(path, max_bytes)
     source, target = find_column(table, SOURCES), find_column(table, TARGETS)
     if source is None or target is None:
@@ -46,6 +48,9 @@ def read_edges(path: Path, max_bytes: float) -> pd.DataFrame:
     weight = find_column(table, WEIGHTS)
     if weight is not None:
         edges["weight"] = as_numbers(table[weight], weight, path)
+    for column in table.columns:
+        if column.startswith(EDGE_FEATURES):
+            edges[column] = as_numbers(table[column], column, path)
     return edges
 
 
