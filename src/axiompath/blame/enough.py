@@ -21,7 +21,7 @@ import numpy as np
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
 from ..explain.question import Question
-from ..graphs.changes import CHANGES
+from ..graphs.changes import is_kind, tell_kinds
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
@@ -169,7 +169,7 @@ def enough_of_target(
         class_after=class_after,
         until=None if budget is not None else float(until),
         changes=tuple(rows.id.tolist()),
-        kinds=tuple(rows.kind.astype(str)),
+        kinds=tell_kinds(rows),
         ends=places,
         explained=board.output.explained(whole, float(board.output.divergence(ends[1], logits))),
         logits=logits,
@@ -244,7 +244,7 @@ def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not {*kinds} <= {*CHANGES} or {len(pair) for pair in pairs} - {2} or len(pairs) != n:
+    if len(kinds) != n or not all(map(is_kind, kinds)) or {len(pair) for pair in pairs} - {2} or len(pairs) != n:
         raise InputError("Expected a kind and two ends for each change (got something else).")
     if not all(type(values[name]) is bool for name in ("proved", "open_nodes")):
         raise InputError("Expected true or false in `proved` and `open_nodes` (got something else).")
