@@ -118,7 +118,8 @@ def assert_undone(explainer, found, scale):
 
 def call(model, data):
     takes = model.forward.__code__.co_varnames[: model.forward.__code__.co_argcount]
-    return model(data.x, data.edge_index, **{key: data[key] for key in ("edge_weight", "edge_attr") if key in takes})
+    given = [key for key in ("edge_weight", "edge_attr") if key in takes and key in data]
+    return model(data.x, data.edge_index, **{key: data[key] for key in given})
 
 
 ATTR = "edge_attr"
