@@ -246,7 +246,7 @@ def _read_tables(path: Path, nodes: str | Path | None, max_bytes: float) -> Grap
     )
     if "weight" in edges:
         data.edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
-    told = [column for column in edges if column.startswith(EDGE_FEATURES)]
+    told = [column for column in map(str, edges) if column.startswith(EDGE_FEATURES)]
     if told:
         data.edge_attr = torch.from_numpy(edges[told].to_numpy(dtype=np.float32))
     class_names: tuple[str, ...] = ()
