@@ -4,9 +4,11 @@
 (b) the user's own model on the whole graph.
 
 And blame of targets with 30 changes in sight, estimated until every standard error is below a hundredth of the change.
-Other samplers of Shapley values (shap's permutation explainer) draw the same pairs of orders and ask the user's model:
-at equal error they need as many evaluations, whose forward passes alone are counted here, by (a). Run with
-AXIOMPATH_DATA set (not needed for --tiny):
+Other samplers of Shapley values ask the user's model as often, and its forward passes alone are counted here, by (a).
+Where shap is installed (the extra `benchmarks`), its permutation explainer is given as many evaluations of the same
+targets; both are held against blame with a fifth of the tolerance, and what shap needs at equal error is as many
+evaluations times the ratio of the mean squared errors, for these fall as one over their number. Run with AXIOMPATH_DATA
+set (not needed for --tiny):
 
     python benchmarks/blame.py [--tiny] [--docs docs]
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -158,6 +161,54 @@ def measure_blame(name: str, data: Data, hidden: int, num_targets: int, seconds:
     }
 
 
+def measure_shap(name: str, data: Data, hidden: int, num_targets: int, seconds: float) -> dict[str, Any]:
+    """shap's permutation explainer beside blame: errors after as many evaluations, and the time at equal error."""
+    import shap
+
+    ours, theirs, spent, around, evaluations, rates = [], [], [], [], [], []
+    for explainer, target, game in games(name, data, hidden, num_targets, NUM_MANY):
+        start = time.perf_counter()
+        blame = explainer.blame(target, seconds=seconds, tolerance=TOLERANCE)
+        spent.append(time.perf_counter() - start)
+        known = explainer.blame(target, seconds=5 * seconds, tolerance=TOLERANCE / 5, seed=1)
+        size = float(np.abs(blame.logits_after - blame.logits_before).max())
+        order = np.argsort([ids[0] for ids in known.changes])
+        exact = known.shares[order] / size
+        asked = 0.0
+
+        def answer(applied: Any, game: Game = game) -> Any:
+            nonlocal asked
+            begun = time.perf_counter()
+            found = game.run(np.asarray(applied) > 0.5)
+            asked += time.perf_counter() - begun
+            return found
+
+        start = time.perf_counter()
+        rival = shap.PermutationExplainer(answer, np.zeros((1, NUM_MANY)), seed=0)
+        found = rival(np.ones((1, NUM_MANY)), max_evals=max(blame.num_evaluations, 2 * NUM_MANY + 1), silent=True)
+        around.append(time.perf_counter() - start - asked)
+        mine = blame.shares[np.argsort([ids[0] for ids in blame.changes])] / size
+        ours.append(((mine - exact) ** 2).mean())
+        theirs.append(((found.values[0] / size - exact) ** 2).mean())
+        evaluations.append(blame.num_evaluations)
+        if len(rates) < 10:
+            rates.append(measure_batched(explainer, game))
+    factor = np.mean(theirs) / np.mean(ours)
+    rate = np.exp(np.log(rates).mean())
+    at_equal = factor * (np.mean(evaluations) / rate + np.mean(around))
+    return {
+        "graph": name,
+        "targets": str(num_targets),
+        "evaluations": f"{np.mean(evaluations):,.0f}",
+        "error, blame": f"{np.sqrt(np.mean(ours)):.5f}",
+        "error, shap": f"{np.sqrt(np.mean(theirs)):.5f}",
+        "shap needs": f"{factor:.2f} times as many",
+        "blame": f"{np.mean(spent):.2f} s",
+        "shap at equal error": f"{at_equal:.2f} s",
+        "times": f"{at_equal / np.mean(spent):,.0f}",
+    }
+
+
 def main() -> None:
     """Both tables."""
     parser = make_parser(__doc__)
@@ -170,6 +221,14 @@ def main() -> None:
         many.append(measure_blame(name, data, hidden, 2 if options.tiny else 100, 0.2 if options.tiny else 10.0))
     publish(options.docs, "how-to-blame.md", "blame", to_markdown(speed))
     publish(options.docs, "how-to-blame.md", "blame of many changes", to_markdown(many))
+    if find_spec("shap") is None:
+        print("shap is not installed (pip install axiompath[benchmarks]): no comparison with it.")
+        return
+    number, seconds = (2, 0.2) if options.tiny else (100, 10.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        beside = [measure_shap(name, load(name), hidden, number, seconds) for name, hidden in names]
+    publish(options.docs, "how-to-blame.md", "blame beside shap", to_markdown(beside))
 
 
 if __name__ == "__main__":

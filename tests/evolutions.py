@@ -477,7 +477,8 @@ def with_places(kind, before, after, rng):
 
 
 def aligned(before, after):
-    return align_snapshots(read_snapshot(before, "before"), read_snapshot(after, "after"))
+    fields = Fields(types="edge_type" if "edge_type" in before else None)
+    return align_snapshots(read_snapshot(before, "before", fields), read_snapshot(after, "after", fields))
 
 
 def widened(before, after):

@@ -842,6 +842,8 @@ HOSTILE = {
         "targets before the first": rows_of_a_part(target=lambda n: pa.array([-(2**63)] * n, pa.int64())),
         "targets, boxed": rows_of_a_part(target=lambda n: pa.array([float("nan")] * n)),
         "numbers beyond all": rows_of_a_part(num_paths=lambda n: pa.array([-(2**63)] * n, pa.int64())),
+        "one long path": rows_of_a_part(
+            paths=lambda n: pa.array([[np.zeros(10**7, dtype=np.int64)]] + [[[1, 2, 3]]] * (n - 1))),
         "paths of paths": rows_of_a_part(paths=lambda n: pa.array([[[[1]]]] * n)),
         **odd_files(*(f"scan/{name}" for name in (
             "manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet"))),

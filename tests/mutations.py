@@ -119,6 +119,7 @@ SCAN_FILES = ("manifest.json", "moved.parquet", "too_large.parquet", "parts/part
 BLAME_FILES = ("manifest.json", "changes.parquet", "blamed.parquet", "sampled.parquet", "blame/facts-000000.parquet")
 SCAN_TABLES = {"scan": ("changes.parquet", "nodes.parquet")}  # which 0.1 did not write
 TABLES = ("edges.{0}", "nodes.{0}")
+TYPED = ("nodes.author", "nodes.paper", "edges.author.writes.paper", "edges.paper.cites.paper")
 FORMATS = {
     item.name: item
     for item in (
@@ -129,6 +130,9 @@ FORMATS = {
         Format("pt", ("before.pt",), read_graph("before.pt"),
                (*graph_commands("before.pt"), ("convert", "before.pt", "--out", "out"))),
         Format("pt dict", ("dict.pt",), read_graph("dict.pt"), graph_commands("dict.pt")[:2]),
+        Format("pt typed", ("typed.pt",), read_graph("typed.pt"), (("diff", "typed.pt", "typed.pt", "--json"),)),
+        Format("typed", tuple(f"typed/{part}.csv" for part in TYPED), read_graph("typed"),
+               (("diff", "typed", "typed", "--json"),)),
         Format("model", ("model/model.json", "model/weights.safetensors"), read_model,
                (("check", "model", "before.npz"), ("explain", "model", "before.npz", "after.npz", "--json"))),
         *(
@@ -161,7 +165,7 @@ def make_seeds(folder):
     import numpy as np
     import pandas as pd
     import torch
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
     from torch_geometric.nn import GCN
 
     import axiompath
@@ -187,6 +191,16 @@ def make_seeds(folder):
         table.to_csv(folder / f"{stem}.csv", index=False)
         table.to_csv(folder / f"{stem}.tsv", index=False, sep="\t")
         table.to_parquet(folder / f"{stem}.parquet")
+    typed = HeteroData()
+    for kind, width in (("author", 3), ("paper", 4)):
+        typed[kind].x, typed[kind].name = x[:, :width], names
+    for relation in (("author", "writes", "paper"), ("paper", "cites", "paper")):
+        typed[relation].edge_index = edges
+    torch.save(typed, folder / "typed.pt")
+    (folder / "typed").mkdir(exist_ok=True)
+    for part in TYPED:
+        table = nodes.drop(columns="label") if part.startswith("nodes") else links
+        table.to_csv(folder / "typed" / f"{part}.csv", index=False)
     np.save(folder / "e.npy", edges.numpy())
     np.save(folder / "x.npy", x.numpy())
     axiompath.convert_graph(folder / "before.npz", folder / "stored")

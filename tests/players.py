@@ -13,14 +13,19 @@ from references import literal_applied
 ON = "x, edge_index -> x"
 
 
-def evolve(seed, num_changes=5, num_nodes=9, symmetric=True, weighted=False, kinds=("edges", "features", "nodes")):
-    """(before, after): a random graph and some random changes of it."""
+def evolve(
+    seed, num_changes=5, num_nodes=9, symmetric=True, weighted=False, kinds=("edges", "features", "nodes"), relations=0
+):
+    """(before, after): a random graph and some random changes of it; with relations, its edges have types."""
     rng = np.random.default_rng(seed)
     here = rng.random((num_nodes, num_nodes)) < 0.3
     here = np.triu(here, 1) | np.triu(here, 1).T if symmetric else here & ~np.eye(num_nodes, dtype=bool)
     weights = rng.uniform(0.5, 2, size=here.shape)
     weights = np.maximum(weights, weights.T) if symmetric else weights
     edges, values = [here, here.copy()], [weights, weights.copy()]
+    of = np.random.default_rng(seed).integers(max(relations, 1), size=here.shape)
+    types = [np.maximum(of, of.T) if symmetric else of.copy() for _ in range(2)]
+    kinds = (*kinds, *(["types"] if relations else []))
     ids = [np.arange(num_nodes)] * 2
     x = [rng.normal(size=(num_nodes, 4))] * 2
     for _ in range(num_changes):
@@ -34,6 +39,10 @@ def evolve(seed, num_changes=5, num_nodes=9, symmetric=True, weighted=False, kin
             values[1][u, v] = rng.uniform(0.5, 2)
             if symmetric:
                 values[1][v, u] = values[1][u, v]
+        elif kind == "types":
+            types[1][u, v] = rng.integers(relations)
+            if symmetric:
+                types[1][v, u] = types[1][u, v]
         elif kind == "features":
             x = [x[0], x[1].copy()]
             x[1][u] += rng.normal(size=4)
@@ -47,6 +56,8 @@ def evolve(seed, num_changes=5, num_nodes=9, symmetric=True, weighted=False, kin
         data = Data(x=torch.tensor(x[side][nodes]), edge_index=torch.tensor(np.stack([u, v])), n_id=torch.tensor(nodes))
         if weighted:
             data.edge_weight = torch.tensor(values[side][nodes[u], nodes[v]])
+        if relations:
+            data.edge_type = torch.tensor(types[side][nodes[u], nodes[v]])
         graphs.append(data)
     return graphs
 
@@ -70,6 +81,19 @@ class Link(nn.Module):
     def forward(self, x, edge_index, edge_label_index):
         h = self.second(self.first(x, edge_index).relu(), edge_index)
         return (h[edge_label_index[0]] * h[edge_label_index[1]]).sum(-1)
+
+
+class Related(nn.Module):
+    """RGCN, and a convolution that looks at no relation beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = pyg.RGCNConv(4, 6, 3, num_bases=2), pyg.FastRGCNConv(6, 3, 3)
+        self.beside = pyg.GCNConv(4, 6)
+
+    def forward(self, x, edge_index, edge_type):
+        h = self.first(x, edge_index, edge_type) + self.beside(x, edge_index)
+        return self.second(h.relu(), edge_index, edge_type)
 
 
 class Unreadable(nn.Module):
@@ -102,6 +126,7 @@ def make(name, seed=0):
             [(pyg.ClusterGCNConv(4, 6, diag_lambda=0.3), ON), nn.ReLU(), (pyg.SAGEConv(6, 3), ON)],
         ),
         "layer_norm": lambda: pyg.GCN(4, 6, 2, 3, norm="layer_norm", norm_kwargs={"mode": "node"}),
+        "batch_norm": lambda: pyg.GCN(4, 6, 2, 3, norm="batch_norm"),
         "gin": lambda: pyg.GIN(4, 6, 2, 3, norm="batch_norm"),
         "appnp": lambda: pyg.Sequential(
             "x, edge_index", [(nn.Linear(4, 3), "x -> x"), (pyg.APPNP(3, 0.2), "x, edge_index -> x")]
@@ -118,6 +143,7 @@ def make(name, seed=0):
         "pooled_sum": lambda: Pooled(False),
         "link": Link,
         "unreadable": Unreadable,
+        "rgcn": Related,
     }[name]().double()  # fmt: skip
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d):
@@ -130,9 +156,11 @@ def own_answers(model, graphs, target):
     items = []
     for nodes, edges in graphs:
         place = {node: row for row, node in enumerate(nodes)}
-        pairs = torch.tensor([[place[u], place[v]] for u, v, _ in edges], dtype=torch.long).reshape(-1, 2).T
-        weight = torch.tensor([w for *_, w in edges], dtype=torch.float64)
-        items.append(Data(x=torch.tensor(np.stack(list(nodes.values()))), edge_index=pairs, edge_weight=weight))
+        pairs = torch.tensor([[place[u], place[v]] for u, v, *_ in edges], dtype=torch.long).reshape(-1, 2).T
+        weight = torch.tensor([w for _, _, w, _ in edges], dtype=torch.float64)
+        types = torch.tensor([t for *_, t in edges], dtype=torch.long)
+        x = torch.tensor(np.stack(list(nodes.values())))
+        items.append(Data(x=x, edge_index=pairs, edge_weight=weight, edge_type=types))
     batch = Batch.from_data_list(items)
     offsets = batch.ptr[:-1].tolist()
     with torch.no_grad():
@@ -144,8 +172,8 @@ def own_answers(model, graphs, target):
         ]
         if isinstance(model, Link):
             return model(batch.x, batch.edge_index, torch.tensor(rows).T).reshape(-1, 1).numpy()
-        takes = isinstance(model, pyg.GCN)
-        out = model(batch.x, batch.edge_index, batch.edge_weight) if takes else model(batch.x, batch.edge_index)
+        third = {pyg.GCN: (batch.edge_weight,), Related: (batch.edge_type,)}.get(type(model), ())
+        out = model(batch.x, batch.edge_index, *third)
         return out[torch.tensor(rows)[:, 0]].numpy()
 
 

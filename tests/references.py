@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from axiompath.explain.records import KIND_WORDS
 from axiompath.network.activations import Product
 from axiompath.network.attention import ReadColumns
 from axiompath.network.layers import run_network
@@ -706,34 +707,38 @@ def literal_placement(paths, shares, flows, weighted, before, after):
 
 
 def literal_changes(before, after, directed=False, open_nodes=False):
-    """What happened to the graph, one edge at a time: [(kind, src, dst, weight before, after, num_edges, directed)]."""
+    """What happened to the graph, one edge at a time.
+
+    [(kind, src, dst, relation, weight before, after, num_edges, directed)], the relation -1 where edges have no types.
+    """
 
     def edges_of(snapshot):
         weights = [1.0] * snapshot.edge_index.shape[1] if snapshot.edge_weight is None else snapshot.edge_weight
+        types = [-1] * len(weights) if snapshot.edge_types is None else snapshot.edge_types
         found = defaultdict(list)
-        for (u, v), w in zip(snapshot.edge_index.T, weights, strict=True):
-            found[int(snapshot.node_ids[u]), int(snapshot.node_ids[v])].append(float(w))
+        for (u, v), t, w in zip(snapshot.edge_index.T, types, weights, strict=True):
+            found[int(snapshot.node_ids[u]), int(snapshot.node_ids[v]), int(t)].append(float(w))
         return found
 
     def has_edges_back(edges):
-        return all(sorted(weights) == sorted(edges.get((v, u), [])) for (u, v), weights in edges.items())
+        return all(sorted(weights) == sorted(edges.get((v, u, t), [])) for (u, v, t), weights in edges.items())
 
     old, new = edges_of(before), edges_of(after)
     merged = not directed and has_edges_back(old) and has_edges_back(new)
     edge_rows = []
-    for u, v in sorted(set(old) | set(new)):
+    for u, v, t in sorted(set(old) | set(new)):
         if merged and u > v:
             continue
-        gone, come = sorted(old.get((u, v), [])), sorted(new.get((u, v), []))
+        gone, come = sorted(old.get((u, v, t), [])), sorted(new.get((u, v, t), []))
         for weight in list(gone):
             if weight in come:
                 gone.remove(weight)
                 come.remove(weight)
         both = min(len(gone), len(come))
         one_way = not merged or u == v
-        edge_rows += [("edge reweighted", u, v, b, a, 1, one_way) for b, a in zip(gone, come, strict=False)]
-        edge_rows += [("edge removed", u, v, b, None, 1, one_way) for b in gone[both:]]
-        edge_rows += [("edge added", u, v, None, a, 1, one_way) for a in come[both:]]
+        edge_rows += [("edge reweighted", u, v, t, b, a, 1, one_way) for b, a in zip(gone, come, strict=False)]
+        edge_rows += [("edge removed", u, v, t, b, None, 1, one_way) for b in gone[both:]]
+        edge_rows += [("edge added", u, v, t, None, a, 1, one_way) for a in come[both:]]
     ids = before.node_ids.tolist()
     here = {node: (bool(before.present[i]), bool(after.present[i])) for i, node in enumerate(ids)}
     come_or_gone = {node for node, (was, is_) in here.items() if was != is_}
@@ -745,13 +750,13 @@ def literal_changes(before, after, directed=False, open_nodes=False):
         was, is_ = here[node]
         count = 0 if open_nodes else sum(node in row[1:3] for row in carried)
         if was != is_:
-            rows.append(("node added" if is_ else "node removed", node, None, None, None, count, True))
+            rows.append(("node added" if is_ else "node removed", node, None, -1, None, None, count, True))
         elif (dense(before.x)[i] != dense(after.x)[i]).any():
-            rows.append(("features changed", node, None, None, None, 0, True))
+            rows.append(("features changed", node, None, -1, None, None, 0, True))
     order = ("node added", "node removed", "features changed", "edge added", "edge removed", "edge reweighted")
     first = float("-inf")
     return sorted(
-        rows, key=lambda row: (order.index(row[0]), *(first if value is None else value for value in row[1:5]))
+        rows, key=lambda row: (order.index(row[0]), *(first if value is None else value for value in row[1:6]))
     )
 
 
@@ -774,14 +779,18 @@ def literal_row(explanation, columns):
 
 
 def literal_applied(before, after, changes, chosen, opened=False, standing=()):
-    """The graph with exactly the chosen rows of `changes` applied: (node -> features, [(u, v, weight)]), by number."""
+    """The graph with exactly the chosen rows of `changes` applied: (node -> features, edges), by number.
+
+    An edge is (u, v, weight, type), without types of type -1.
+    """
 
     def parts(data):
         ids = numbers_of(data)
         nodes = dict(zip(ids, dense(data.x), strict=True))
         weights = [1.0] * data.edge_index.shape[1] if data.get("edge_weight") is None else data.edge_weight.tolist()
+        types = [-1] * len(weights) if data.get("edge_type") is None else data.edge_type.tolist()
         pairs = [(ids[u], ids[v]) for u, v in data.edge_index.T.tolist()]
-        return nodes, [(u, v, w) for (u, v), w in zip(pairs, weights, strict=True)]
+        return nodes, [(u, v, w, t) for (u, v), w, t in zip(pairs, weights, types, strict=True)]
 
     (nodes0, edges0), (nodes1, edges1) = parts(before), parts(after)
     chosen = set(chosen)
@@ -795,9 +804,9 @@ def literal_applied(before, after, changes, chosen, opened=False, standing=()):
             continue
         for u, v in {(row.src, int(row.dst))} | (set() if row.directed else {(int(row.dst), row.src)}):
             if row.kind != "edge added":
-                edges.remove((u, v, row.weight_before))
+                edges.remove((u, v, row.weight_before, getattr(row, "relation", -1)))
             if row.kind != "edge removed":
-                edges.append((u, v, row.weight_after))
+                edges.append((u, v, row.weight_after, getattr(row, "relation", -1)))
     present = (set(nodes0) - gone) | come
     if opened:
         present |= {end for edge in edges for end in edge[:2]}
@@ -836,7 +845,9 @@ def credit_paths_literally(changes, flat, carried):
             edges[place] = {(row.src, row.dst)} | (set() if row.directed else {(row.dst, row.src)})
     touched = {node for pairs in edges for pair in pairs for node in pair}
     for path, kind, owner, share in zip(flat.paths.tolist(), flat.kinds.tolist(), flat.owner, carried, strict=True):
-        wanted = {0: ("edge added", "node added"), 1: ("edge removed", "node removed")}.get(kind, ())
+        wanted = {"gained": ("edge added", "node added"), "lost": ("edge removed", "node removed")}.get(
+            KIND_WORDS[kind], ()
+        )
         hits = []
         for u, v in itertools.pairwise(path):
             found_edge = [p for p, pairs in enumerate(edges) if (u, v) in pairs] or [
@@ -849,7 +860,7 @@ def credit_paths_literally(changes, flat, carried):
                 for p, row in enumerate(rows)
                 if row.kind in wanted and row.kind.startswith("node") and row.src == node
             ]
-        if kind == 3:
+        if KIND_WORDS[kind] == "feature":
             leaf = next(node for node in path if node >= 0)
             hits += [p for p, row in enumerate(rows) if row.kind == "features changed" and row.src == leaf]
         hits = hits or [(node,) for node in path if node in touched] or [None]

@@ -19,14 +19,15 @@ from references import literal_changes
 
 
 def snapshot_edges(snapshot):
-    return [(*snapshot.edge_index, snapshot.edge_weight)]
+    return [(*snapshot.edge_index, snapshot.edge_values)]
 
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-VALUES = ["kind", "src", "dst", "weight_before", "weight_after", "num_edges", "directed"]
+VALUES = ["kind", "src", "dst", "relation", "weight_before", "weight_after", "num_edges", "directed"]
 
 
 def rows_of(frame):
+    frame = frame if "relation" in frame else frame.assign(relation=-1)
     plain = frame[VALUES].astype(object).where(frame[VALUES].notna(), None)
     return [tuple(row) for row in plain.to_numpy().tolist()]
 
@@ -38,21 +39,23 @@ def listed(before, after, **options):
 
 @st.composite
 def parallel_pairs(draw):
-    """Few nodes and many edges between them, of two weights, often symmetric: parallel edges everywhere."""
-    num_nodes = draw(st.integers(1, 4))
+    """Few nodes and many edges between them, of three weights, often symmetric or of two types: parallel ones."""
+    num_nodes, typed = draw(st.integers(1, 4)), draw(st.booleans())
     node, weighted, symmetric = st.integers(0, num_nodes - 1), draw(st.booleans()), draw(st.booleans())
-    edge = st.tuples(node, node, st.sampled_from((0.5, 2.0, 3.0)))
+    edge = st.tuples(node, node, st.sampled_from((0.5, 2.0, 3.0)), st.integers(0, 1))
     shared = draw(st.lists(edge, max_size=5))
     ids = draw(st.permutations(range(10, 10 + num_nodes)))
     graphs = []
     for _ in range(2):
         edges = draw(st.permutations(shared + draw(st.lists(edge, max_size=3))))
         if symmetric:
-            edges = edges + [(v, u, w) for u, v, w in edges if u != v]
-        index = torch.tensor([[u, v] for u, v, _ in edges], dtype=torch.long).reshape(-1, 2).T
+            edges = edges + [(v, u, w, t) for u, v, w, t in edges if u != v]
+        index = torch.tensor([[u, v] for u, v, *_ in edges], dtype=torch.long).reshape(-1, 2).T
         graph = Data(x=torch.ones(num_nodes, 2), edge_index=index, n_id=torch.tensor(ids))
         if weighted:
-            graph.edge_weight = torch.tensor([w for _, _, w in edges], dtype=torch.float64)
+            graph.edge_weight = torch.tensor([w for _, _, w, _ in edges], dtype=torch.float64)
+        if typed:
+            graph.edge_type = torch.tensor([t for *_, t in edges], dtype=torch.long)
         graphs.append(graph)
     return tuple(graphs)
 

@@ -128,3 +128,12 @@ def test_edges_as_units_are_refused_for_maxima():
     explainer = axiompath.Explainer(Largest(), star([0, 3, 7], [1]), star([0, 3, 7]))
     with pytest.raises(axiompath.InputError, match="ask for paths, or for `blame`"):
         explainer.explain(0, by="edge")
+
+
+def test_who_holds_a_maximum_on_the_way_alone_has_a_path_that_can_be_undone():
+    """Node 2 is the largest neither before nor after, but in between."""
+    explainer = axiompath.Explainer(Largest(), star([0, 10, 6, 0]), star([0, 0, 7, 10]))
+    found = explainer.attribute(0)
+    assert (2, 0) in {tuple(path) for path in found.paths.tolist()}
+    np.testing.assert_allclose(explainer.replay(0, found.paths), found.logits_before, atol=1e-12)
+    np.testing.assert_allclose(explainer.replay(0, found.paths, add=True), found.logits_after, atol=1e-12)

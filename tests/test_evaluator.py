@@ -35,12 +35,12 @@ def targets_of(name, before, after):
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("name", [*NODE_MODELS, "pooled", "pooled_sum", "link"])
+@pytest.mark.parametrize("name", [*NODE_MODELS, "pooled", "pooled_sum", "link", "rgcn"])
 def test_every_way_equals_the_model_on_literal_graphs(name, symmetric):
     rng = np.random.default_rng(0)
     for seed in range(2):
         weighted = name.startswith("gcn")
-        before, after = evolve(seed, 6, symmetric=symmetric, weighted=weighted)
+        before, after = evolve(seed, 6, symmetric=symmetric, weighted=weighted, relations=3 if name == "rgcn" else 0)
         model, explainer = open_model(name, before, after)
         board = board_of(explainer.case)
         for target in targets_of(name, before, after):
@@ -72,10 +72,10 @@ def test_the_known_rules_are_those_of_common_models():
     assert known == set(NODE_MODELS) - {"size_norm"}
 
 
-@pytest.mark.parametrize("name", ["gcn", "gat", "unreadable"])
+@pytest.mark.parametrize("name", ["gcn", "gat", "unreadable", "rgcn"])
 def test_without_reading_the_model_the_answers_are_the_same(name):
     rng = np.random.default_rng(1)
-    before, after = evolve(5, 6)
+    before, after = evolve(5, 6, relations=3 if name == "rgcn" else 0)
     model, explainer = open_model(name, before, after, paths=False)
     changes = explainer.changes()
     game = explainer._board.game(0)

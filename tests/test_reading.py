@@ -275,7 +275,7 @@ def test_bad_input_is_refused_in_one_clear_sentence(case):
 
 
 def test_other_kinds_of_graph_and_model_are_refused():
-    with pytest.raises(TypeError, match=r"one kind of node \(got HeteroData\)"):
+    with pytest.raises(TypeError, match=r"all graphs to be HeteroData \(got Data"):
         axiompath.Explainer(Inline(), HeteroData(), AFTER)
     with pytest.raises(TypeError, match=r"`before` to be a torch_geometric.data.Data \(got dict\)"):
         axiompath.Explainer(Inline(), {}, AFTER)

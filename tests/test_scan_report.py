@@ -14,6 +14,7 @@ from torch_geometric.nn import GCN
 import axiompath
 from axiompath.change.states import CAUSE_WORDS
 from axiompath.explain.explanation import Explanation
+from axiompath.explain.records import KIND_WORDS
 from axiompath.report import scan_page
 from axiompath.report.credits import UNIT_KINDS, Credits, credit_facts, credit_paths, index_changes, match_paths
 from axiompath.report.patterns import code_paths, pattern_words, read_nodes
@@ -82,8 +83,9 @@ def test_flat_arrays_are_the_explanations(scan):
             assert flat.classes[place].tolist() == [e.class_before, e.class_after]
             np.testing.assert_array_equal(flat.paths[mine], e.paths)
             np.testing.assert_array_equal(flat.contributions[mine], e.contributions)
-            assert [(*e.causes, "unchanged")[kind] for kind in flat.kinds[mine]] == list(e.kinds)
-            np.testing.assert_array_equal(flat.causes[place], np.stack(list(e.causes.values())))
+            assert [KIND_WORDS[kind] for kind in flat.kinds[mine]] == list(e.kinds)
+            for cause, values in zip(CAUSE_WORDS, flat.causes[place], strict=True):
+                np.testing.assert_array_equal(values, e.causes.get(cause, np.zeros(3)))
     assert next(rows, None) is None
 
 
@@ -203,7 +205,8 @@ def test_patterns_are_told_by_place_and_role():
     size = (2, 3)
     flat = Flat(
         np.arange(2), np.array([[0], [6]]), None, np.array([[0, 0], [2, 2]]), *np.zeros((3, 2)),
-        np.zeros(size), np.zeros(size), np.zeros((2, 4, 3)), np.array([0, 0, 0, 0, 1]), paths, np.zeros((5, 3)), kinds,
+        np.zeros(size), np.zeros(size), np.zeros((2, len(CAUSE_WORDS), 3)),
+        np.array([0, 0, 0, 0, 1]), paths, np.zeros((5, 3)), kinds,
     )  # fmt: skip
     codes = code_paths(nodes, flat, match_paths(index_changes(changes), flat))
     assert [pattern_words(int(code), {1: "blue"}) for code in codes] == [
@@ -327,7 +330,8 @@ def test_a_hundred_thousand_rows_sort_and_filter_at_once(open_page, scan, survey
     fake = type(survey)(**{**vars(survey), "rows": longer, "names": names})
     blocks = scan_page._arrays([fake])
     index = {"title": "Many", "targets": [], "overview": True, "unit": "node", "values": False, "labels": False,
-             "steps": [scan_page.describe_survey(fake, "many")], "unusual": [], "served": False, "rows": many,
+             "steps": [scan_page.describe_survey(fake, "many")], "causes": list(CAUSE_WORDS), "unusual": [],
+             "served": False, "rows": many,
              "named": True}  # fmt: skip
     path.write_text(scan_page.fill_template("scan.html", ["grid", "classes", "scan"], index, blocks), encoding="utf-8")
     opened = open_page(path)

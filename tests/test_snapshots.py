@@ -19,6 +19,7 @@ from torch_geometric.datasets import KarateClub
 import axiompath
 from axiompath import InputError, Snapshots, read_snapshots, save_snapshots, snapshots
 from axiompath.errors import MissingFile, Notice
+from axiompath.graphs.clock import is_same_period, show_period, show_time
 from axiompath.graphs.windows import RULES
 from references import literal_snapshot
 
@@ -305,3 +306,13 @@ def axiompath_gcn(arguments):
     from torch_geometric.nn import GCN
 
     return GCN(**arguments).eval()
+
+
+def test_periods_and_moments_are_written_as_they_are_read():
+    for length in (1, 2592000, 1234567, 0.5):
+        assert float(show_period(length, False)) == length
+    assert float(show_time(1289241911.728, False)) == 1289241911.728
+    assert is_same_period("2W", "14D")
+    assert is_same_period("100", 100.0)
+    assert not is_same_period("30D", 30)
+    assert is_same_period("all", "all")

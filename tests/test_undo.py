@@ -2,12 +2,15 @@
 
 import itertools
 import json
+import time
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import axiompath
+from axiompath.experiments.counterfactuals import rival_sizes
 from players import evolve, make, own_answers
 from references import literal_applied
 from test_evaluator import open_model, targets_of
@@ -66,10 +69,10 @@ def test_undo_equals_brute_force(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gcn", "gat"])
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "gin", "link", "pooled"])
 def test_undo_equals_brute_force_on_up_to_fifteen_changes(name):
     seen = 0
-    for model, explainer, before, after, target, blame in flips(name, 16, range(300), kinds=("edges",)):
+    for model, explainer, before, after, target, blame in flips(name, 16, range(300), kinds=("edges", "features")):
         free = [number for (number,) in blame.changes]
         if not 9 <= len(free) <= 15:
             continue
@@ -158,7 +161,7 @@ def test_more_changes_than_can_be_tried_are_searched():
     for _, explainer, _, _, target, blame in flips("gcn", 60, range(30), num_nodes=16, kinds=("edges", "features")):
         if len(blame.shares) < 20:
             continue
-        undo = explainer.undo(target, seconds=0.0)
+        undo = explainer.undo(target, seconds=4.0)
         assert undo.restored
         ids = [number for (number,) in blame.changes]
         undone = []
@@ -170,82 +173,75 @@ def test_more_changes_than_can_be_tried_are_searched():
         assert len(undo.changes) <= len(undone)
         assert undo.proved == (len(undo.changes) == undo.excluded + 1)
         seen += 1
-        if seen == 4:
+        if seen == 2:
             break
-    assert seen == 4
+    assert seen == 2
 
 
-def prefix_that_restores(explainer, target, order, old):
-    """How many changes of an order have to be undone until the old class is back; none for never."""
-    logits = explainer.what_if(target, undo=[order[: i + 1] for i in range(len(order))])
-    hits = np.flatnonzero(logits.argmax(axis=1) == old)
-    return int(hits[0]) + 1 if len(hits) else None
+class Slow(nn.Module):
+    """A model of the user's own that takes its time."""
+
+    def __init__(self, inner, seconds):
+        super().__init__()
+        self.inner, self.seconds = inner, seconds
+
+    def forward(self, x, edge_index):
+        time.sleep(self.seconds)
+        return self.inner(x, edge_index)
 
 
-def order_by_leaving_one_out(explainer, target, blame, ids):
-    logits = explainer.what_if(target, undo=[[number] for number in ids])
-    margin = logits[:, blame.class_before] - logits[:, blame.class_after]
-    return [ids[i] for i in np.argsort(-margin, kind="stable")]
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+def test_the_time_that_is_given_is_kept(seconds):
+    """To within a second and an evaluation: with many changes in sight, and where the user's own model is slow."""
+    model, explainer, before, after, target, _ = next(
+        flips("gcn", 200, range(60), num_nodes=24, kinds=("edges", "features"))
+    )
+    pause = 0.2
+    for opened in (explainer, axiompath.Explainer(Slow(model, pause), before, after, paths=False)):
+        start = time.monotonic()
+        opened.what_if(target, undo=[])  # what opening the target takes, and two evaluations or more
+        opening = time.monotonic() - start
+        start = time.monotonic()
+        undo = opened.undo(target, seconds=seconds)
+        assert time.monotonic() - start <= seconds + 1.0 + 2 * opening + 2 * pause
+        assert undo.restored
+        assert undo.num_in_sight > 64
+        assert len(undo.changes) < undo.num_in_sight / 2 or opened is not explainer
+        start = time.monotonic()
+        opened.enough(target, seconds=seconds)
+        opened.enough(target, budget=3, seconds=seconds)
+        assert time.monotonic() - start <= 2 * (seconds + 1.0 + 2 * opening + 2 * pause)
 
 
-def order_by_path_shares(explainer, target, blame, ids):
-    """A change has what the altered paths over its edge add to the new class against the old."""
-    found = explainer.attribute(target)
-    share = found.contributions[:, blame.class_after] - found.contributions[:, blame.class_before]
-    total = dict.fromkeys(ids, 0.0)
-    row_of = {frozenset((row.src, int(row.dst))): row.id for row in explainer.changes().itertuples() if row.id in total}
-    for path, value in zip(found.paths.tolist(), share, strict=True):
-        for key in {frozenset(step) for step in itertools.pairwise(path)} & row_of.keys():
-            total[row_of[key]] += value
-    return sorted(ids, key=lambda number: -total[number])
-
-
-def search_by_gradient(model, explainer, before, target, blame, ids):
-    """CF-GNNExplainer's search on the changes: a mask learnt until the class is back, the smallest set on the way."""
-    rows = {row.id: row for row in explainer.changes().itertuples()}
-    gone = {(int(a), int(b)) for i in ids for a, b in [(rows[i].src, rows[i].dst)] if rows[i].kind == "edge removed"}
-    kept = [pair for pair in before.edge_index.T.tolist() if (min(pair), max(pair)) not in gone]
-    changed = [(i, ends) for i in ids for ends in [(rows[i].src, int(rows[i].dst)), (int(rows[i].dst), rows[i].src)]]
-    edges = torch.tensor(kept + [ends for _, ends in changed]).T
-    place = torch.tensor([ids.index(i) for i, _ in changed])
-    added = torch.tensor([rows[i].kind == "edge added" for i, _ in changed])
-    mask = torch.full((len(ids),), 2.0, dtype=torch.float64, requires_grad=True)  # applied, nearly
-    optimizer = torch.optim.SGD([mask], lr=0.5)
-    best = None
-    for _ in range(120):
-        hard = (mask > 0).tolist()
-        undone = [number for number, applied in zip(ids, hard, strict=True) if not applied]
-        if explainer.what_if(target, undo=undone).argmax() == blame.class_before and undone:
-            best = len(undone) if best is None else min(best, len(undone))
-        soft = torch.sigmoid(mask)[place]
-        weight = torch.cat([torch.ones(len(kept), dtype=torch.float64), torch.where(added, soft, 1 - soft)])
-        out = torch.log_softmax(model(before.x, edges, weight)[target], dim=0)
-        optimizer.zero_grad()
-        (out[blame.class_after] - out[blame.class_before] + 0.3 * (1 - torch.sigmoid(mask)).sum()).backward()
-        optimizer.step()
-    return best
+def check_against_rivals(seeds, most, seconds, num_changes=40):
+    """Changes undone by us and by each rival, for flips with 16 changes in sight or more."""
+    rows = []
+    options = {"num_nodes": 18, "kinds": ("edges",)}
+    for _, explainer, _, _, target, blame in flips("gcn", num_changes, seeds, **options):
+        if len(blame.shares) < 16:
+            continue
+        undo = explainer.undo(target, seconds=seconds)
+        assert undo.restored
+        assert class_of("gcn", undo.logits) == blame.class_before
+        sizes = rival_sizes(explainer, target)
+        assert all(size == 0 or len(undo.changes) <= size for size in sizes.values()), (undo, sizes)
+        rows.append([len(undo.changes), *sizes.values()])
+        if len(rows) == most:
+            break
+    return np.array(rows)
 
 
 def test_undo_is_never_larger_than_its_rivals():
-    seen, smaller = 0, 0
-    for model, explainer, before, _, target, blame in flips("gcn", 40, range(0, 60, 2), num_nodes=18, kinds=("edges",)):
-        ids = [number for (number,) in blame.changes]
-        if len(ids) < 16:
-            continue
-        undo = explainer.undo(target, seconds=0.0)
-        rivals = [
-            prefix_that_restores(explainer, target, order(explainer, target, blame, ids), blame.class_before)
-            for order in (order_by_leaving_one_out, order_by_path_shares)
-        ]
-        rivals.append(search_by_gradient(model, explainer, before, target, blame, ids))
-        assert undo.restored
-        assert all(size is None or len(undo.changes) <= size for size in rivals), (undo, rivals)
-        smaller += any(size is None or len(undo.changes) < size for size in rivals)
-        seen += 1
-        if seen == 4:
-            break
-    assert seen == 4
-    assert smaller > 0
+    rows = check_against_rivals(range(0, 200, 2), 2, 10.0, num_changes=24)
+    assert len(rows) == 2
+    assert ((rows[:, 1:] == 0) | (rows[:, 1:] >= rows[:, :1])).all()
+
+
+@pytest.mark.slow
+def test_undo_is_never_larger_than_its_rivals_on_many_flips():
+    rows = check_against_rivals(range(0, 1000, 2), 100, 5.0)
+    assert len(rows) == 100
+    assert ((rows[:, 1:] == 0) | (rows[:, 1:] > rows[:, :1])).any(axis=0).all()  # each is beaten somewhere
 
 
 def test_a_model_that_no_reader_understands_is_undone_without_paths():

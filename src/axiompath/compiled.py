@@ -29,7 +29,7 @@ from .writing import whole_file
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 SIZE = hashlib.sha256().digest_size
 UNSAID = 0.5  # seconds of compiling before a word is said of it
-USUAL = 260  # loops that a first explanation compiles, those of numba's own included
+USUAL = 200  # loops that a first explanation compiles, those of numba's own included
 BAR = 20  # characters
 MEANT = ("error_model", "fastmath")  # options that say what a loop computes
 

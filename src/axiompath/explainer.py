@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import track
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
@@ -58,7 +58,7 @@ class Explainer:
 
     Nodes are numbered by their row, or by `n_id` where both graphs carry it; where they have names (`node_names`, or
     those that graphs of `snapshots` and `read_graph` bring along), every question takes a name in place of a number.
-    The model is copied, never altered.
+    Those of a HeteroData are named by their type besides, as ("author", 5). The model is copied, never altered.
     Two stored graphs (`axiompath.open_graph`) may be larger than memory: only what the change reaches is computed.
     """
 
@@ -156,7 +156,10 @@ class Explainer:
     @cached_property
     def index(self) -> NameIndex:
         """Which node a name means."""
-        return index_names(self._board.node_names.items()) if self._unread is not None else self.case.index
+        if self._unread is None:
+            return self.case.index
+        schema = getattr(self._board.pair.before.graph, "schema", None)
+        return index_names(self._board.node_names.items(), schema=schema)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -274,7 +277,8 @@ class Explainer:
 
         `to` asks for another class, `below` for a probability of the new one (a value) below this. Changes in `keep`
         may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets
-        of that size. `starts` are further orders of changes to search along, such as another explainer's.
+        of that size. `starts` are further orders of changes to search along, such as another explainer's. The search
+        ends within a second of `seconds`, or with the evaluation that is under way.
         """
         terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
         return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
@@ -506,7 +510,7 @@ def scan_sequence(
     folders = step_folders(out, len(snapshots))
     if node_names is not None:
         snapshots = take_names(snapshots).graphs  # numbered alike, as the names are
-    if node_names is not None and not any(isinstance(snapshot, StoredGraph) for snapshot in snapshots):
+    if node_names is not None and not any(isinstance(snapshot, (StoredGraph, HeteroData)) for snapshot in snapshots):
         # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
         rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
         node_names = read_names(node_names, rows)

@@ -53,6 +53,10 @@ class _Part(codegen.JITCodeLibrary):  # type: ignore[misc]
         """Keep it for the whole."""
         self.environments[name] = environment
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """That is done with the whole."""
+        ll_module.data_layout = self._codegen._data_layout
+
     def finalize(self) -> None:
         """It is all there."""
         self._finalized = True

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
-from ..graphs.changes import CHANGES, MODEL_RETRAINED
+from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.labels import TO, label_class
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
@@ -248,7 +248,7 @@ def blame_target(
         groups = tuple(unique[code] for code in order.tolist())
     else:
         rows = [(number,) for number in ids[order].tolist()]
-        kinds = tuple(changes.kind.astype(str).iloc[order])
+        kinds = tell_kinds(changes.iloc[order])
         ends_of = (changes[end].fillna(-1).iloc[order].tolist() for end in ("src", "dst"))
         places = tuple(zip(*ends_of, strict=True))
         groups = tuple(labels[row] for row in order.tolist()) if by is not None else ()
@@ -331,8 +331,8 @@ def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
     kinds = read_words(values["kinds"], "kinds")
     groups = read_words(values["groups"], "groups")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    known_kinds = {*CHANGES, MODEL_RETRAINED, GROUP_ROW}
-    if len(kinds) != n or not {*kinds} <= known_kinds or len(groups) not in (0, n) or len(pairs) != n:
+    told = all(is_kind(kind, MODEL_RETRAINED, GROUP_ROW) for kind in kinds)
+    if len(kinds) != n or not told or len(groups) not in (0, n) or len(pairs) != n:
         raise InputError("Expected a kind, two ends and, with groups, a label for each row (got something else).")
     if not all(type(values[name]) is bool for name in ("exact", "open_nodes")):
         raise InputError("Expected true or false in `exact` and `open_nodes` (got something else).")

@@ -12,6 +12,7 @@ from scipy import sparse
 from ..arrays import BoolArray, FloatArray
 from ..graphs.places import GRAPHS, LINKS, Places
 from ..graphs.snapshot import Features, Snapshot
+from ..graphs.values import types_of, weights_of
 from ..graphs.widened import widen_graph
 from ..network.layers import Network, run_network
 from .root import RootPlace
@@ -49,9 +50,19 @@ def copy_graph(scene: Scene, root: RootPlace, subsets: BoolArray, both: Features
     changed = np.concatenate([subsets, np.zeros((num_copies, 1), dtype=np.bool_)], axis=1)[:, scene.feature_player]
     both = _both_features(scene) if both is None else both
     x = both[(np.arange(num_nodes) + num_nodes * changed).reshape(-1)]
-    weights = scene.weights[edge] if scene.weighted else None
+    values = scene.weights[edge]
+    weights = weights_of(values) if scene.weighted else None
     places = _places(root, num_copies, num_nodes, present)
-    copied = Snapshot(x, edge_index, weights, np.arange(num_copies * num_nodes), present, places=places)
+    copied = Snapshot(
+        x,
+        edge_index,
+        weights,
+        np.arange(num_copies * num_nodes),
+        present,
+        places=places,
+        edge_types=types_of(values),
+        node_types=None if scene.node_types is None else np.tile(scene.node_types, num_copies),
+    )
     return copied if scene.pair.values is None else scene.pair.values.restore(copied)
 
 

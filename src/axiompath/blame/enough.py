@@ -21,7 +21,7 @@ import numpy as np
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
 from ..explain.question import Question
-from ..graphs.changes import CHANGES
+from ..graphs.changes import is_kind, tell_kinds
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
@@ -30,11 +30,12 @@ from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
 from ..trust import read_words
 from .blame import blame_target
-from .fewest import SETS_AT_A_TIME, Terms, Tries, find_fewest, sets_of_size
+from .fewest import Terms, find_fewest, sets_of_size
 from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board
 from .goal import UndoGoal
 from .shapley import Effort
+from .tries import Spent, Tries
 
 OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
 ROUGH = 0.05  # errors of blame as a start, in shares of the change
@@ -168,7 +169,7 @@ def enough_of_target(
         class_after=class_after,
         until=None if budget is not None else float(until),
         changes=tuple(rows.id.tolist()),
-        kinds=tuple(rows.kind.astype(str)),
+        kinds=tell_kinds(rows),
         ends=places,
         explained=board.output.explained(whole, float(board.output.divergence(ends[1], logits))),
         logits=logits,
@@ -189,48 +190,61 @@ def enough_of_target(
 
 def find_best(search: Tries, number: int, order: IntArray) -> tuple[IntArray, bool]:
     """The best set of so many, in places among the changes in sight; and whether every such set was tried."""
-    free = search.free
-    if search.affords(math.comb(len(free), number)):
-        best, least = free[:number], -math.inf
-        for sets in sets_of_size(free, number):
-            margins = search.margins(sets)
-            place = int(margins.argmax())
-            if margins[place] > least:
-                best, least = sets[place], float(margins[place])
-        return np.sort(best), True
-    starts = [order[:number]] if len(order) >= number else []
-    greedy = free[:0]
+    best = _Best(order[:number] if len(order) >= number else search.free[:number])
+    try:
+        if search.affords(math.comb(len(search.free), number)):
+            for sets in sets_of_size(search.free, number):
+                best.offer(sets, search.margins(sets))
+            return np.sort(best.chosen), True
+        starts = [best.chosen] if len(order) >= number else []
+        for start in (*starts, _grow(search, number)):
+            _exchange(search, start, best)
+    except Spent:
+        pass
+    return np.sort(best.chosen), False
+
+
+class _Best:
+    """The set of the largest margin so far."""
+
+    def __init__(self, chosen: IntArray) -> None:
+        self.chosen, self.margin = chosen, -math.inf
+
+    def offer(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray, float]:
+        """Keep the best of these, where it is better; the best of these alone, and its margin."""
+        place = int(margins.argmax())
+        if margins[place] > self.margin:
+            self.chosen, self.margin = sets[place], float(margins[place])
+        return sets[place], float(margins[place])
+
+
+def _grow(search: Tries, number: int) -> IntArray:
+    """So many changes, one after the other, each time the one that helps the most."""
+    chosen = search.free[:0]
     for _ in range(number):
-        longer = np.stack([np.append(greedy, other) for other in np.setdiff1d(free, greedy)])
-        greedy = longer[int(search.margins(longer).argmax())]
-    best, least = free[:number], -math.inf
-    for start in (*starts, greedy):
-        swapped, margin = _exchange(search, start)
-        if margin > least:
-            best, least = swapped, margin
-    return np.sort(best), False
+        longer = np.stack([np.append(chosen, other) for other in np.setdiff1d(search.free, chosen)])
+        chosen = longer[int(search.margins(longer).argmax())]
+    return chosen
 
 
-def _exchange(search: Tries, chosen: IntArray) -> tuple[IntArray, float]:
+def _exchange(search: Tries, chosen: IntArray, best: _Best) -> None:
     """One change for another, each time the exchange that helps the most, until none does."""
-    margin = float(search.margins(chosen[None])[0])
-    while True:
+    _, margin = best.offer(chosen[None], search.margins(chosen[None]))
+    while len(chosen) < len(search.free) and search.left > 0:
         others = np.setdiff1d(search.free, chosen)
         sets = np.repeat(chosen[None], len(chosen) * len(others), axis=0)
         sets[np.arange(len(sets)), np.repeat(np.arange(len(chosen)), len(others))] = np.tile(others, len(chosen))
-        pieces = [search.margins(sets[s : s + SETS_AT_A_TIME]) for s in range(0, len(sets), SETS_AT_A_TIME)]
-        margins = np.concatenate([np.full(1, -math.inf), *pieces])
-        place = int(margins.argmax())
-        if not margins[place] > margin + GAIN or search.left < 0:
-            return chosen, margin
-        chosen, margin = sets[place - 1], float(margins[place])
+        other, gained = best.offer(sets, search.margins(sets))
+        if not gained > margin + GAIN:
+            return
+        chosen, margin = other, gained
 
 
 def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not {*kinds} <= {*CHANGES} or {len(pair) for pair in pairs} - {2} or len(pairs) != n:
+    if len(kinds) != n or not all(map(is_kind, kinds)) or {len(pair) for pair in pairs} - {2} or len(pairs) != n:
         raise InputError("Expected a kind and two ends for each change (got something else).")
     if not all(type(values[name]) is bool for name in ("proved", "open_nodes")):
         raise InputError("Expected true or false in `proved` and `open_nodes` (got something else).")

@@ -12,22 +12,18 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import BoolArray, FloatArray, IntArray
+from ..arrays import FloatArray, IntArray
 from .game import Game
-from .goal import UndoGoal
+from .tries import GRACE, SETS_AT_A_TIME, Spent, Tries
 
-FIRST = 1 << 12  # sets that are tried whatever the time
-FIRST_OF_OWN = 1 << 6  # the same where the user's own model answers
-SETS_AT_A_TIME = 1 << 14  # sets that are tried at a time
 BEAM = 64  # sets of a size that the search goes on from
-NUM_JUDGED = 12  # sets that the user's model is asked about before the next size is looked at
-NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user's model to decide
+MANY = 64  # changes that may be undone, from which on the search begins by halving them
+PREFIXES = 16  # of an order, that are tried first
 
 
 @dataclass(frozen=True)
@@ -41,70 +37,6 @@ class Terms:
     starts: tuple[tuple[int, ...], ...] = ()  # further orders of ids to try along, such as those of other explainers
 
 
-class Tries:
-    """The sets that were tried; truth values are of what is undone."""
-
-    def __init__(self, game: Game, goal: UndoGoal, costs: FloatArray, free: IntArray, seconds: float) -> None:
-        self.game, self.goal, self.costs, self.free = game, goal, costs, free
-        self.started, self.seconds = time.monotonic(), seconds
-        self.num_evaluations = 0
-        self.scale = 1.0
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left."""
-        return self.seconds - (time.monotonic() - self.started)
-
-    def affords(self, number: int) -> bool:
-        """Whether so many sets can be tried in half of the time that is left; a few always are."""
-        if number <= (FIRST if self.game.by_network else FIRST_OF_OWN):
-            return True
-        each = (time.monotonic() - self.started) / max(self.num_evaluations, 1)
-        return number * each <= self.left / 2
-
-    @property
-    def near(self) -> float:
-        """A margin so small is for the judge to decide."""
-        return NEAR * self.scale
-
-    def applied(self, undone: IntArray) -> BoolArray:
-        """Truth values of what is applied without these: rows of places, -1 for none. [num_sets, num_changes]."""
-        applied = np.ones((len(undone), self.game.num_changes + 1), dtype=np.bool_)
-        applied[np.arange(len(undone))[:, None], undone] = False
-        return applied[:, :-1]
-
-    def margins(self, undone: IntArray) -> FloatArray:
-        """Margins without these changes: rows of places among the changes in sight, -1 for none. [num_sets]."""
-        logits = self.game.run(self.applied(undone))
-        self.num_evaluations += len(undone)
-        self.scale = max(self.scale, float(np.abs(logits).max(initial=0.0)))
-        return self.goal.margin(logits)
-
-    def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
-        """What the user's own model says."""
-        logits = self.game.own(self.applied(undone[None]))
-        return bool(self.goal.reached(logits)[0]), logits[0]
-
-    def first_that_holds(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray | None, bool]:
-        """The cheapest set, best first among equals, that the user's model agrees with; whether one was passed over.
-
-        Sets whose margin is too small to trust are put to the user's model, but not more than a few of them.
-        """
-        near = self.near
-        able = np.flatnonzero(margins > -near)
-        spent = self.costs[sets[able]].sum(axis=1)
-        num_near, passed = 0, False
-        for place in able[np.lexsort((-margins[able], spent))].tolist():
-            if margins[place] <= near:
-                num_near += 1
-                if num_near > NUM_JUDGED:
-                    passed = True
-                    continue
-            if self.judge(sets[place])[0]:
-                return sets[place], passed
-        return None, passed
-
-
 @dataclass(frozen=True, eq=False)
 class Fewest:
     """The best set, by places among the changes in sight, and what is known of others."""
@@ -116,52 +48,133 @@ class Fewest:
     alternatives: tuple[IntArray, ...] = ()
 
 
+class _Known:
+    """What is known while the search goes on; it holds whenever the time ends."""
+
+    def __init__(self, search: Tries) -> None:
+        self.costs = search.costs
+        self.rough: IntArray | None = None  # the cheapest that the evaluator found so far; not judged yet
+        self.best: IntArray | None = None  # judged by the user's own model
+        self.best_cost = math.inf
+        self.alternatives: tuple[IntArray, ...] = ()
+        self.unlisted = False  # whether the time ended before all alternatives were judged
+        self.tried = -1  # all sets of so many changes were tried
+        self.excluded = -1  # none of so many does it
+        self.doubtful = False  # whether some are so near that the model itself would have to be asked
+
+    def note(self, sets: IntArray, margins: FloatArray, near: float) -> None:
+        """Remember the cheapest of these that does it, for the case that the time ends."""
+        able = np.flatnonzero(margins > near)
+        if len(able):
+            cost = np.where(sets[able] >= 0, self.costs[sets[able]], 0.0).sum(axis=1)
+            place = able[np.lexsort((-margins[able], cost))[0]]
+            if self.rough is None or cost.min() < float(self.costs[self.rough].sum()):
+                self.rough = sets[place][sets[place] >= 0]
+
+    def offer(self, some: IntArray | None) -> bool:
+        """Keep a set that the user's model agreed with, where it is cheaper."""
+        if some is None or float(self.costs[some].sum()) >= self.best_cost:
+            return False
+        self.best, self.best_cost, self.alternatives = some, float(self.costs[some].sum()), ()
+        return True
+
+
 def find_fewest(search: Tries, game: Game, terms: Terms) -> Fewest:
     """Sizes in order, each whole, while they can be afforded; then the best sets of each size alone."""
     free, costs = search.free, search.costs
     cheapest = np.concatenate([[0.0], np.cumsum(np.sort(costs[free])), [math.inf]])  # the least that so many cost
-    best: IntArray | None = None
-    alternatives: tuple[IntArray, ...] = ()
-    best_cost, size, excluded, doubtful = math.inf, 0, -1, False
-    beam = np.zeros((1, 0), dtype=np.int64)
-    while cheapest[size] < best_cost and search.affords(math.comb(len(free), size)):
-        sets, margins = _try_whole(search, size)
+    known = _Known(search)
+    try:
+        if len(free) > MANY:
+            _halve(search, known)
+        beam = _try_sizes(search, cheapest, known, every=terms.every)
+        if cheapest[known.tried + 1] < known.best_cost:
+            _search_on(search, game, beam, known, terms)
+    except Spent:
+        pass
+    if known.tried < len(free):  # whatever the time: what was seen on the way, else all of them at once
+        _offer_first(search, [free[:0] if known.rough is None else known.rough, free], known)
+    complete = cheapest[known.tried + 1] >= known.best_cost  # whatever has more changes than were tried costs as much
+    return Fewest(
+        free[:0] if known.best is None else known.best,
+        complete and not known.doubtful,
+        _say(known, len(free), complete=complete, plain=bool((costs == 1).all())),
+        max(known.excluded, 0),
+        known.alternatives,
+    )
+
+
+def _say(known: _Known, num_free: int, *, complete: bool, plain: bool) -> str:
+    fewer = "smaller" if plain else "cheaper"
+    unlisted = " Time ended before all sets of that size were judged." * known.unlisted
+    if known.best is None and complete:
+        return f"All sets of the {num_free} changes that may be undone were tried."
+    if known.best is None and known.tried < 0:
+        return "Time ended before anything was tried; more seconds may help."
+    if known.best is None:
+        return (
+            f"All sets of up to {known.tried} changes were tried, and the best of the larger ones; more seconds may "
+            "help."
+        )
+    if complete and not known.doubtful:
+        return f"Nothing {fewer} does: every {fewer} set was tried.{unlisted}"
+    if complete:
+        return f"Every {fewer} set was tried, but some are so near that only the user's model on each would tell."
+    if known.excluded < 1:
+        return f"Time ended before all sets of one change were tried, so that {fewer} ones may exist."
+    return (
+        f"No set of up to {known.excluded} does; of larger ones the best were searched, so that {fewer} ones may exist."
+    )
+
+
+def _halve(search: Tries, known: _Known) -> None:
+    """A small set in few evaluations, by delta debugging: a part alone, or all but a part, of ever smaller parts."""
+    chosen, num_parts = search.free, 2
+    while len(chosen) > 1 and search.left > search.seconds / 2 - GRACE:
+        parts = np.array_split(np.arange(len(chosen)), num_parts)
+        inside = np.zeros((num_parts, len(chosen)), dtype=np.bool_)
+        for number, part in enumerate(parts):
+            inside[number, part] = True
+        sets = np.where(np.concatenate([inside, ~inside]), chosen[None], -1)
+        margins = search.margins(sets)
+        known.note(sets, margins, search.near)
+        alone, without = margins[:num_parts], margins[num_parts:]
+        if alone.max() > 0:
+            chosen, num_parts = chosen[inside[int(alone.argmax())]], 2
+        elif without.max() > 0 and num_parts > 2:
+            chosen, num_parts = chosen[~inside[int(without.argmax())]], num_parts - 1
+        elif num_parts == len(chosen):
+            return
+        else:
+            num_parts = min(2 * num_parts, len(chosen))
+
+
+def _try_sizes(search: Tries, cheapest: FloatArray, known: _Known, *, every: bool) -> IntArray:
+    """All sets of a size, one size after the other; the best of the last size, to go on from."""
+    beam, size = np.zeros((1, 0), dtype=np.int64), 0
+    while cheapest[size] < known.best_cost and search.affords(math.comb(len(search.free), size)):
+        sets, margins = _try_whole(search, size, known)
         hit, passed = search.first_that_holds(sets, margins)
-        doubtful |= passed
-        if hit is not None and costs[hit].sum() < best_cost:
-            best, best_cost = hit, float(costs[hit].sum())
-            if terms.every:
-                alternatives = _all_that_hold(search, sets, margins, best_cost)
-        excluded = size if best is None else excluded
+        known.doubtful |= passed
+        found = known.offer(hit)
+        known.tried = size
+        known.excluded = size if known.best is None else known.excluded
+        if found and every:
+            known.unlisted = True
+            known.alternatives = _all_that_hold(search, sets, margins, known.best_cost)
+            known.unlisted = False
         beam = sets[np.argsort(-margins, kind="stable")[:BEAM]]
         size += 1
-    tried = size - 1
-    if cheapest[size] < best_cost:
-        found = _search_on(search, game, beam, tried, best, terms)
-        if found is not None and costs[found].sum() < best_cost:
-            best, best_cost, alternatives = found, float(costs[found].sum()), ()
-    complete = cheapest[tried + 1] >= best_cost  # whatever has more changes than were tried costs as much
-    fewer = "smaller" if bool((costs == 1).all()) else "cheaper"
-    if best is None and complete:
-        how = f"All sets of the {len(free)} changes that may be undone were tried."
-    elif best is None:
-        how = f"All sets of up to {tried} changes were tried, and the best of the larger ones; more seconds may help."
-    elif complete and not doubtful:
-        how = f"Nothing {fewer} does: every {fewer} set was tried."
-    elif complete:
-        how = f"Every {fewer} set was tried, but some are so near that only the user's model on each would tell."
-    else:
-        how = f"No set of up to {excluded} does; of larger ones the best were searched, so that {fewer} ones may exist."
-    chosen = free[:0] if best is None else best
-    return Fewest(chosen, complete and not doubtful, how, max(excluded, 0), alternatives)
+    return beam
 
 
-def _try_whole(search: Tries, size: int) -> tuple[IntArray, FloatArray]:
+def _try_whole(search: Tries, size: int, known: _Known) -> tuple[IntArray, FloatArray]:
     """Of all sets of a size those that do it, or nearly, and the nearest of the others; with their margins."""
     kept_sets: list[IntArray] = []
     kept_margins: list[FloatArray] = []
     for sets in sets_of_size(search.free, size):
         margins = search.margins(sets)
+        known.note(sets, margins, search.near)
         able = np.flatnonzero(margins > -search.near)
         some = np.union1d(able, np.argsort(-margins, kind="stable")[:BEAM])
         kept_sets.append(sets[some])
@@ -177,19 +190,31 @@ def _all_that_hold(search: Tries, sets: IntArray, margins: FloatArray, cost: flo
     return tuple(sets[i] for i in able.tolist() if margins[i] > near or search.judge(sets[i])[0])
 
 
-def _search_on(
-    search: Tries, game: Game, beam: IntArray, size: int, best: IntArray | None, terms: Terms
-) -> IntArray | None:
-    """The best set found beyond the sizes that can be tried whole: along orders, then by the best sets of each size."""
-    best = _improve(search, game, best, terms)
-    most = len(search.free) if best is None else len(best) - 1
+def _search_on(search: Tries, game: Game, beam: IntArray, known: _Known, terms: Terms) -> None:
+    """Beyond the sizes that can be tried whole: along orders, then by the best sets of each size."""
+    _improve(search, game, known, terms)
+    size = known.tried
+    most = len(search.free) if known.best is None else len(known.best) - 1
     while size < most and search.left > 0:
         size += 1
         beam, margins = _extend(search, beam, BEAM)
         hit, _ = search.first_that_holds(beam, margins)
-        if hit is not None and (best is None or search.costs[hit].sum() < search.costs[best].sum()):
-            return _reduce(search, hit)
-    return best
+        if known.offer(hit) and hit is not None:
+            _offer_reduced(search, hit, known)
+            return
+
+
+def _offer_reduced(search: Tries, chosen: IntArray, known: _Known) -> None:
+    """A set without what is not needed, where the user's model agrees; else as it is."""
+    _offer_first(search, [_reduce(search, chosen), chosen], known)
+
+
+def _offer_first(search: Tries, sets: list[IntArray], known: _Known) -> None:
+    """The first of these that is cheaper than the best and that the user's model agrees with."""
+    for some in sets:
+        if len(some) and float(search.costs[some].sum()) < known.best_cost and search.judge(some)[0]:
+            known.offer(some)
+            return
 
 
 def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatArray]:
@@ -199,41 +224,43 @@ def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatA
     )
     longer = np.sort(longer, axis=1)
     longer = np.unique(longer[(np.diff(longer, axis=1) > 0).all(axis=1)], axis=0)
-    margins = np.concatenate(
-        [search.margins(longer[s : s + SETS_AT_A_TIME]) for s in range(0, len(longer), SETS_AT_A_TIME)]
-    )
+    margins = search.margins(longer)
     order = np.argsort(-margins, kind="stable")[:width]
     return longer[order], margins[order]
 
 
-def _greedy_order(search: Tries) -> IntArray:
-    """One change after the other, each time the one that helps the most, until it is done."""
+def _improve(search: Tries, game: Game, known: _Known, terms: Terms) -> None:
+    """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
+    for order in _orders(search, game, terms):
+        full = np.concatenate([order[np.isin(order, search.free)], np.setdiff1d(search.free, order)])
+        size = _first_prefix(search, full)
+        if size:
+            _offer_reduced(search, full[:size], known)
+
+
+def _orders(search: Tries, game: Game, terms: Terms) -> Iterator[IntArray]:
+    """By what each does alone; as given; and one after the other, each time the one that helps the most."""
+    yield search.free[np.argsort(-search.margins(search.free[:, None]), kind="stable")]
+    place = {row: i for i, row in enumerate(game.changes.id.tolist())}
+    for start in terms.starts:
+        yield np.array([place[i] for i in start if i in place], dtype=np.int64)
     chosen, margins = np.zeros((1, 0), dtype=np.int64), np.full(1, -math.inf)
     while chosen.shape[1] < len(search.free) and margins[0] <= 0:
         chosen, margins = _extend(search, chosen, 1)
-    return np.asarray(chosen[0])
+    yield np.asarray(chosen[0])
 
 
-def _improve(search: Tries, game: Game, best: IntArray | None, terms: Terms) -> IntArray | None:
-    """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
-    free = search.free
-    alone = search.margins(free[:, None])
-    orders = [_greedy_order(search), free[np.argsort(-alone, kind="stable")]]
-    place = {row: i for i, row in enumerate(game.changes.id.tolist())}
-    orders += [np.array([place[i] for i in start if i in place], dtype=np.int64) for start in terms.starts]
-    orders = [np.concatenate([order[np.isin(order, free)], np.setdiff1d(free, order)]) for order in orders]
-    cost = math.inf if best is None else float(search.costs[best].sum())
-    for order in orders:
-        prefixes = np.full((len(order), len(order)), -1, dtype=np.int64)
-        for i in range(len(order)):
-            prefixes[i, : i + 1] = order[: i + 1]
-        margins = search.margins(prefixes)
-        hits = np.flatnonzero(margins > 0)
+def _first_prefix(search: Tries, order: IntArray) -> int:
+    """How many of an order have to be undone until it is done; 0 for never. Short ones are tried first."""
+    tried, size = 0, PREFIXES
+    while tried < len(order):
+        length = np.arange(tried + 1, min(size, len(order)) + 1)
+        prefixes = np.where(np.arange(length[-1])[None] < length[:, None], order[: length[-1]][None], -1)
+        hits = np.flatnonzero(search.margins(prefixes) > 0)
         if len(hits):
-            reduced = _reduce(search, order[: hits[0] + 1])
-            if float(search.costs[reduced].sum()) < cost and search.judge(reduced)[0]:
-                best, cost = reduced, float(search.costs[reduced].sum())
-    return best
+            return int(length[hits[0]])
+        tried, size = int(length[-1]), 2 * size
+    return 0
 
 
 def _reduce(search: Tries, chosen: IntArray) -> IntArray:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..arrays import IntArray
 from ..change.region import number_pair_changes
@@ -29,6 +31,7 @@ from ..graphs.changes import (
 )
 from ..graphs.pair import Pair
 from ..graphs.snapshot import find_numbers
+from ..graphs.values import join_values
 
 APPLIED, NOT_APPLIED = 1, -1  # when a thing is there: once its changes are applied, or until they are
 
@@ -39,7 +42,8 @@ class ChangedEdges:
 
     senders: IntArray  # [num_edges]
     receivers: IntArray  # [num_edges]
-    weights: np.ndarray[tuple[int], np.dtype[np.float64]]  # [num_edges]; the pair's numbers where edges have features
+    # [num_edges]: values, of which types are a part; the pair's numbers in place of weights where edges have features
+    weights: NDArray[Any]
     when: IntArray  # [num_edges]: APPLIED or NOT_APPLIED
     players: IntArray  # [num_edges, 2]: whose changes; -1 for no second one
 
@@ -88,7 +92,10 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
         carried = owners[:, 0] >= 0
     owners[~carried, 0] = _rows_of_edges(changes[~is_node], single[~carried])
     kind = single.kind.to_numpy()
-    before, after = (single[name].to_numpy() for name in ("weight_before", "weight_after"))
+    types = single.relation.to_numpy() if "relation" in single else None
+    before, after = (join_values(single[name].to_numpy(), types) for name in ("weight_before", "weight_after"))
+    assert before is not None
+    assert after is not None
     other = (kind == EDGE_REWEIGHTED) | (kind == EDGE_CHANGED)
     gone, come = np.flatnonzero((kind == EDGE_REMOVED) | other), np.flatnonzero((kind == EDGE_ADDED) | other)
     both = np.concatenate([gone, come])
@@ -109,7 +116,7 @@ def _numbers(pair: Pair, ids: IntArray) -> IntArray:
 
 def _rows_of_edges(changes: pd.DataFrame, single: pd.DataFrame) -> IntArray:
     """The row of each edge's change: both directions have one row where the table holds each pair once."""
-    columns = ["kind", "src", "dst", "weight_before", "weight_after"]
+    columns = ["kind", "src", "dst", "weight_before", "weight_after", *(["relation"] if "relation" in changes else [])]
     once = bool((~changes.directed).any())
     tables = []
     for table in (changes, single):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch_geometric.data import Data
 
@@ -218,20 +219,21 @@ class Referee:
         for side, mine in ((scene.pair.before, ~scene.edge_of_after), (scene.pair.after, scene.edge_of_after)):
             snapshot = side.graph
             assert isinstance(snapshot, Snapshot)
-            weights = np.ones(snapshot.edge_index.shape[1]) if snapshot.edge_weight is None else snapshot.edge_weight
-            theirs = _ranked(snapshot.edge_index[0], snapshot.edge_index[1], weights)
+            values = snapshot.edge_values
+            values = np.ones(snapshot.edge_index.shape[1]) if values is None else values
+            theirs = _ranked(snapshot.edge_index[0], snapshot.edge_index[1], values)
             theirs["place"] = np.arange(len(theirs)) + shift
             ours = _ranked(
                 scene.numbers[scene.senders[mine]], scene.numbers[scene.receivers[mine]], scene.weights[mine]
             )
-            places[mine] = ours.merge(theirs, how="left", on=["u", "v", "w", "rank"]).place.to_numpy()
+            places[mine] = ours.merge(theirs, how="left", on=[*"uvwt", "rank"]).place.to_numpy()
             shift += len(theirs)
         return places
 
 
-def _ranked(senders: IntArray, receivers: IntArray, weights: FloatArray) -> pd.DataFrame:
-    table = pd.DataFrame({"u": senders, "v": receivers, "w": weights})
-    table["rank"] = table.groupby(["u", "v", "w"], sort=False).cumcount()
+def _ranked(senders: IntArray, receivers: IntArray, values: NDArray[Any]) -> pd.DataFrame:
+    table = pd.DataFrame({"u": senders, "v": receivers, "w": values.real, "t": values.imag})
+    table["rank"] = table.groupby([*"uvwt"], sort=False).cumcount()
     return table
 
 

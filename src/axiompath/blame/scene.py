@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arrays import BoolArray, FloatArray, IntArray
+from ..arrays import BoolArray, IntArray
 from ..change.region import widen
 from ..graphs.adjacency import take_rows
 from ..graphs.pair import Pair, Side
@@ -75,7 +76,7 @@ class Scene:
     rows: IntArray  # [num_players]: rows of `changes()` that are in sight, ascending
     senders: IntArray  # [num_edges]
     receivers: IntArray  # [num_edges]
-    weights: FloatArray  # [num_edges], ones where edges have none
+    weights: NDArray[Any]  # [num_edges], ones where edges have none; with types, values of which these are a part
     weighted: bool
     condition: IntArray  # [num_edges], -1 for always
     presence: IntArray  # [num_nodes], -1 for always
@@ -88,6 +89,12 @@ class Scene:
         """Edges that `before` does not have, or has with another weight. [num_edges]."""
         when = np.append(self.conditions.when, NOT_APPLIED)
         return np.asarray(when[self.condition] == APPLIED)
+
+    @property
+    def node_types(self) -> IntArray | None:
+        """Type of each node, where nodes have types. [num_nodes]."""
+        types = getattr(self.pair.before.graph, "node_types", None)
+        return None if types is None else types[self.numbers]
 
     @property
     def num_players(self) -> int:
@@ -243,14 +250,14 @@ def _reach(pair: Pair, start: IntArray, span: Span | None) -> tuple[BoolArray, B
     return inside, whole
 
 
-def _kept_edges(pair: Pair, players: Players, receivers: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Edges of `before` into these nodes that `after` has too: senders, receivers and weights."""
+def _kept_edges(pair: Pair, players: Players, receivers: IntArray) -> tuple[IntArray, IntArray, NDArray[Any]]:
+    """Edges of `before` into these nodes that `after` has too: senders, receivers and values."""
     rows = pair.before.rows_of(receivers)
     here = rows >= 0
     taken = take_rows(pair.before.edges, rows[here])
     pair.before.graph.release()
     into = np.repeat(receivers[here], np.diff(taken.indptr))
-    weights = taken.values.astype(np.float64) if len(taken.values) else np.ones(len(into))
+    weights = taken.values if len(taken.values) else np.ones(len(into))
     gone = players.edges.when == NOT_APPLIED
     touched = np.flatnonzero(np.isin(into, players.edges.receivers[gone]))
     lost = Counter(
@@ -263,7 +270,7 @@ def _kept_edges(pair: Pair, players: Players, receivers: IntArray) -> tuple[IntA
     )
     stays = np.ones(len(into), dtype=np.bool_)
     for place in touched.tolist():
-        key = int(taken.senders[place]), int(into[place]), float(weights[place])
+        key = int(taken.senders[place]), int(into[place]), weights[place].item()
         if lost[key] > 0:
             lost[key] -= 1
             stays[place] = False

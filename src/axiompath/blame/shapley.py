@@ -22,7 +22,8 @@ from ..arrays import BoolArray, FloatArray, IntArray
 Values = Callable[[BoolArray], FloatArray]  # [num_subsets, num_players] -> [num_subsets, num_columns]
 
 MOST_EXACT = 1 << 16  # subsets that are all evaluated rather than sampled
-FIRST_PAIRS = 16  # orders, each with its reverse, before the errors are looked at
+FIRST_PAIRS = 16  # orders, each with its reverse, before the errors are trusted
+TIMED_PAIRS = 2  # of which the time is taken first
 MOST_PAIRS = 1 << 17
 MOST_TRUTHS = 1 << 28  # of who has joined, in all orders that are followed together
 
@@ -140,7 +141,7 @@ def sampled_shares(values: Values, num_players: int, effort: Effort, groups: Int
     start, num_pairs, num_evaluations = time.monotonic(), 0, 0
     total = squares = np.zeros(0)
     ends = np.zeros((2, 0))
-    batch = FIRST_PAIRS
+    batch = TIMED_PAIRS
     while True:
         means, ends, used = _pairs(values, _orders(rng, batch, num_players, groups))
         num_evaluations += used
@@ -154,13 +155,16 @@ def sampled_shares(values: Values, num_players: int, effort: Effort, groups: Int
         spent = time.monotonic() - start
         wanted = effort.tolerance * max(float(np.abs(ends[1] - ends[0]).max(initial=0.0)), np.finfo(np.float64).tiny)
         worst = float(errors.max(initial=0.0))
-        if worst <= wanted or spent >= effort.seconds or num_pairs >= effort.most_pairs:
+        trusted = num_pairs >= FIRST_PAIRS and worst <= wanted
+        if trusted or spent >= effort.seconds or num_pairs >= effort.most_pairs:
             return PlayerShares(shares, errors, False, num_evaluations, ends[0], ends[1])
         # As many as the tolerance asks for, as far as the time allows, and not more than have been seen already.
         asked = num_pairs * ((worst / wanted) ** 2 - 1.0) * 1.1 + 1
         allowed = num_pairs * (effort.seconds - spent) / max(spent, 1e-9)
         room = max(MOST_TRUTHS // max(2 * num_players**2, 1), 1)
-        batch = int(max(1, min(asked, allowed, 2 * num_pairs, effort.most_pairs - num_pairs, room)))
+        asked = max(asked, FIRST_PAIRS - num_pairs)
+        most = max(2 * num_pairs, FIRST_PAIRS - num_pairs)
+        batch = int(max(1, min(asked, allowed, most, effort.most_pairs - num_pairs, room)))
 
 
 def _orders(rng: np.random.Generator, number: int, num_players: int, groups: IntArray | None) -> IntArray:

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.pair import Pair
 from ..graphs.rows import entries_of
 from ..graphs.snapshot import Features, Snapshot
+from ..graphs.values import types_of, weights_of
 from ..memory import cut_runs
 from ..network.layers import Channel, ForwardPass, Layer, Network, project, run_network
 from ..network.update import rerun_network
@@ -38,7 +40,7 @@ class Into(NamedTuple):
 
     sums: FloatArray  # [2, num_nodes]: their number and weight, without loops
     loop_indptr: IntArray  # [num_nodes + 1]
-    loop_weights: FloatArray
+    loop_values: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,9 @@ class Stage:
     network: Network  # its first layer takes what the channels make of the features, where no rule reads these
     indptr: IntArray  # [num_nodes + 1]: edges of either graph, by receiver
     senders: IntArray
-    weights: FloatArray | None
+    values: NDArray[Any]  # weights and types of edges
+    weighted: bool
+    node_types: IntArray | None  # [num_nodes]
     condition: IntArray  # -1 for always
     conditions: Conditions
     feature_player: IntArray  # [num_nodes], -1 where features do not change
@@ -102,11 +106,11 @@ class Stage:
             when = np.append(self.conditions.when == APPLIED, side == AFTER)[self.condition]
             edges = np.flatnonzero(when == (side == AFTER))
             into, loop = receivers[edges], receivers[edges] == self.senders[edges]
-            weights = np.ones(len(edges)) if self.weights is None else self.weights[edges]
+            values = self.values[edges]
             sums = np.bincount(into[~loop], minlength=self.num_nodes).astype(np.float64)
-            heavy = np.bincount(into[~loop], weights=weights[~loop], minlength=self.num_nodes)
+            heavy = np.bincount(into[~loop], weights=weights_of(values[~loop]), minlength=self.num_nodes)
             loop_indptr = np.searchsorted(into[loop], np.arange(self.num_nodes + 1))
-            found.append(Into(np.stack([sums, heavy]), loop_indptr, weights[loop]))
+            found.append(Into(np.stack([sums, heavy]), loop_indptr, values[loop]))
         return found[0], found[1]
 
     def _marked(self, players: IntArray, nodes: IntArray) -> sparse.csr_array:
@@ -188,13 +192,16 @@ def set_stage(network: Network, players: Players, pair: Pair, nodes: IntArray) -
         hold = scene.conditions.hold(np.full((1, scene.num_players), applied))[:, 0]
         here = np.append(hold, True)[scene.condition]
         edge_index = np.stack([scene.senders, scene.receivers])[:, here]
-        weights = scene.weights[here] if scene.weighted else None
-        passes.append(run_network(network, _snapshot(x[side], edge_index, weights)))
+        passes.append(
+            run_network(network, _snapshot(scene, x[side], edge_index, scene.weights[here], scene.node_types))
+        )
     return Stage(
         network,
         indptr,
         scene.senders,
-        scene.weights if scene.weighted else None,
+        scene.weights,
+        scene.weighted,
+        scene.node_types,
         scene.condition,
         scene.conditions,
         scene.feature_player,
@@ -267,13 +274,12 @@ class _Copies:
         if other.any():
             changed = _with_features(x, np.flatnonzero(other), stage.x[1 - side][self.node[other]])
         unseen, loops = self._left_out(side)
+        types = None if stage.node_types is None else stage.node_types[self.node]
         graphs = []
         for features, hold in ((x, self._hold(side, toggled=False)), (changed, self._hold(side, toggled=True))):
             edge_index = np.concatenate([self.edge_index[:, hold], loops[0]], axis=1)
-            weights = None
-            if stage.weights is not None:
-                weights = np.concatenate([stage.weights[self.edges[hold]], loops[1]])
-            graphs.append(_snapshot(features, edge_index, weights, unseen))
+            values = np.concatenate([stage.values[self.edges[hold]], loops[1]])
+            graphs.append(replace(_snapshot(stage, features, edge_index, values, types), unseen=unseen))
         return rerun_network(stage.network, graphs[0], graphs[1], begun).logits
 
     def _hold(self, side: int, *, toggled: bool) -> BoolArray:
@@ -294,7 +300,7 @@ class _Copies:
         hold[some] = np.where(applied == (side == AFTER), others, alone)
         return hold
 
-    def _left_out(self, side: int) -> tuple[FloatArray | None, tuple[IntArray, FloatArray]]:
+    def _left_out(self, side: int) -> tuple[FloatArray | None, tuple[IntArray, NDArray[Any]]]:
         """Of nodes that are only senders: number and weight of the edges into them, and their loops."""
         if not self.stage.counts_degrees or not len(self.outer):
             return None, (np.zeros((2, 0), dtype=np.int64), np.zeros(0))
@@ -302,7 +308,7 @@ class _Copies:
         unseen = np.zeros((2, len(self.keys)))
         unseen[:, self.outer] = into.sums[:, nodes]
         rows = np.repeat(self.outer, np.diff(into.loop_indptr)[nodes])
-        return unseen, (np.stack([rows, rows]), into.loop_weights[entries_of(into.loop_indptr, nodes)])
+        return unseen, (np.stack([rows, rows]), into.loop_values[entries_of(into.loop_indptr, nodes)])
 
     def _rows_of(self, matrix: sparse.csr_array) -> sparse.csr_array:
         """The rows of a pass's coefficients that can change, in the numbers of the copies."""
@@ -320,10 +326,12 @@ class _Copies:
 
 
 def _snapshot(
-    x: Features, edge_index: IntArray, weights: FloatArray | None, unseen: FloatArray | None = None
+    of: Scene | Stage, x: Features, edge_index: IntArray, values: NDArray[Any], node_types: IntArray | None
 ) -> Snapshot:
     size = x.shape[0]
-    return Snapshot(x, edge_index, weights, np.arange(size), np.ones(size, dtype=np.bool_), unseen)
+    weights, present = weights_of(values) if of.weighted else None, np.ones(size, dtype=np.bool_)
+    types = types_of(values)
+    return Snapshot(x, edge_index, weights, np.arange(size), present, edge_types=types, node_types=node_types)
 
 
 def _features(scene: Scene) -> tuple[Features, Features]:

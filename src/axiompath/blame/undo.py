@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import FloatArray
 from ..errors import InputError
-from ..graphs.changes import CHANGES, MODEL_RETRAINED
+from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
@@ -18,10 +18,11 @@ from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
 from ..trust import read_words
-from .fewest import Terms, Tries, find_fewest
+from .fewest import Terms, find_fewest
 from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board, Game
 from .goal import find_goal
+from .tries import Tries
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ def undo_target(
         class_after=class_after,
         goal=goal.words,
         changes=tuple(ids[chosen].tolist()),
-        kinds=tuple(rows.kind.astype(str)),
+        kinds=tell_kinds(rows),
         ends=places,
         restored=restored,
         logits=logits,
@@ -153,7 +154,7 @@ def _rebuild(cls: type[Undo], values: dict[str, Any]) -> Undo:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not {*kinds} <= {*CHANGES, MODEL_RETRAINED} or len(pairs) != n:
+    if len(kinds) != n or not all(is_kind(kind, MODEL_RETRAINED) for kind in kinds) or len(pairs) != n:
         raise InputError("Expected a kind and two ends for each change (got something else).")
     if not all(type(values[name]) is bool for name in ("restored", "proved", "open_nodes")):
         raise InputError("Expected true or false in `restored`, `proved` and `open_nodes` (got something else).")

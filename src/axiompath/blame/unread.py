@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,20 @@ from ..graphs.labels import label_targets, target_column, with_class_names
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.pair import Pair, open_pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
-from ..graphs.snapshot import Snapshot, fields_of_edges, find_numbers
+from ..graphs.snapshot import EDGE, Fields, Snapshot, fields_of_edges, find_numbers, level_of
 from ..graphs.targets import rows_of_places, with_graphs
 from ..network.digests import digest_graph
 from ..origin import RELEASE, Origin, digest_of
 from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
 from ..readers import AS_IT_IS, Usage, prepare_inputs
 from ..readers.trial import run_model
+from ..readers.typed import prepare_types
 from .game import Board
 from .referee import OwnModel, numbers_of_rows
 
 SIGMOIDS = ("sigmoid", "logsigmoid", "log_sigmoid")
 SHAPES = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous")
+EDGE_TYPES = "edge_type"
 ROUNDING = 1e-5  # of the largest logit: what a float32 model may differ by where nothing changed
 
 
@@ -47,6 +50,8 @@ def open_board(
     usage: Usage = AS_IT_IS,
 ) -> Board:
     """Run once on both graphs, to see what it answers with."""
+    ready = prepare_types(model, (before, after), usage, node_names)
+    (before, after), usage, node_names = ready.graphs, ready.usage, ready.node_names
     if before is None and isinstance(after, Data):
         before = without_edges(after)
     if not isinstance(before, Data) or not isinstance(after, Data):
@@ -55,7 +60,7 @@ def open_board(
             f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
         )
     inputs = prepare_inputs(model, before, after, usage)
-    pair = open_pair(inputs.before, inputs.after, fields_of_edges(inputs.before, inputs.after))
+    pair = open_pair(inputs.before, inputs.after, _fields_of(inputs.before, inputs.after))
     raw = OwnModel(model, usage.call, np.asarray)
     count = _count_hops(raw.duplicate)
     with _Ends() as ends:
@@ -106,6 +111,17 @@ def open_board(
         OwnModel(model, usage.call, before_end), pair, unit, output, None, find, lambda target: None, names,
         classes, origin, num_hops, moved,
     )  # fmt: skip
+
+
+def _fields_of(before: Data, after: Data) -> Fields:
+    """A model that is not read may look at the types of edges, wherever both graphs have them."""
+    typed = all(
+        isinstance(data.get(EDGE_TYPES), torch.Tensor)
+        and not data[EDGE_TYPES].is_floating_point()
+        and level_of(data, EDGE_TYPES) == EDGE
+        for data in (before, after)
+    )
+    return replace(fields_of_edges(before, after), types=EDGE_TYPES if typed else None)
 
 
 def _rows_of_answers(

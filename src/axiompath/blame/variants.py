@@ -19,6 +19,7 @@ from scipy import sparse
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.rows import entries_of
 from ..graphs.snapshot import Features
+from ..graphs.values import types_of, weights_of
 from ..network.attention import AdditiveAttention, DotAttention, InverseDeviation, PairAttention, ReadColumns
 from ..network.coefficients import (
     SOURCE_TO_TARGET,
@@ -33,6 +34,7 @@ from ..network.coefficients import (
 )
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
+from ..network.relations import OfRelation
 from .factors import Scores, find_factors, find_scores
 from .root import RootPlace
 from .scene import Scene, to_bits
@@ -104,19 +106,34 @@ class Attended(NamedTuple):
     self_loops: bool
 
 
-def unwrap(rule: Rule) -> tuple[Rule, slice]:
-    """The rule inside those that only pass it on, and the columns of the inputs that it is shown."""
-    start, stop = 0, None
-    while isinstance(rule, (Factor, ReadColumns)):
+class Inner(NamedTuple):
+    """A rule inside those that only pass it on."""
+
+    rule: Rule
+    columns: slice  # of the inputs, that it is shown
+    relation: int | None  # whose edges it sees; None for all
+
+    @property
+    def sees(self) -> tuple[str, int | None]:
+        """Which edges, and which way."""
+        return self.rule.flow, self.relation
+
+
+def unwrap(rule: Rule) -> Inner:
+    """The rule inside those that only pass it on, the columns of the inputs and the relation that it is shown."""
+    start, stop, relation = 0, None, None
+    while isinstance(rule, (Factor, ReadColumns, OfRelation)):
         if isinstance(rule, ReadColumns):
             start, stop = start + rule.start, start + rule.stop
+        if isinstance(rule, OfRelation):
+            relation = rule.relation
         rule = rule.rule
-    return rule, slice(start, stop)
+    return Inner(rule, slice(start, stop), relation)
 
 
 def knows(network: Network) -> bool:
     """Whether every rule of a network is one that is known here."""
-    rules = [unwrap(rule)[0] for layer in network.layers for rule in layer.rules]
+    rules = [unwrap(rule).rule for layer in network.layers for rule in layer.rules]
     return not network.takes_edges and all(
         type(rule) in KNOWN and not (isinstance(rule, TargetNorm) and rule.flow != SOURCE_TO_TARGET) for rule in rules
     )
@@ -137,18 +154,21 @@ class Variants:
         return np.concatenate([np.zeros((0, self.network.num_classes)), *found])
 
     @cached_property
-    def stars(self) -> dict[str, Star]:
-        """The edges by the way that messages flow."""
+    def stars(self) -> dict[tuple[str, int | None], Star]:
+        """The edges by the way that messages flow, and by relation."""
         scene = self.scene
+        types, weights = types_of(scene.weights), weights_of(scene.weights)
         found = {}
-        for flow in {rule.flow for layer in self.network.layers for rule in layer.rules}:
+        for flow, relation in {unwrap(rule).sees for layer in self.network.layers for rule in layer.rules}:
             senders, receivers = scene.senders, scene.receivers
             order = np.arange(len(senders))
             if flow != SOURCE_TO_TARGET:
                 senders, receivers = receivers, senders
                 order = np.argsort(receivers, kind="stable")
+            if relation is not None and types is not None:
+                order = order[types[order] == relation]
             indptr = np.searchsorted(receivers[order], np.arange(scene.num_nodes + 1))
-            found[flow] = Star(indptr, senders[order], scene.weights[order], scene.condition[order])
+            found[flow, relation] = Star(indptr, senders[order], weights[order], scene.condition[order])
         return found
 
     @cached_property
@@ -159,10 +179,10 @@ class Variants:
         return Star(np.array([0, len(nodes)]), nodes, np.ones(len(nodes)), condition)
 
     @cached_property
-    def of_edges(self) -> dict[str, Masks]:
-        """Changes of the edges into each node, by flow. [num_nodes, num_words]."""
+    def of_edges(self) -> dict[tuple[str, int | None], Masks]:
+        """Changes of the edges into each node, by flow and relation. [num_nodes, num_words]."""
         masks = self.scene.masks
-        return {flow: _join_rows(star.indptr, masks[star.condition]) for flow, star in self.stars.items()}
+        return {seen: _join_rows(star.indptr, masks[star.condition]) for seen, star in self.stars.items()}
 
     @cached_property
     def places(self) -> list[IntArray]:
@@ -175,8 +195,8 @@ class Variants:
                 needed = np.unique(self.root.nodes)
             elif not layer.local or any(rule.reads_inputs for rule in layer.rules):
                 taken = [needed]
-                for flow in {rule.flow for rule in layer.rules if not rule.local}:
-                    star = self.stars[flow]
+                for sees in {unwrap(rule).sees for rule in layer.rules if not rule.local}:
+                    star = self.stars[sees]
                     taken.append(star.senders[entries_of(star.indptr, needed)])
                 needed = np.unique(np.concatenate(taken))
             found.append(needed)
@@ -197,10 +217,11 @@ class Variants:
                 above = True
             elif not above:
                 joined = seen.copy()
-                for rule in map(_inner, layer.rules):
+                for inner in map(unwrap, layer.rules):
+                    rule = inner.rule
                     if not rule.reads_edges:
                         continue
-                    own, star = self.of_edges[rule.flow], self.stars[rule.flow]
+                    own, star = self.of_edges[inner.sees], self.stars[inner.sees]
                     joined |= own
                     if not rule.local:
                         sent = seen | own if rule.reach else seen
@@ -250,7 +271,7 @@ class _Pass:
         self.subsets, self.words = subsets, pack(subsets)
         self.hold = variants.scene.conditions.hold(subsets)
         self.known: dict[bytes, tuple[IntArray, NDArray[np.int32]]] = {}
-        self.scales: dict[tuple[Rule, bool], tuple[Scales, Scales, FloatArray]] = {}
+        self.scales: dict[tuple[Rule, int | None], tuple[Scales, Scales, FloatArray]] = {}
 
     def run(self) -> FloatArray:
         of = self.of
@@ -309,26 +330,28 @@ class _Pass:
         z = np.empty((num_rows, layer.width))
         z[:] = 0.0 if layer.bias is None else layer.bias
         for number, channel in enumerate(layer.channels):
-            rule, columns = unwrap(channel.coefficients)
+            inner = unwrap(channel.coefficients)
             taken = self.of.projected[number] if t == 0 else project(h, channel)
-            self._add(rule, h[:, columns] if rule.reads_inputs else h, below, wanted, taken, z[:, channel.outputs])
+            shown = h[:, inner.columns] if inner.rule.reads_inputs else h
+            self._add(inner, shown, below, wanted, taken, z[:, channel.outputs])
         return z
 
     def _add(
-        self, rule: Rule, h: Features, below: Seen, wanted: VariantRows, taken: FloatArray, part: FloatArray
+        self, inner: Inner, h: Features, below: Seen, wanted: VariantRows, taken: FloatArray, part: FloatArray
     ) -> None:
-        hold = self.hold
+        hold, rule = self.hold, inner.rule
         taken = np.ascontiguousarray(taken)
         if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
-            attended = Attended(self.of.stars[rule.flow], find_scores(rule, h), bool(rule.self_loops))
+            attended = Attended(self.of.stars[inner.sees], find_scores(rule, h), bool(rule.self_loops))
             add_attention(attended, hold, wanted, below, taken, part)
             return
         if isinstance(rule, InverseDeviation):
             dense = np.asarray(h if isinstance(h, np.ndarray) else h.toarray())
             taken = taken / np.sqrt((dense * dense).mean(axis=1) + rule.eps)[:, None]
-        add_products(self._products(rule, len(below.place)), hold, wanted, below, taken, part)
+        add_products(self._products(inner, len(below.place)), hold, wanted, below, taken, part)
 
-    def _products(self, rule: Rule, num_nodes: int) -> Products:
+    def _products(self, inner: Inner, num_nodes: int) -> Products:
+        rule = inner.rule
         ones = self._constant(np.ones(1), num_nodes)
         nobody = np.zeros(0, dtype=np.int64)
         nothing = Star(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody)
@@ -340,12 +363,12 @@ class _Pass:
         if isinstance(rule, Pooled):
             return Products(self.of.readout, self._pooled(rule), ones, np.zeros(0), False)
         weighted = rule.weighted and self.of.scene.weighted
-        star = self.of.stars[rule.flow]
+        star = self.of.stars[inner.sees]
         if not weighted:
             star = star._replace(weights=np.ones(len(star.senders)))
         if isinstance(rule, Sum):
             return Products(star, ones, ones, np.zeros(0), False)
-        left, right, diagonal = self._scales(rule, star)
+        left, right, diagonal = self._scales(inner, star)
         if isinstance(rule, Degree):
             star = nothing
         apart = isinstance(rule, TargetNorm) or (isinstance(rule, SymmetricNorm) and rule.self_loops is not None)
@@ -364,12 +387,13 @@ class _Pass:
         zeros = np.zeros(1, dtype=np.int64)
         return Scales(zeros, zeros, inverse[None], values)
 
-    def _scales(self, rule: Rule, star: Star) -> tuple[Scales, Scales, FloatArray]:
+    def _scales(self, inner: Inner, star: Star) -> tuple[Scales, Scales, FloatArray]:
         """Factors that depend on the edges into a node, for each node and each variant of these edges."""
-        key = rule, bool(rule.weighted)
+        rule = inner.rule
+        key = rule, inner.relation
         if key in self.scales:
             return self.scales[key]
-        masks = self.of.of_edges[rule.flow]
+        masks = self.of.of_edges[inner.sees]
         num_nodes = len(masks)
         varying = np.flatnonzero(masks.any(axis=1))
         base, group = np.arange(num_nodes), np.zeros(num_nodes, dtype=np.int64)
@@ -412,10 +436,6 @@ def _activate(layer: Layer, z: FloatArray) -> None:
             np.maximum(columns, 0.0, out=columns)  # several times faster than by two slopes
         elif block.activation is not None:
             columns[...] = block.activation.value(columns)
-
-
-def _inner(rule: Rule) -> Rule:
-    return unwrap(rule)[0]
 
 
 def _join_rows(indptr: IntArray, masks: Masks) -> Masks:

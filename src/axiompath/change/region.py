@@ -23,14 +23,16 @@ import numpy as np
 import pandas as pd
 from torch_geometric.data import Data
 
-from ..arrays import BoolArray, FloatArray, IntArray
+from ..arrays import BoolArray, IntArray
 from ..errors import InputError
 from ..graphs.adjacency import take_rows
 from ..graphs.changes import list_changes, tell_weights
+from ..graphs.labels import insert_beside
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data
 from ..graphs.snapshot import Features, Fields, Snapshot
+from ..graphs.values import types_of, weights_of
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import ForwardPass, Layer, Network
 from ..network.update import run_pair
@@ -171,7 +173,7 @@ def number_pair_changes(
     """The same with the pair's own numbers in place of weights, where edges have features."""
     # All that differs: nodes, features and edges, with the nodes at both ends.
     snapshots = cut_rings(pair, pair.touched | pair.altered, 0, 0)
-    return list_changes(
+    found = list_changes(
         snapshots,
         [side.pieces() for side in (pair.before, pair.after)],
         {**pair.names(snapshots[0].node_ids), **names},
@@ -179,6 +181,11 @@ def number_pair_changes(
         open_nodes=open_nodes,
         values=pair.values,
     )
+    schema = getattr(pair.before.graph, "schema", None)
+    if schema is not None:
+        known = {r: relation[1] for r, relation in enumerate(schema.relations)}
+        insert_beside(found, "relation", found.relation.map(known))
+    return found
 
 
 def cut_rings(pair: Pair, start: BoolArray, depth: int, num_hops: int) -> tuple[Snapshot, Snapshot]:
@@ -223,20 +230,28 @@ def _cut_side(side: Side, numbers: IntArray, whole: BoolArray, x: Features | Non
     taken = take_rows(edges, rows[kept])
     unseen, num_loops = np.zeros((2, len(numbers))), np.zeros(len(rest), dtype=np.int64)
     sums = np.zeros((2, len(rest)))
-    sum_rows(edges, rows[rest], sums, num_loops)
+    sum_rows(edges._replace(values=weights_of(edges.values)), rows[rest], sums, num_loops)
     unseen[:, rest] = sums
     loops = np.repeat(rest, num_loops)
-    edge_weight: FloatArray | None = None
-    if side.graph.weighted:
-        loop_weights = np.empty(len(loops))
-        copy_loops(edges, rows[rest], loop_weights)
-        edge_weight = np.concatenate([taken.values, loop_weights])
+    values = taken.values
+    if len(edges.values):
+        loop_values = np.empty(len(loops), dtype=taken.values.dtype)
+        copy_loops(edges, rows[rest], loop_values)
+        values = np.concatenate([taken.values, loop_values])
     receivers = np.concatenate([np.repeat(kept, np.diff(taken.indptr)), loops])
     places = np.concatenate([_find_places(numbers, taken.senders), loops])
     if x is None:
         x = _place(side.graph.take_features(rows[here]), here)
     side.graph.release()
-    return Snapshot(x, np.stack([places, receivers]), edge_weight, numbers, here, unseen if len(rest) else None)
+    return Snapshot(
+        x,
+        np.stack([places, receivers]),
+        weights_of(values) if side.graph.weighted else None,
+        numbers,
+        here,
+        unseen if len(rest) else None,
+        edge_types=types_of(values),
+    )
 
 
 def _graphs_of(pair: Pair, parts: tuple[Snapshot, Snapshot]) -> tuple[Data, Data]:

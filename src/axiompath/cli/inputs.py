@@ -27,27 +27,41 @@ class Graphs:
 
     def __init__(self, graphs: Sequence[Any], numbered: bool) -> None:
         """`numbered`: the files give nodes numbers of their own; else a number is a row, or made up to match names."""
+        from torch_geometric.data import HeteroData
+
         from ..graphs.names import index_names
         from ..graphs.pair import Pair, match_stored
+        from ..graphs.stack import find_schema
         from ..graphs.stored import StoredGraph
+        from ..graphs.typed_names import name_nodes
 
         self.data = [graph.data for graph in graphs]
         self.before, self.after = self.data[:2]
         is_stored = isinstance(self.before, StoredGraph)
         self.stored: Pair | None = match_stored(self.before, self.after) if is_stored else None
+        self.typed = isinstance(self.before, HeteroData)
         pairs = [pair for graph in graphs for pair in graph.node_names.items()]
+        if self.typed:
+            pairs = list(name_nodes(None, self.data, find_schema(self.data)).items())
         self.names: dict[int, str] = dict(pairs)
         self.index = index_names(pairs, None if self.stored is None else self.stored.number)
         self.numbered = numbered
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
+
+    @property
+    def user_names(self) -> dict[int, str] | None:
+        """Names to be given along; nodes of several types are named by the graphs themselves."""
+        return None if self.typed else self.names
 
     def changes(self, *, directed: bool) -> tuple[pd.DataFrame, dict[str, int]]:
         """What happened to the graph, as `Explainer.changes` lists it; and how often, edges of new nodes included."""
         from ..change.region import find_pair_changes
         from ..graphs.changes import count_changes
         from ..graphs.pair import open_pair
+        from ..graphs.stack import find_schema, stack_all
 
-        pair = self.stored or open_pair(self.before, self.after)
+        both = stack_all(self.data[:2], find_schema(self.data[:2])) if self.typed else (self.before, self.after)
+        pair = self.stored or open_pair(*both)
 
         def look(*, open_nodes: bool) -> pd.DataFrame:
             return find_pair_changes(pair, self.names, directed=directed, open_nodes=open_nodes)
@@ -158,7 +172,7 @@ def tell(
     return tell_stories(
         new if old is None else [old, new], graphs.data, targets, wanted.budget, wanted.method, wanted.objective,
         output=sources.output, links=links,
-        top=top, memory=sources.memory, node_names=graphs.names, class_names=graphs.class_names,
+        top=top, memory=sources.memory, node_names=graphs.user_names, class_names=graphs.class_names,
         snapshot_names=list(files.values()), progress=aside(),
     )  # fmt: skip
 
@@ -198,6 +212,6 @@ def open_explainer(model: str, pair: Graphs, sources: Sources, *, paths: bool = 
         network = read_model(model, sources.weights)
         return Explainer(
             network, pair.before, pair.after,
-            memory=sources.memory, node_names=pair.names, class_names=pair.class_names, output=sources.output,
+            memory=sources.memory, node_names=pair.user_names, class_names=pair.class_names, output=sources.output,
             links=pair.links(sources.links), paths=paths, model_before=read_model_before(sources),
         )  # fmt: skip

@@ -67,16 +67,19 @@ def records(frame: Any) -> list[dict[str, Any]]:
 
 def changes_table(changes: Any, limit: int) -> Table:
     """What happened to the graph."""
+    from ..graphs.changes import tell_kinds
+
     title = f"First {min(limit, len(changes)):,} of {len(changes):,} changes"
     table = Table("id", "change", "of", "weight before", "after", title=title)
-    for row in records(changes.head(limit)):
+    shown = changes.head(limit)
+    for row, kind in zip(records(shown), tell_kinds(shown), strict=True):
         if row["dst"] is None:
             carried = f", with {row['num_edges']:,} edges" if row["num_edges"] else ""
             of, weights = f"{row['src_name']}{carried}", ["", ""]
         else:
             of = f"{row['src_name']} {'→' if row['directed'] else '–'} {row['dst_name']}"
             weights = ["" if row[key] is None else f"{row[key]:g}" for key in ("weight_before", "weight_after")]
-        table.add_row(str(row["id"]), row["kind"], escape(of), *weights)
+        table.add_row(str(row["id"]), escape(kind), escape(of), *weights)
     return table
 
 

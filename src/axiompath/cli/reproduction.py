@@ -367,12 +367,13 @@ def undo(
     names: DatasetOption = None,
     max_flips: Annotated[int, typer.Option(min=1, help="Flips of a data set, drawn from all.")] = 120,
     seconds: Annotated[float, typer.Option(min=0.0, help="That a search may take.")] = 10.0,
+    rivals: Annotated[bool, typer.Option(help="Ask three other searches for the same flips.")] = False,
     folders: Folders,
 ) -> None:
     """How few changes undo a flip of a real graph. Example: axiompath reproduce undo --datasets pubmed_pmid"""
     from ..experiments.flips import FLIP_DATASETS, FlipSettings, run_flips, summarise_flips
 
-    settings = FlipSettings(split_commas(names, FLIP_DATASETS), max_flips=max_flips, seconds=seconds)
+    settings = FlipSettings(split_commas(names, FLIP_DATASETS), max_flips=max_flips, seconds=seconds, rivals=rivals)
     summary = summarise_flips(run_flips(settings, folders.out, root=folders.root))
     table = Table(*(str(name).replace("_", " ") for name in summary.columns), box=None)
     for row in summary.to_dict("records"):

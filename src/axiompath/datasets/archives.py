@@ -110,6 +110,16 @@ def check_timed(arrays: Arrays, path: Path) -> None:
         _expect(features.shape[0] == num_nodes, path, f"a row of x for each of {num_nodes} nodes", features.shape)
 
 
+def check_events(arrays: Arrays, path: Path) -> None:
+    """Dated events: source, relation, target and time of one length, none below 0."""
+    names = ("source", "relation", "target", "time")
+    _need(arrays, names, path)
+    for name in names:
+        values, size = arrays[name], len(arrays["time"])
+        _expect(values.shape == (size,), path, f"`{name}` of {size} values", values.shape)
+        _expect(bool((values >= 0).all()), path, f"`{name}` of 0 or more", _range(values))
+
+
 def check_molecules(arrays: Arrays, path: Path) -> None:
     """Many graphs in a row: the graph of each node, ascending; edges within graphs; a label a graph and a node."""
     _need(arrays, ("edge_index", "node_graph", "node_label", "graph_label"), path)

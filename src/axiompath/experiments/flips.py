@@ -22,6 +22,7 @@ from torch_geometric.nn import GCNConv
 from ..explain.moved import find_flipped
 from ..explainer import Explainer
 from .conditions import write_results
+from .counterfactuals import COUNTERFACTUALS, rival_sizes
 from .tasks import NUM_MONTHS, TaskSettings, examine_links
 from .timed import Slide, load_slide
 from .trained import SEED, Training, split_nodes
@@ -39,6 +40,7 @@ class FlipSettings:
     transitions: int = 5
     max_flips: int = 120  # of a data set, drawn from all
     seconds: float = 10.0
+    rivals: bool = False  # whether other searches are asked for the same flips
     seed: int = SEED
 
 
@@ -90,14 +92,26 @@ def summarise_flips(table: pd.DataFrame) -> pd.DataFrame:
                 "proved_of_more": int(part.proved[(size > 3)].sum()),
                 "seconds": float(part.seconds.median()),
                 "most_seconds": float(part.seconds.max()),
+                **{key: value for rival in COUNTERFACTUALS for key, value in _against(part, rival).items()},
             }
         )
     return pd.DataFrame(rows)
 
 
+def _against(part: pd.DataFrame, rival: str) -> dict[str, int]:
+    """Flips for which another search undoes fewer, as many, or more changes; or never gets the class back."""
+    if rival not in part:
+        return {}
+    theirs, ours = part[rival].replace(0, np.inf), part["size"].where(part.restored, np.inf)
+    counts = {"fewer": theirs < ours, "as many": theirs == ours, "more": (theirs > ours) & np.isfinite(theirs)}
+    counts["never"] = np.isinf(theirs) & np.isfinite(ours)
+    return {f"{rival}: {word}": int(some.sum()) for word, some in counts.items()}
+
+
 def _undo(explainer: Explainer, target: int | tuple[int, int], settings: FlipSettings) -> dict[str, object]:
     start = time.perf_counter()
     found = explainer.undo(target, seconds=settings.seconds)
+    spent = time.perf_counter() - start
     return {
         "target": str(target),
         "in_sight": found.num_in_sight,
@@ -105,7 +119,8 @@ def _undo(explainer: Explainer, target: int | tuple[int, int], settings: FlipSet
         "restored": found.restored,
         "proved": found.proved,
         "excluded": found.excluded,
-        "seconds": time.perf_counter() - start,
+        "seconds": spent,
+        **(rival_sizes(explainer, target) if settings.rivals else {}),
     }
 
 

@@ -82,7 +82,7 @@ def train_on_graphs(
     parts = np.array_split(np.random.default_rng(seed).permutation(len(train)), batches)
     steps = [Batch.from_data_list([train[i] for i in part]) for part in parts]
     held = Batch.from_data_list(list(check))
-    return fit(model, steps, _loss, lambda net: accuracy_on_graphs(net, held), epochs, seed)
+    return fit(model, steps, loss_on_labels, lambda net: accuracy_on_graphs(net, held), epochs, seed)
 
 
 def accuracy_on_graphs(model: nn.Module, batch: Any) -> float:
@@ -95,7 +95,7 @@ def train_on_links(
     model: Callable[[], nn.Module], months: Sequence[Data], check: Data, *, epochs: int, seed: int = 0
 ) -> nn.Module:
     """The same on pairs: each Data has edge_label_index and y, and all months make one step an epoch each."""
-    return fit(model, months, _loss, lambda net: auc_of_links(net, [check]), epochs, seed)
+    return fit(model, months, loss_on_labels, lambda net: auc_of_links(net, [check]), epochs, seed)
 
 
 def auc_of_links(model: nn.Module, months: Sequence[Data]) -> float:
@@ -106,15 +106,23 @@ def auc_of_links(model: nn.Module, months: Sequence[Data]) -> float:
     return rank_auc(scores, np.concatenate([data.y.numpy() for data in months]))
 
 
-def _loss(net: nn.Module, data: Any) -> torch.Tensor:
-    return nn.functional.cross_entropy(_answer(net, data), data.y)
+def loss_on_labels(net: nn.Module, data: Any) -> torch.Tensor:
+    """Cross-entropy of the rows that have a label, which is -1 where there is none."""
+    return nn.functional.cross_entropy(_answer(net, data), data.y, ignore_index=-1)
+
+
+def accuracy_on_rows(model: nn.Module, data: Data) -> float:
+    """Share of the rows that have a label whose likeliest class it is."""
+    with torch.no_grad():
+        found = _answer(model, data).argmax(dim=1)
+    known = data.y >= 0
+    return float((found[known] == data.y[known]).double().mean())
 
 
 def _answer(model: nn.Module, data: Any) -> torch.Tensor:
-    """Logits for the pairs, or the graphs, of the data; with the features of its edges, where it has them."""
-    last = data.edge_label_index if data.get("edge_label_index") is not None else data.batch
-    told = {} if data.get("edge_attr") is None else {"edge_attr": data.edge_attr}
-    logits: torch.Tensor = model(data.x, data.edge_index, last, **told)
+    """Logits for the nodes, the pairs or the graphs of the data, by the fields that it has."""
+    names = ("x", "edge_index", "edge_type", "edge_attr", "edge_label_index", "batch")
+    logits: torch.Tensor = model(**{name: data[name] for name in names if data.get(name) is not None})
     return logits
 
 

@@ -34,6 +34,7 @@ from ..explainer import Explainer
 from .bonds import BondModel, evolve_bonds
 from .conditions import write_results
 from .job_parts import Job, merge_parts, run_parts
+from .relational import Trial, try_activity, try_relation, try_trust
 from .task_models import (
     LinkPredictor,
     MoleculeModel,
@@ -45,7 +46,9 @@ from .task_models import (
 )
 from .trained import SEED
 
-TASKS = ("mutag", "mutag_bonds", "rumour_trees", "bitcoinotc")
+TASKS = (
+    "mutag", "mutag_bonds", "rumour_trees", "bitcoinotc", "icews_activity", "icews_relation", "otc_trust",
+)  # fmt: skip
 TASK_METHODS = ("exact", "convex", "linear", "topk", "deeplift", "gnnlrp", "grad")
 TASK_BUDGETS = (5, 10)
 MIN_KL = 1e-3  # a prediction moved where its KL is at least this, or its class is another
@@ -85,6 +88,7 @@ class TaskSettings:
             "rumour_trees": ("hour to day", 1),
             "bitcoinotc": ("month", NUM_MONTHS),
         }
+        parts |= dict.fromkeys(TRIALS, ("month", 1))
         return [Job(task, 2, parts[task][0], part) for task in self.tasks for part in range(parts[task][1])]
 
 
@@ -125,7 +129,11 @@ def run_tasks(
 def run_exam(job: Job, settings: TaskSettings, root: str | Path | None = None) -> pd.DataFrame:
     """Rows of one part; `attrs` holds its facts and one change told in words."""
     start = time.perf_counter()
-    exam = EXAMS[job.dataset](job.repeat, settings, root)
+    exam: Exam | Trial
+    if job.dataset in TRIALS:
+        exam = TRIALS[job.dataset](job.repeat, settings.epochs // 2, settings.seed, root)
+    else:
+        exam = EXAMS[job.dataset](job.repeat, settings, root)
     trained = time.perf_counter()
     names = dict(exam.node_names)
     explainer = Explainer(
@@ -354,6 +362,11 @@ def _majority(graphs: Sequence[Data]) -> float:
     return float(np.bincount(labels).max() / len(labels))
 
 
+TRIALS: dict[str, Callable[[int, int, int, str | Path | None], Trial]] = {
+    "icews_activity": try_activity,
+    "icews_relation": try_relation,
+    "otc_trust": try_trust,
+}
 EXAMS: dict[str, Callable[[int, TaskSettings, str | Path | None], Exam]] = {
     "mutag": examine_molecules,
     "mutag_bonds": partial(examine_molecules, bonds=True),

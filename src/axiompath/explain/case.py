@@ -25,10 +25,12 @@ from ..graphs.changes import add_model_row
 from ..graphs.labels import ABSENT, ANY, label_targets, target_column
 from ..graphs.names import NameIndex, Names, index_names, read_class_names, read_names
 from ..graphs.places import Target
+from ..graphs.relation_names import name_relations
 from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graph, digest_network
 from ..network.layers import Network
+from ..network.relations import OfType
 from ..origin import RELEASE, Origin
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, split_by_target
@@ -36,6 +38,7 @@ from ..paths.bundles import count_hops
 from ..readers import AS_IT_IS, Usage
 from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
+from ..readers.typed import prepare_types
 from ..rivals import RIVALS
 from ..selection import METHODS
 from .answer import answer, explain_rows, open_batch, pool_bytes
@@ -149,7 +152,8 @@ class Case:
     def index(self) -> NameIndex:
         """Which node a name means; names of stored graphs are looked up on disk."""
         pair = self.region.pair
-        return index_names(self.node_names.items(), pair.number if pair.whole is None else None)
+        look_up = pair.number if pair.whole is None else None
+        return index_names(self.node_names.items(), look_up, self.change.before.schema)
 
     def called(self, target: Any) -> str:
         """A target in a message: its name, and its number where that is another word."""
@@ -159,7 +163,8 @@ class Case:
     @cached_property
     def caption(self) -> Caption:
         """What is written on every record, beside its numbers."""
-        return Caption(self.origin, self.node_names, self.class_names)
+        relations = name_relations(self.change.before, self.change.after)
+        return Caption(self.origin, self.node_names, self.class_names, relations=relations)
 
     def explain(self, rows: IntArray, question: Question, memory: float) -> Iterator[Explanation]:
         """One Explanation a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""
@@ -352,8 +357,21 @@ class Case:
         for number in numbers[~known][:1]:
             among = self.region.pair.all_nodes if unit == "node" else f"{len(self.change.root_ids)} graphs"
             raise InputError(f"Expected a target among the {among} (got {self.called(number)}).")
+        self._check_types(rows)
         self._check_in_both(rows)
         return self, rows.astype(np.int64)
+
+    def _check_types(self, rows: IntArray) -> None:
+        """Targets must be of types that the model answers for."""
+        schema, types = self.change.before.schema, self.change.before.node_types
+        answered = {rule.node_type for rule in self.change.network.layers[-1].rules if isinstance(rule, OfType)}
+        if schema is None or types is None or not answered:
+            return
+        for row in rows[~np.isin(types[rows], list(answered))][:1].tolist():
+            raise InputError(
+                f"Expected a target of type {' or '.join(schema.node_types[kind] for kind in sorted(answered))}, which "
+                f"the model answers for (got {schema.node(int(self.change.root_ids[row]))})."
+            )
 
     def locate(self, targets: Sequence[Target]) -> tuple[IntArray, BoolArray]:
         """Rows of these targets among all that are predicted, and which of them are there."""
@@ -444,6 +462,8 @@ def open_case(
 
     `offered` are the names of classes that a graph brings along, which are taken where they fit the model.
     """
+    ready = prepare_types(model, (before, after), usage, node_names)
+    (before, after), usage, node_names = ready.graphs, ready.usage, ready.node_names
     if before is None:
         if not isinstance(after, Data):
             raise WrongKind(

@@ -16,6 +16,7 @@ from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
+from ..graphs.relation_names import RelationNames
 from ..graphs.snapshot import node_numbers
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES_OUTPUT, Output
@@ -42,6 +43,7 @@ FIELDS_SINCE = {
     "retrained": 4,
     "until": 4,
     "edge_places": 4,
+    "relations": 4,
 }  # field -> the version of the format that brought it
 UNSAVED = frozenset({"graph", "graph_before"})
 
@@ -89,6 +91,7 @@ class Explanation(Saved):
     groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
     retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
     until: float | None = None  # the share that the fewest paths were to explain; None where a budget was given
+    relations: tuple[tuple[int, int, str], ...] = ()  # of steps of paths, where edges have types: from, to, and what
     edge_places: dict[int, EdgePlace] = field(default_factory=dict)  # those on `paths`, by what stands for them there
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
@@ -162,6 +165,11 @@ class Explanation(Saved):
     def path_name(self, path: Sequence[int]) -> str:
         """A path in words: its nodes, and the edge that it begins at."""
         return sentences.path_name(self, path)
+
+    def step(self, u: int, v: int) -> str:
+        """The arrow from one node of a path to the next, with what the edge is called where edges have types."""
+        name = next((name for a, b, name in self.relations if (a, b) == (u, v)), "")
+        return f" –{name}→ " if name else " → "
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
@@ -305,6 +313,7 @@ class Caption:
     class_names: tuple[str, ...] = ()
     graph_before: Data | None = None
     graph: Data | None = None
+    relations: RelationNames | None = None  # where edges have types
 
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number."""
@@ -372,6 +381,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         hops=hops, groups=groups,
         retrained=retrained,
         until=until,
+        relations=_read_relations(values.get("relations") or ()),
         edge_places=edges,
     )  # fmt: skip
 
@@ -381,6 +391,16 @@ def _read_edges(values: Any) -> dict[int, EdgePlace]:
     if not all(type(part) is int and 0 <= part < 2**63 for edge in found.values() for part in edge):
         raise InputError("Expected two ends of 0 and more for each edge on a path (got something else).")
     return found
+
+
+def _read_relations(values: Any) -> tuple[tuple[int, int, str], ...]:
+    """Steps and what they are called, of a record."""
+    found = []
+    for u, v, name in values:
+        if not all(type(end) is int and 0 <= end < 2**63 for end in (u, v)):
+            raise InputError("Expected node numbers in `relations` (got something else).")
+        found.append((u, v, *read_words([name], "relations")))
+    return tuple(found)
 
 
 def _read_retrained(values: Any, num_classes: int) -> Retrained | None:

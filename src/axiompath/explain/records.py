@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -175,9 +176,20 @@ class Records(Sequence[Explanation]):
             groups=told.groups,
             retrained=None if self.retrained is None else self.retrained.take(i),
             until=told.until,
+            relations=self._relations(chosen.paths[rows], told.groups),
             edge_places=dict(self.edges_of_each[i]),
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
+        )
+
+    def _relations(self, paths: IntArray, groups: Sequence[Group]) -> tuple[tuple[int, int, str], ...]:
+        """What the steps of chosen paths are called, and of those that groups show."""
+        known = self.caption.relations
+        if known is None:
+            return ()
+        every = [paths, *(group.paths for group in groups)]
+        return known.of(
+            (u, v) for some in every for path in some.tolist() for u, v in pairwise(path) if u >= 0 and u != v
         )
 
     def __iter__(self) -> Iterator[Explanation]:

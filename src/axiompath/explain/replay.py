@@ -131,6 +131,8 @@ def exist_in_either(change: Change, paths: IntArray) -> BoolArray:
     well_formed = started[:, -1] & (started[:, 1:] >= started[:, :-1]).all(axis=1)
     well_formed &= ((paths[:, 1:] >= 0) | (paths[:, :-1] == paths[:, 1:])).all(axis=1)
     either = _walk(change, change.after_steps, paths) | _walk(change, change.before_steps, paths)
+    # Who holds a maximum somewhere between the snapshots, and in neither, carries nothing in either.
+    either |= _walk(change, change.steps, paths)
     return np.asarray(well_formed & either)
 
 

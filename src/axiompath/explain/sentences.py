@@ -114,8 +114,8 @@ def path_name(e: Explanation, path: Sequence[int]) -> str:
         stays = e.edge_places and node == last and (node < 0 or e.hops[p - 1].flow == TO_EDGE)
         over = edge is not None and edge.among == 1 and last != following and {last, following} == {edge.src, edge.dst}
         if node not in (ANY, ABSENT) and not stays and not over:
-            told.append(e.name_of(node))
-    return " → ".join(told)
+            told.append(node)
+    return "".join(f"{e.step(told[p - 1], node) if p else ''}{e.name_of(node)}" for p, node in enumerate(told))
 
 
 def _verdict_of_models(e: Explanation) -> str:

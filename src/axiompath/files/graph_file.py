@@ -1,10 +1,12 @@
 """path -> GraphFile: a graph, the names of its nodes and classes. Several of them -> the same, matched by name.
 
 .npz      pickle-free arrays: x [num_nodes, num_features], or x_data, x_indices, x_indptr, x_shape (CSR); edge_index
-          [2, num_edges]; and where there are any edge_weight, edge_attr, n_id, y, node_names, class_names
-.pt       a torch_geometric Data, or a dict of the same keys (see tensors.py)
+          [2, num_edges]; and where there are any edge_weight, edge_attr,
+          edge_type, n_id, y, node_names, class_names
+.pt       a torch_geometric Data or HeteroData, or a dict of the same keys (see tensors.py)
 .csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
-folder    a stored graph, which is opened and not read (see graphs/stored.py)
+folder    one table a node type and one a relation (see typed_folder.py); or a stored graph, which is opened and not
+          read (see graphs/stored.py)
 """
 
 from __future__ import annotations
@@ -19,20 +21,22 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import ascends, fields_of_edges, read_snapshot, to_torch_csr
+from ..graphs.stack import find_schema, stack
 from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..trust import MAX_BYTES, Damaged, blamed
 from ..writing import whole_file
 from .npz import read_arrays
 from .tables import EDGE_FEATURES, SUFFIXES, is_class, read_edges, read_nodes, table_kind
 from .tensors import read_tensors
+from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_typed_values
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
-ARRAYS = ("x", "edge_index", "edge_weight", "edge_attr", "n_id", "y")
+ARRAYS = ("x", "edge_index", "edge_weight", "edge_attr", "edge_type", "n_id", "y")
 NAME_FIELDS = ("node_names", "class_names")
 NPZ_VERSION = 1
 
@@ -41,19 +45,20 @@ NPZ_VERSION = 1
 class GraphFile:
     """A graph as a file holds it."""
 
-    data: Any  # torch_geometric Data, or a StoredGraph
+    data: Any  # torch_geometric Data or HeteroData, or a StoredGraph
     row_names: tuple[str, ...] = ()  # of the rows of x; empty where the file has none
     class_names: tuple[str, ...] = ()
 
     @property
     def numbered(self) -> bool:
         """Whether the graph gives its nodes numbers of their own, `n_id`."""
-        return not isinstance(self.data, StoredGraph) and self.data.get("n_id") is not None
+        return isinstance(self.data, Data) and self.data.get("n_id") is not None
 
     @property
     def node_names(self) -> dict[int, str]:
-        """Name of each node by its number: `n_id` where the graph has it, else its row. None of a stored graph."""
-        if isinstance(self.data, StoredGraph):
+        """Name of each node by its number: `n_id` where the graph has it, else its row. None where nodes are stored, or
+        have types, by which they are named."""
+        if not isinstance(self.data, Data):
             return {}
         ids = self.data.get("n_id")
         numbers = range(len(self.row_names)) if ids is None else ids.tolist()
@@ -66,13 +71,19 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
     if is_stored(file):
         stored = open_graph(file)
         return GraphFile(stored, class_names=stored.class_names)
+    if os.path.isdir(file) and is_typed_folder(file):
+        typed, class_names = read_typed_folder(file, max_bytes)
+        return _checked(GraphFile(typed, class_names=class_names), file)
     if os.path.isdir(file):
         file, found = _find_table(file, "edges"), _find_table(file, "nodes")
         nodes = nodes or found
     if file.suffix == ".npz":
         graph = _from_values(read_arrays(file, {*SPARSE, *ARRAYS, *NAME_FIELDS, "version"}, max_bytes), file)
     elif file.suffix in (".pt", ".pth"):
-        graph = _from_values(read_tensors(file, max_bytes), file)
+        values = read_tensors(file, max_bytes)
+        if set(values) == {"nodes", "edges"}:
+            return _checked(GraphFile(read_typed_values(values, file)), file)
+        graph = _from_values(values, file)
     elif table_kind(file):
         graph = _read_tables(file, nodes, max_bytes)
     else:
@@ -87,11 +98,28 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
     return graph
 
 
+def _checked(graph: GraphFile, file: Path) -> GraphFile:
+    """A graph with types of nodes, looked at as a whole; what is amiss is said of its file."""
+    with blamed(f"Expected a graph in {file} (its arrays do not fit together)."):
+        try:
+            schema = find_schema([graph.data])
+            read_snapshot(stack(graph.data, schema, file.name), file.name)
+        except InputError as error:
+            raise type(error)(f"{file}: {error}") from error
+    return graph
+
+
 def match_graphs(*graphs: GraphFile) -> tuple[GraphFile, ...]:
     """Number nodes alike in all: by `n_id` where all have it, else by name where all have names, else by row."""
     kinds = [isinstance(graph.data, StoredGraph) for graph in graphs]
     if all(kinds):
         return graphs  # an Explainer matches these itself, without reading their names into memory
+    typed = [isinstance(graph.data, HeteroData) for graph in graphs]
+    if all(typed):
+        matched = match_types([graph.data for graph in graphs])
+        return tuple(replace(graph, data=data) for graph, data in zip(graphs, matched, strict=True))
+    if any(typed):
+        raise InputError("Expected graphs with types of nodes, or none of them (got some of each).")
     if any(kinds):
         raise InputError("Expected all graphs stored or none (got some); convert the others with `axiompath convert`.")
     has_ids = [graph.numbered for graph in graphs]

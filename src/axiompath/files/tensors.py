@@ -33,6 +33,10 @@ PYG_CLASSES = {
     "torch_geometric.data.data.DataEdgeAttr",
     "torch_geometric.data.data.DataTensorAttr",
     "torch_geometric.data.storage.GlobalStorage",
+    "torch_geometric.data.hetero_data.HeteroData",
+    "torch_geometric.data.storage.BaseStorage",
+    "torch_geometric.data.storage.NodeStorage",
+    "torch_geometric.data.storage.EdgeStorage",
 }
 LAYOUTS = {"torch.sparse_coo": 3, "torch.sparse_csr": 4, "torch.sparse_csc": 4}  # and of how many parts they are made
 # Instructions that take so many values from the stack; all others that take any take those since the last mark.
@@ -70,12 +74,25 @@ def read_tensors(path: Path, max_bytes: float) -> dict[str, Any]:
     sentence = f"Expected a whole .pt file at {path} (it is cut short, damaged or of another kind)."
     with blamed(sentence), zipfile.ZipFile(path) as archive:
         loaded = _Machine(path, archive, bound_growth(path, max_bytes)).run()
+    if isinstance(loaded, Thing) and "_node_store_dict" in loaded.state:
+        with blamed(sentence):
+            return _stores(loaded)
     if isinstance(loaded, Thing):
         store = loaded.state.get("_store")
         loaded = store.state.get("_mapping") if isinstance(store, Thing) else None
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):
         raise InputError(f"Expected a torch_geometric Data or a dict of tensors in {path} (got another kind).")
     return loaded
+
+
+def _stores(loaded: Thing) -> dict[str, Any]:
+    """The stores of a HeteroData: `nodes` by type and `edges` by relation, each a dict of its fields."""
+    found = {}
+    for name, own in (("nodes", "_node_store_dict"), ("edges", "_edge_store_dict")):
+        found[name] = {key: store.state["_mapping"] for key, store in loaded.state[own].items()}
+        if not all(isinstance(fields, dict) for fields in found[name].values()):
+            raise Damaged("a store that is none")
+    return found
 
 
 class _Machine:
@@ -128,7 +145,7 @@ class _Machine:
             case "SETITEM" | "SETITEMS":
                 found = self.take(name)
                 # Other keys would have to be hashed, and a tuple within a tuple, often enough, ends the process.
-                if not all(type(key) in (str, int, float, bool, type(None)) for key in found[::2]):
+                if not all(type(key) in (str, int, float, bool, type(None)) or _is_relation(key) for key in found[::2]):
                     raise Damaged("a key that is none")
                 self.top(dict).update(zip(found[::2], found[1::2], strict=True))
             case "GLOBAL" | "STACK_GLOBAL":
@@ -207,6 +224,11 @@ class _Machine:
             f"Expected a torch_geometric Data or a dict of tensors in {self.path} (it holds other Python objects: "
             f"{what[:60]}); only tensors, numbers and text are ever loaded: save the graph with axiompath.save_graph."
         )
+
+
+def _is_relation(key: Any) -> bool:
+    """Whether a key is the three words of a relation, which a HeteroData has for its edges."""
+    return type(key) is tuple and len(key) == 3 and all(type(word) is str for word in key)
 
 
 def _build_tensor(

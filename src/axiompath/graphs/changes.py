@@ -1,8 +1,9 @@
 """(Snapshot before, Snapshot after) -> the table of what happened to the graph, before any model looks at it.
 
-One row a change, and an edge is compared with its like: of the edges from u to v that the two snapshots list, equal
-ones are the same edge; what is left is matched in order of weight, and each such pair is one edge *reweighted*; what
-has no partner then was *added* or *removed*. So a parallel edge more is one edge added, not another weight.
+One row a change, and an edge is compared with its like: of the edges from u to v (and of one relation, where edges have
+types) that the two snapshots list, equal ones are the same edge; what is left is matched in order of weight, and each
+such pair is one edge *reweighted*; what has no partner then was *added* or *removed*. So a parallel edge more is one
+edge added, not another weight, and an edge of another relation is one removed and one added.
 
 Where edges have features, a number stands for weight and features of each (see `edge_values`), and a matched pair is an
 edge whose *features changed* unless these are the same.
@@ -21,6 +22,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from .edge_values import EdgeValues
 from .labels import insert_beside, label_nodes
 from .snapshot import Snapshot, differing_features
+from .values import types_of, weights_of
 
 NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED = "node added", "node removed", "features changed"
 EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED = "edge added", "edge removed", "edge reweighted"
@@ -38,7 +40,7 @@ COUNTED = {
 }
 MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
 
-Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, weights
+Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, values
 PIECE = 1 << 17  # edges that are scrambled at a time: what the processor's cache holds
 
 
@@ -69,10 +71,10 @@ def find_changes(
 ) -> pd.DataFrame:
     """The changes between two aligned snapshots, in the order of CHANGES, then of `src`, `dst` and the weights.
 
-    Columns: id (0 to n - 1), kind, src, dst (none for a node), weight_before, weight_after (of edges, NaN where there
-    is none), num_edges and directed. Where both graphs are `symmetric`, an edge's two directions are one change, with
-    src the smaller number and `directed` false. A node that comes or goes does so with its edges, `num_edges` of them;
-    with `open_nodes` these have rows of their own instead.
+    Columns: id (0 to n - 1), kind, src, dst (none for a node), relation (of edges that have types, -1 for a node),
+    weight_before, weight_after (of edges, NaN where there is none), num_edges and directed. Where both graphs are
+    `symmetric`, an edge's two directions are one change, with src the smaller number and `directed` false. A node that
+    comes or goes does so with its edges, `num_edges` of them; with `open_nodes` these have rows of their own instead.
     """
     ids = before.node_ids
     edges = _compare_edges(before, after, values)
@@ -100,11 +102,15 @@ def find_changes(
     frame["dst"] = pd.array(ids[frame.dst], dtype="Int64")
     frame.loc[frame.kind < len(nodes), "dst"] = pd.NA
     frame = frame.sort_values(
-        ["kind", "src", "dst", "weight_before", "weight_after"], kind="stable", ignore_index=True, na_position="first"
+        ["kind", "src", "dst", "relation", "weight_before", "weight_after"],
+        kind="stable",
+        ignore_index=True,
+        na_position="first",
     )
     frame["kind"] = pd.Categorical.from_codes(frame.kind, categories=pd.Index(CHANGES))
     frame.insert(0, "id", np.arange(len(frame)))
-    return frame[["id", "kind", "src", "dst", "weight_before", "weight_after", "num_edges", "directed"]]
+    relation = ["relation"] if before.edge_types is not None else []
+    return frame[["id", "kind", "src", "dst", *relation, "weight_before", "weight_after", "num_edges", "directed"]]
 
 
 def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
@@ -116,6 +122,22 @@ def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
     ends[dst < 0] = None
     insert_beside(named, "dst", ends)
     return named
+
+
+def tell_kinds(changes: pd.DataFrame) -> tuple[str, ...]:
+    """The kind of each change in words, and in brackets the relation of an edge, where edges have types."""
+    kinds = changes.kind.astype(str).tolist()
+    if "relation" not in changes:
+        return tuple(kinds)
+    numbers = changes.relation.fillna(-1).astype(np.int64).tolist()
+    names = changes.relation_name.tolist() if "relation_name" in changes else [f"type {number}" for number in numbers]
+    told = zip(kinds, numbers, names, strict=True)
+    return tuple(kind if number < 0 else f"{kind} ({name})" for kind, number, name in told)
+
+
+def is_kind(word: str, *others: str) -> bool:
+    """Whether a word of a record is a kind of change, whatever relation it names in brackets; or one of the others."""
+    return word in others or word in CHANGES or (word.endswith(")") and word.split(" (")[0] in EDGE_CHANGES)
 
 
 def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
@@ -142,9 +164,11 @@ def is_symmetric(pieces: Iterable[Edges]) -> bool:
     total = np.zeros(2, dtype=np.uint64)
     for senders, receivers, weights in _cut(pieces):
         u, v = senders.astype(np.uint64), receivers.astype(np.uint64)
-        w = np.zeros(1) if weights is None else weights.astype(np.float64) + 0.0  # -0.0 is 0.0
+        w = np.zeros(1) if weights is None else weights_of(weights) + 0.0  # -0.0 is 0.0
+        types = None if weights is None else types_of(weights)
+        kind = np.uint64(0) if types is None else types.astype(np.uint64)
         for i, salt in enumerate((np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))):
-            scrambled = _scramble(w.view(np.uint64) ^ salt)
+            scrambled = _scramble(_scramble(w.view(np.uint64) ^ salt) + kind)
             there = _scramble(_scramble(u + scrambled) + v)
             back = _scramble(_scramble(v + scrambled) + u)
             total[i : i + 1] += (there - back).sum(dtype=np.uint64)  # modulo 2^64
@@ -174,9 +198,13 @@ def tell_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataFra
 
 
 def _compare_edges(before: Snapshot, after: Snapshot, values: EdgeValues | None) -> pd.DataFrame:
-    """Edges that differ: kind (a place in CHANGES), src and dst as rows, weight_before, weight_after."""
+    """Edges that differ: kind (a place in CHANGES), src and dst as rows, relation, weight_before, weight_after."""
     num_nodes = before.num_nodes
     keys = [s.edge_index[0] * num_nodes + s.edge_index[1] for s in (before, after)]
+    types = [s.edge_types for s in (before, after) if s.edge_types is not None]
+    # Edges of different relations are never the same edge.
+    num_types = 1 + max((int(of.max(initial=0)) for of in types), default=0)
+    keys = [key * num_types + of for key, of in zip(keys, types or (0, 0), strict=True)]
     weights = [
         np.ones(len(key)) if s.edge_weight is None else s.edge_weight
         for s, key in zip((before, after), keys, strict=True)
@@ -193,8 +221,9 @@ def _compare_edges(before: Snapshot, after: Snapshot, values: EdgeValues | None)
     return pd.DataFrame(
         {
             "kind": np.select([added, removed], kinds[:2], altered),
-            "src": both.key.to_numpy() // num_nodes,
-            "dst": both.key.to_numpy() % num_nodes,
+            "src": both.key.to_numpy() // num_types // num_nodes,
+            "dst": both.key.to_numpy() // num_types % num_nodes,
+            "relation": both.key.to_numpy() % num_types if types else -1,
             "weight_before": both.weight_before,
             "weight_after": both.weight_after,
         }
@@ -231,6 +260,7 @@ def _node_rows(kind: str, nodes: BoolArray, num_edges: IntArray) -> pd.DataFrame
             "kind": CHANGES.index(kind),
             "src": rows,
             "dst": rows,
+            "relation": -1,
             "weight_before": np.nan,
             "weight_after": np.nan,
             "directed": True,

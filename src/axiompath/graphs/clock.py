@@ -145,6 +145,16 @@ def read_period(period: Any, times: Times, name: str) -> int | float:
     return length
 
 
+def is_same_period(period: Any, other: Any) -> bool:
+    """Whether two periods, in words or as numbers, are of one length."""
+    if is_worded(period) and is_worded(other):
+        try:
+            return bool(pd.Timedelta(period) == pd.Timedelta(other))
+        except ValueError:
+            return str(period) == str(other)
+    return not is_worded(period) and not is_worded(other) and float(period) == float(other)
+
+
 def read_moment(moment: Any, times: Times, name: str) -> int | float:
     """A date or a number on the line of these times."""
     try:
@@ -181,7 +191,7 @@ def first_start(times: Times, every: int | float) -> int | float:
 def show_time(moment: float, dated: bool) -> str:
     """A moment as text, no finer than it is."""
     if not dated:
-        return f"{moment:,.10g}" if isinstance(moment, float) else str(moment)
+        return f"{moment:.15g}" if isinstance(moment, float) else str(moment)
     date = pd.Timestamp(int(moment), unit="ns")
     return f"{date:%Y-%m-%d}" if int(moment) % DAY == 0 else f"{date:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
 
@@ -189,8 +199,8 @@ def show_time(moment: float, dated: bool) -> str:
 def show_period(length: float, dated: bool) -> str:
     """A period as text."""
     if not dated:
-        return f"{length:g}"
+        return f"{length:.15g}"
     if length % DAY == 0:
         return f"{int(length // DAY)}D"
     hours = length / (DAY // 24)
-    return f"{int(hours)}h" if hours == int(hours) else f"{length / 1e9:g}s"
+    return f"{int(hours)}h" if hours == int(hours) else f"{length / 1e9:.15g}s"

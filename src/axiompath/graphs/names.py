@@ -19,6 +19,7 @@ from ..arrays import IntArray
 from ..errors import InputError
 from .labels import ANY, ANYTHING, BIAS
 from .places import Target
+from .schema import Schema
 
 Names: TypeAlias = Mapping[int, Any] | Collection[Any]
 Asked: TypeAlias = Target | str | tuple[int | str, int | str]  # a target as people name it
@@ -63,6 +64,7 @@ class NameIndex:
 
     numbers: Mapping[str, set[int]]  # two nodes of one name where the user gave it twice
     look_up: Callable[[str], int | None] | None = None  # of stored graphs, whose names stay on disk
+    schema: Schema | None = None  # where nodes have types, and are named by them, too
 
     def find(self, name: str) -> set[int]:
         """The numbers of all nodes of this name."""
@@ -93,6 +95,11 @@ class NameIndex:
         """A target by number, of one by name; what has no name in it is passed on."""
         if isinstance(asked, str):
             return self.number(asked)
+        if self.schema is not None and isinstance(asked, tuple) and len(asked) == 2 and isinstance(asked[0], str):
+            kind, own = asked
+            if kind not in self.schema.node_types:
+                raise InputError(f"Expected a node type among {', '.join(self.schema.node_types)} (got {kind!r}).")
+            return self.number(f"{kind} {own}") if isinstance(own, str) else self.schema.number(kind, int(own))
         if isinstance(asked, (tuple, list)) and len(asked) == 2 and any(isinstance(end, str) for end in asked):
             return tuple(self.number(end) if isinstance(end, str) else int(end) for end in asked)
         return asked
@@ -110,12 +117,16 @@ class NameIndex:
         ]
 
 
-def index_names(named: Iterable[tuple[int, str]], look_up: Callable[[str], int | None] | None = None) -> NameIndex:
+def index_names(
+    named: Iterable[tuple[int, str]],
+    look_up: Callable[[str], int | None] | None = None,
+    schema: Schema | None = None,
+) -> NameIndex:
     """The index of pairs of number and name."""
     numbers: dict[str, set[int]] = {}
     for number, name in named:
         numbers.setdefault(name, set()).add(number)
-    return NameIndex(numbers, look_up)
+    return NameIndex(numbers, look_up, schema)
 
 
 def read_class_names(names: Collection[Any] | None) -> tuple[str, ...]:

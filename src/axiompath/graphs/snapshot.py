@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from .adjacency import Incoming, sort_by_receiver
 from .places import Places
+from .schema import Schema
+from .values import join_values
 
 if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
     import torch
@@ -42,6 +45,9 @@ class Snapshot:
     graphs: IntArray | None = None  # [num_nodes]: number of the graph of each node, where this is a batch of several
     listed: IntArray | None = None  # [num_graphs]: numbers of the graphs of a batch, in the order of the batch
     places: Places | None = None  # what is predicted, where it is not the nodes
+    edge_types: IntArray | None = None  # [num_edges]: number of each edge's relation, where edges have types
+    node_types: IntArray | None = None  # [num_nodes]: number of each node's type, where nodes have types
+    schema: Schema | None = None  # what types of nodes and edges are called, and which columns of x are whose
     edge_attr: FloatArray | None = None  # [num_edges, num_edge_features], where a model takes them
     # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes, see `widened`
     edge_rows: IntArray | None = None
@@ -85,6 +91,11 @@ class Snapshot:
         return self.edge_weight is not None
 
     @property
+    def edge_values(self) -> NDArray[Any] | None:
+        """Weight and type of each edge as one value, None where they have neither. [num_edges]."""
+        return join_values(self.edge_weight, self.edge_types)
+
+    @property
     def num_features(self) -> int:
         """Columns of x."""
         return int(self.x.shape[1])
@@ -92,7 +103,7 @@ class Snapshot:
     def incoming(self, *, backwards: bool = False) -> Incoming:
         """The edges by receiver, in the user's order within a row; `backwards` where the source receives."""
         senders, receivers = self.edge_index[::-1] if backwards else self.edge_index
-        return sort_by_receiver(receivers, senders, self.edge_weight, self.num_nodes)
+        return sort_by_receiver(receivers, senders, self.edge_values, self.num_nodes)
 
     def take_features(self, rows: IntArray) -> Features:
         """Features of some nodes, [len(rows), num_features]."""
@@ -104,11 +115,12 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Fields:
-    """Which fields of Data a model takes as features, side by side, as weights of edges, and as their features."""
+    """Which fields of Data a model takes: features side by side, weights of edges, their features and their types."""
 
     features: tuple[str, ...] = ("x",)
     weights: str = "edge_weight"
     edge_features: tuple[str, ...] = ()
+    types: str | None = None
 
 
 PLAIN_FIELDS = Fields()
@@ -159,11 +171,22 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
     present = np.ones(num_nodes, dtype=np.bool_)
     graphs, listed = read_graph_numbers(data, num_nodes, name)
     numbered = data.get("n_id") is not None
-    edge_attr = _read_edge_features(data, edge_index.shape[1], name, fields.edge_features)
+    schema = data.get("schema")
+    types = fields.types if schema is None else "edge_type"
     return Snapshot(
-        x, edge_index, edge_weight, node_ids, present, numbered=numbered, graphs=graphs, listed=listed,
-        edge_attr=edge_attr,
-    )  # fmt: skip
+        x,
+        edge_index,
+        edge_weight,
+        node_ids,
+        present,
+        numbered=numbered,
+        graphs=graphs,
+        listed=listed,
+        edge_types=None if types is None else _read_types(data.get(types), edge_index.shape[1], f"{name}.{types}"),
+        node_types=None if schema is None else _read_types(data.get("node_type"), num_nodes, f"{name}.node_type"),
+        schema=schema,
+        edge_attr=_read_edge_features(data, edge_index.shape[1], name, fields.edge_features),
+    )
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
@@ -306,7 +329,9 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
         graphs = np.full(total, -1)
         graphs[position] = snapshot.graphs
     edges = position[snapshot.edge_index]
-    return replace(snapshot, x=x, edge_index=edges, node_ids=node_ids, present=present, graphs=graphs)
+    # A number says its type, whether the snapshot has the node or not.
+    types = None if snapshot.schema is None else node_ids % len(snapshot.schema.node_types)
+    return replace(snapshot, x=x, edge_index=edges, node_ids=node_ids, present=present, graphs=graphs, node_types=types)
 
 
 def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None, IntArray | None]:
@@ -477,6 +502,18 @@ def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray
     if not np.isfinite(weights).all():
         raise InputError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
     return weights.reshape(-1)
+
+
+def _read_types(types: Any, num: int, name: str) -> IntArray:
+    if types is None:
+        raise InputError(f"Expected `{name}`, which the model reads, as a field of both graphs (got none); add it.")
+    found = np.asarray(_to_numpy(types))
+    if found.shape != (num,) or not np.issubdtype(found.dtype, np.integer) or found.min(initial=0) < 0:
+        raise InputError(
+            f"Expected `{name}` to hold a type of 0 or more for each of {num:,}, integers of shape ({num},) "
+            f"(got {found.dtype} of shape {found.shape})."
+        )
+    return found.astype(np.int64)
 
 
 def _read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[str]) -> FloatArray | None:

@@ -42,6 +42,9 @@ def widen_graph(snapshot: Snapshot) -> Snapshot:
 def match_edges(before: Snapshot, after: Snapshot) -> IntArray:
     """The edge of `before` that each edge of `after` is, -1 for none. [num_edges of after]."""
     keys = [side.edge_index[0] * before.num_nodes + side.edge_index[1] for side in (before, after)]
+    types = [side.edge_types for side in (before, after) if side.edge_types is not None]
+    num_types = 1 + max((int(of.max(initial=0)) for of in types), default=0)
+    keys = [key * num_types + of for key, of in zip(keys, types or (0, 0), strict=True)]
     values = number_edges(before, after)
     if np.array_equal(keys[0], keys[1]) and np.array_equal(values[0], values[1]):
         return np.arange(len(keys[0]))
@@ -97,6 +100,7 @@ def _widen(snapshot: Snapshot, place: IntArray, num_edges: int) -> Snapshot:
         graphs=None if snapshot.graphs is None else _pad(snapshot.graphs, num_edges, -1),
         places=places,
         edge_rows=num_nodes + place,
+        node_types=None if snapshot.node_types is None else _pad(snapshot.node_types, num_edges, -1),
     )
 
 

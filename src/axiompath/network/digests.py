@@ -48,11 +48,16 @@ def digest_graph(graph: Snapshot | StoredGraph) -> str:
         x = x[order]
     keys = rank[graph.edge_index[0]] * len(order) + rank[graph.edge_index[1]]
     members = () if graph.graphs is None else (graph.graphs[order],)
+    types: tuple[Any, ...] = ()
+    if graph.edge_types is not None:
+        names = None if graph.schema is None else (graph.schema.node_types, graph.schema.relations)
+        num_types = 1 + int(graph.edge_types.max(initial=0))
+        keys, types = keys * num_types + graph.edge_types, ("types", num_types, names)
     if graph.edge_attr is not None:
         told = edge_values(graph)
         by_value = np.lexsort((*told.T[::-1], keys))
-        return digest_of("graph", ids[order], x, keys[by_value], told[by_value], *members)
-    return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight), *members)
+        return digest_of("graph", ids[order], x, keys[by_value], told[by_value], *members, *types)
+    return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight), *members, *types)
 
 
 def _sorted_edges(keys: IntArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray | None]:

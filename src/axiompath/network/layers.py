@@ -45,6 +45,7 @@ class Block:
     activation: Activation | None
     name: str
     recorded: int | None = None  # which recorded value of the user's model these columns equal
+    node_type: int | None = None  # of the nodes that it is of, where nodes have types
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from ..graphs.adjacency import Incoming, rows_of_matrix, take_rows
 from ..graphs.pair import Pair, match_snapshots
 from ..graphs.rows import compare_edges, mark_receivers, mark_senders, replace_rows, sum_rows
 from ..graphs.snapshot import Features, Snapshot, differing_features
+from ..graphs.values import types_of, weights_of
 from ..threads import run_in_pieces
 from .coefficients import SOURCE_TO_TARGET, Rule
 from .layers import ForwardPass, Layer, Network, pieces_of, project, run_network
@@ -110,7 +111,7 @@ def _rows_of_rule(rule: Rule, snapshot: Snapshot, edges: Incoming, h: Features, 
     inside = np.zeros(snapshot.num_nodes, dtype=np.bool_)
     inside[rows] = True
     # Of edges that have no weights a count is exact, and stands for those into the senders.
-    counted = rule.heeds_unseen and snapshot.edge_weight is None
+    counted = rule.heeds_unseen and snapshot.edge_values is None
     for _ in range(0 if counted else rule.reach or 0):
         mark_senders(edges, np.flatnonzero(inside), inside)
     receivers = np.flatnonzero(inside)
@@ -134,7 +135,9 @@ def _rows_of_rule(rule: Rule, snapshot: Snapshot, edges: Incoming, h: Features, 
         snapshot,
         x=np.zeros((len(nodes), 0)),
         edge_index=np.stack(ends if rule.flow == SOURCE_TO_TARGET else ends[::-1]),
-        edge_weight=None if snapshot.edge_weight is None else taken.values,
+        edge_weight=None if snapshot.edge_weight is None else weights_of(taken.values),
+        edge_types=types_of(taken.values),
+        node_types=None if snapshot.node_types is None else snapshot.node_types[nodes],
         node_ids=snapshot.node_ids[nodes],
         present=snapshot.present[nodes],
         unseen=unseen,

@@ -11,6 +11,7 @@ convolutions.py       one small function a convolution of one hop
 propagation.py        the same for convolutions of several hops
 attention_layers.py   the same for attention
 gates.py              the same for what multiplies features
+typed_layers.py       the same for what tells relations apart
 norms.py              normalisation, as a module or a function
 elementwise.py        activations and dropout, by the function's name
 functions.py          one small function a torch function that is affine; a table by name

@@ -10,12 +10,12 @@ import copy
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from scipy import sparse
 from torch import nn
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.nn import GAE, Sequential
 
 from ..errors import InputError
@@ -24,6 +24,16 @@ from ..outputs import AUTO
 from .tape import EDGE_INDEX, EDGE_WEIGHT, Ref, UnreadableModel, X, quoted
 
 ModelCall: TypeAlias = Callable[[Any, Any], Any]
+
+
+@runtime_checkable
+class TypedAnswer(Protocol):
+    """A call that knows the answer by node type, for graphs that have several."""
+
+    def answer(self, model: Any, data: HeteroData) -> dict[str, torch.Tensor]:
+        """The model's answer on a graph as the user knows it."""
+        ...
+
 
 PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 NAMED = (inspect.Parameter.POSITIONAL_ONLY, PLAIN, inspect.Parameter.KEYWORD_ONLY)

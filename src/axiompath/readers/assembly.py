@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch_geometric.nn import DirGNNConv, GPSConv, MessagePassing
 
 from ..errors import InputError
 from ..graphs.snapshot import PLAIN_FIELDS, Fields
+from ..network.coefficients import Identity
 from ..network.layers import Network
+from ..network.relations import OfRelation, OfType
 from ..outputs import AUTO
 from . import (  # noqa: F401 (each registers its readers)
     attention_layers,
@@ -28,10 +29,11 @@ from . import (  # noqa: F401 (each registers its readers)
     lookups,
     norms,
     propagation,
+    typed_layers,
 )
 from .arguments import INPUTS
 from .bases import Bases
-from .calls import READERS, Call, Reader
+from .calls import READERS, Call, Reader, TypedModule
 from .columns import SEPARATE, find_output, last_step
 from .elementwise import ACTIVATIONS, FINAL, Unsupported, check_dropout, check_final
 from .forms import Form
@@ -76,7 +78,7 @@ class Reading:
     """The Network, and the recorded value that its logits must equal."""
 
     network: Network
-    logits: Ref
+    logits: dict[int | None, Ref]  # by node type, where nodes have types
     fields: Fields
 
 
@@ -93,18 +95,20 @@ class Assembler:
         self.uses = Counter(ref for step in recording.steps for ref in refs_in((step.args, step.kwargs)))
         self.same: dict[Ref, Ref] = {}  # a value outside of the features -> the one that it is a copy of
         self.marks = {ref: MARKED[name] for ref, name in recording.fields.items() if name in MARKED}
+        self.edges = edges_of(recording)
         self.weights: set[str] = set()  # fields that serve as weights of edges
+        self.types: set[str] = set()  # fields that serve as types of edges
         self.notes = notes
         self.last: RecordedStep | None = None  # a sigmoid at the end of the model, which is left off
         self.inner = inner  # the values of an inner network's recording are of no meaning
 
-    def read_all(self) -> Ref:
-        """Read every step; returns which value holds the logits."""
+    def read_all(self) -> dict[int | None, Ref]:
+        """Read every step; returns which value holds the logits, by node type where nodes have types."""
         # A lookup explains why whole numbers were made of features before it, so it is named rather than they.
         bags = [step for step in self.recording.steps if isinstance(step.module, nn.EmbeddingBag)]
         for step in (*bags, *self.recording.steps):
             self.read(step)
-        return self.final.get(self.recording.output, self.recording.output)
+        return {kind: self.final.get(output, output) for kind, output in self.recording.outputs.items()}
 
     def read(self, step: RecordedStep) -> None:
         """Add the values of one step; a refusal says in which module."""
@@ -146,7 +150,9 @@ class Assembler:
                     self.read_function(step, function)
             return
         if step.module is not None:
-            self.keep(step.outputs[0], self.read_module(step, step.module))
+            found = self.read_module(step, step.module)
+            for output, form in zip(step.outputs, found, strict=True):
+                self.keep(output, form)
             return
         self.read_function(step, function)
 
@@ -256,7 +262,7 @@ class Assembler:
         value = self.values[argument]
         return self.bases.latest(value) if isinstance(value, Form) else value
 
-    def read_module(self, step: RecordedStep, module: nn.Module) -> Form:
+    def read_module(self, step: RecordedStep, module: nn.Module) -> tuple[Form, ...]:
         """A module that is read as a whole: find its reader by exact type, check how it was called."""
         if type(module) in REASONS:
             raise Unsupported(REASONS[type(module)])
@@ -269,21 +275,28 @@ class Assembler:
         arguments = inspect.signature(type(module).forward).bind(module, *step.args, **step.kwargs).arguments
         (_, features), *rest = list(arguments.items())[1:]
         others = dict(rest)
-        if isinstance(features, tuple) and len(features) == 2 and features[0] is features[1]:
-            features = features[0]
-        form = form_of(self.resolve(features))
+        if isinstance(features, dict):
+            return self.read_typed(step, reader, module, features, others)
+        sent, own = features if isinstance(features, (tuple, list)) and len(features) == 2 else (features, features)
+        form = form_of(self.resolve(own))
+        sender = None if sent is own or (isinstance(sent, Ref) and sent == own) else form_of(self.resolve(sent))
         sends = isinstance(module, (MessagePassing, DirGNNConv, GPSConv))
+        relation = None
         if sends:
-            self.check_edges(others)
+            relation = self.check_edges(others)
             # What is aggregated and what skips the aggregation are the same value then.
             form = form if form.is_pure else self.bases.hold(form)
+            sender = sender if sender is None or sender.is_pure else self.bases.hold(sender)
+            self.check_ends(relation, sender or form, form)
         weighted = others.pop("edge_weight", None) is not None
-        others = {name: value for name, value in others.items() if self.original(value) != EDGE_INDEX}
+        typed = others.pop("edge_type", None) is not None
+        others = {name: value for name, value in others.items() if not self.is_edges(value)}
         hops = self.bases.num_hops(form)
         given = {name: value for name, value in others.items() if value is not None}
         # Features as a form, whatever else as it came.
         given |= {name: self.resolve(ref) for name, ref in given.items() if isinstance(ref, Ref) and ref in self.values}
-        call = Call(form, weighted, step.name, given, self.bases, partial(self.read_inner, step.where))
+        run = partial(self.read_inner, step.where)
+        call = Call(form, weighted, step.name, given, self.bases, run, typed=typed, relation=relation, senders=sender)
         result = replace(self.call_reader(reader, module, call), name=step.name)
         for name in given.keys() - call.taken:
             raise Unsupported(UNKNOWN.format(f"`{name}`"))
@@ -291,24 +304,49 @@ class Assembler:
             raise Unsupported("returns more than its features; call it so that it returns them alone.")
         kind = "convolution" if sends else "read as a whole"
         self.notes.append(Note(step.where, step.operation, kind, self.bases.num_hops(result) - hops))
-        return result
+        return (result,)
 
-    def call_reader(self, reader: Reader, module: nn.Module, call: Call) -> Form:
+    def read_typed(
+        self, step: RecordedStep, reader: Reader, module: nn.Module, features: dict[str, Any], others: dict[str, Any]
+    ) -> tuple[Form, ...]:
+        """The same of a module that is given the features of all types and the edges of all relations."""
+        forms = {kind: form_of(self.resolve(value)) for kind, value in features.items()}
+        forms = {kind: form if form.is_pure else self.bases.hold(form) for kind, form in forms.items()}
+        given = others.pop("edge_index_dict", None) or {}
+        along = {relation: self.check_edges({"edge_index": value}) for relation, value in given.items()}
+        known = {relation: found for relation, found in along.items() if found is not None}
+        for name in [name for name, value in others.items() if value not in (None, False)]:
+            raise Unsupported(UNKNOWN.format(f"`{name}`"))
+        first = next(iter(forms.values()))
+        run = partial(self.read_inner, step.where)
+        call = TypedModule(first, False, step.name, {}, self.bases, run, forms=forms, along=known)
+        found = self.attempt(reader, module, call)
+        if not isinstance(found, dict) or not all(isinstance(form, Form) for form in found.values()):
+            raise Unsupported("its reader must return a Form for each node type.")
+        self.notes.append(Note(step.where, step.operation, "convolution", 1))
+        return tuple(replace(form, name=step.name) for form in found.values())
+
+    def attempt(self, reader: Reader, module: nn.Module, call: Call) -> Any:
         """A registered reader may be anyone's, so what goes wrong in it is named."""
         try:
-            result: object = reader(module, call)
+            return reader(module, call)
         except (UnreadableModel, Unsupported):
             raise
         except Exception as error:
             raise Unsupported(f"its reader failed: {type(error).__name__}: {error}") from error
+
+    def call_reader(self, reader: Reader, module: nn.Module, call: Call) -> Form:
+        """What a reader says of a module of one kind of nodes."""
+        result = self.attempt(reader, module, call)
         if not isinstance(result, Form):
             raise Unsupported(f"its reader returned {type(result).__name__}, expected a Form.")
         return result
 
-    def check_edges(self, arguments: dict[str, Any]) -> None:
-        """Edges and their weights must be those that the model was given."""
+    def check_edges(self, arguments: dict[str, Any]) -> OfRelation | None:
+        """Edges and their weights must be those that the model was given; returns their relation, if there are any."""
         named = {"edge_index": arguments["edge_index"]} if "edge_index" in arguments else arguments
-        if not any(self.original(value) == EDGE_INDEX for value in named.values()):
+        found = [self.original(value) for value in named.values() if self.is_edges(value)]
+        if not found:
             given = named.get("edge_index")
             value = self.recording.values[given.index] if isinstance(given, Ref) else given
             if getattr(value, "layout", torch.strided) != torch.strided or type(value).__name__ == "SparseTensor":
@@ -320,31 +358,50 @@ class Assembler:
                 "expected the edge_index that the model was given (got another one); "
                 "edges that the model adds or drops itself cannot be read, so change them in the data before."
             )
-        weight = arguments.get("edge_weight")
-        if weight is not None:
-            self.weights.add(self.weight_field(self.original(weight)))
-        if len(self.weights) > 1:
+        relation = self.edges[found[0]]
+        for name, kept in (("edge_weight", self.weights), ("edge_type", self.types)):
+            if arguments.get(name) is not None:
+                kept.add(self.edge_field(self.original(arguments[name]), name, found[0]))
+            if len(kept) > 1:
+                raise Unsupported(
+                    f"expected one field as `{name}` for all convolutions (got {quoted(kept)}); an edge has one, so "
+                    "train with one of them."
+                )
+        return relation
+
+    def check_ends(self, relation: OfRelation | None, sender: Form, own: Form) -> None:
+        """A convolution along a relation must be given nodes of the types at its ends."""
+        if relation is None or relation.ends is None:
+            return
+        if (sender.node_type, own.node_type) != relation.ends:
             raise Unsupported(
-                f"expected one field of weights for all convolutions (got {quoted(self.weights)}); an edge has one "
-                "weight, so train with one of them."
+                "is given features of other node types than its edges join; pass those of the relation's own ends, "
+                "as (x_dict[source], x_dict[target])."
             )
 
-    def weight_field(self, weight: Any) -> str:
-        """The field of Data that a convolution is given as edge_weight: one number an edge, as it is."""
-        name = self.recording.fields.get(weight) if isinstance(weight, Ref) else None
-        edges = self.recording.values[EDGE_INDEX.index].shape[1]
-        if name is not None and self.recording.values[weight.index].shape in ((edges,), (edges, 1)):
+    def edge_field(self, value: Any, argument: str, edge_index: Ref) -> str:
+        """The field of Data that a convolution is given as edge_weight or edge_type: one number an edge, as it is."""
+        name = self.recording.fields.get(value) if isinstance(value, Ref) else None
+        typed = self.recording.typed
+        if typed is not None and value in typed.weights and typed.weights[value] == typed.edges[edge_index]:
+            return argument
+        edges = self.recording.values[edge_index.index].shape[1]
+        if name is not None and self.recording.values[value.index].shape in ((edges,), (edges, 1)):
             return name
-        made = self.recording.outside.get(weight, frozenset()) - EDGE_FIELDS if isinstance(weight, Ref) else None
+        made = self.recording.outside.get(value, frozenset()) - EDGE_FIELDS if isinstance(value, Ref) else None
         raise Unsupported(
-            "expected the edge_weight that the model was given, or none (got "
-            + (f"one made of {quoted(made)}); weights that" if made else "another one); weights that")
-            + " the model makes itself cannot be read, so put one number an edge into `edge_weight` of the data."
+            f"expected the {argument} that the model was given, or none (got "
+            + (f"one made of {quoted(made)}); what" if made else "another one); what")
+            + f" the model makes itself cannot be read, so put one number an edge into `{argument}` of the data."
         )
 
     def original(self, value: Any) -> Any:
         """The value that an argument is a copy of."""
         return self.same.get(value, value) if isinstance(value, Ref) else value
+
+    def is_edges(self, value: Any) -> bool:
+        """Whether an argument is a list of edges that the model was given."""
+        return isinstance(value, Ref) and self.original(value) in self.edges
 
     def note_copy(self, step: RecordedStep, function: str) -> None:
         """Remember a step outside of the features that leaves its value as it was, but for shape or precision."""
@@ -352,7 +409,7 @@ class Assembler:
         if function not in COPIES or not isinstance(source, Ref) or len(step.outputs) != 1:
             return
         old, new = (self.recording.values[ref.index] for ref in (source, step.outputs[0]))
-        turned = self.original(source) == EDGE_INDEX and old.shape != new.shape
+        turned = self.is_edges(source) and old.shape != new.shape
         if old.numel() == new.numel() and old.is_floating_point() <= new.is_floating_point() and not turned:
             self.same[step.outputs[0]] = self.original(source)
 
@@ -377,7 +434,7 @@ class Assembler:
         """A network inside a module that is read as a whole."""
         recording = record_inner(inner, form.width, self.recording.dtype, f"{where}.{name}" if where else name)
         inside = Assembler(recording, self.bases, {X: form}, self.notes, inner=True)
-        return form_of(inside.values[inside.read_all()])
+        return replace(form_of(inside.values[inside.read_all()[None]]), node_type=form.node_type)
 
 
 def assemble_network(
@@ -396,53 +453,94 @@ def assemble_network(
 def edge_fields(recording: Recording) -> list[Ref]:
     """Fields that hold numbers of each edge, one or a row of them, and that the output depends on."""
     used = refs_in([(step.args, step.kwargs) for step in recording.steps])
+    if recording.typed is not None:
+        return []  # each relation has its own
     num_edges, found = recording.values[EDGE_INDEX.index].shape[1], []
     for ref, name in recording.fields.items():
         value = recording.values[ref.index]
         along = value.dim() in (1, 2) and len(value) == num_edges and value.layout == torch.strided
         own = "edge" in name or num_edges != recording.num_nodes
-        if ref in used and ref in recording.outside and name not in (*INPUTS, *MARKED) and along and own:
+        if ref in used and ref in recording.outside and name not in (*INPUTS, *MARKED, "edge_type") and along and own:
             found.append(ref)
     return found
 
 
 def _assemble(recording: Recording, num_features: int, output: str, notes: list[Note], told: Sequence[Ref]) -> Reading:
     """`told` are fields of edges that may be features."""
-    used = refs_in([(step.args, step.kwargs) for step in recording.steps])
-    further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
-    widths = [
-        1 if value.dim() == 1 else value.shape[1]
-        for ref in (*further, *told)
-        for value in [recording.values[ref.index]]
-    ]
-    ends = np.cumsum([num_features, *widths])
-    bases = Bases(int(ends[-1]))
-    inputs = {X: bases.features}
-    if widths:
-        columns = zip((X, *further, *told), (0, *ends), ends, strict=False)
-        inputs = {ref: bases.features.select(np.arange(start, end)) for ref, start, end in columns}
+    bases, inputs = _begin(recording, num_features, told)
     assembler = Assembler(recording, bases, inputs, notes)
     last = last_step(recording)
     assembler.last = last if last is not None and last.operation.rstrip("_") in SEPARATE else None
-    logits = assembler.read_all()
-    if logits not in assembler.values:
-        raise UnreadableModel(
-            "Expected the model to return logits [num_nodes, num_classes] (got values that `x` does not go into)."
-        )
-    result = assembler.values[logits]
-    if not isinstance(result, Form):
-        raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
-    meaning = find_output(recording, output, result.width)
-    # One more base even where the last step was an activation: the last layer is the identity.
-    bases.add(result, None, logits.index)
+    outputs = assembler.read_all()
+    results = {}
+    for kind, logits in outputs.items():
+        if logits not in assembler.values:
+            raise UnreadableModel(
+                "Expected the model to return logits [num_nodes, num_classes] (got values that `x` does not go into)."
+            )
+        result = assembler.values[logits]
+        if not isinstance(result, Form):
+            raise UnreadableModel("Expected the model to return logits [num_nodes, num_classes] (got stacked layers).")
+        results[kind] = result
+    meaning = find_output(recording, output, next(iter(results.values())).width)
+    _end(bases, outputs, results)
     end = "" if last is None else last.operation.rstrip("_")
-    network = Network(lay_out(bases.all), int(ends[-1]), meaning, end=end if end in (*FINAL, *SEPARATE) else "")
+    num_features = sum(base.width for base in bases.all if base.form is None)
+    network = Network(lay_out(bases.all), num_features, meaning, end=end if end in (*FINAL, *SEPARATE) else "")
     if network.num_hops == 0:
         raise UnreadableModel("The model has no message-passing layer, so no path of the graph reaches its output.")
-    features, edge_features = (tuple(recording.fields[ref] for ref in refs) for refs in (further, told))
-    weights = next(iter(assembler.weights), PLAIN_FIELDS.weights)
-    fields = Fields(("x", *features), weights, edge_features)
-    return Reading(network, logits, fields)
+    further = [name for ref, name in recording.fields.items() if ref in inputs and ref not in (X, *told)]
+    fields = Fields(
+        ("x", *(further if recording.typed is None else ())),
+        next(iter(assembler.weights), PLAIN_FIELDS.weights),
+        tuple(recording.fields[ref] for ref in told),
+        next(iter(assembler.types), None),
+    )
+    return Reading(network, outputs, fields)
+
+
+def edges_of(recording: Recording) -> dict[Ref, OfRelation | None]:
+    """The edges that the model was given, and the relation that they are of, where there are several."""
+    typed = recording.typed
+    if typed is None:
+        return {EDGE_INDEX: None}
+    return {ref: OfRelation(Identity(), number, typed.schema.ends[number]) for ref, number in typed.edges.items()}
+
+
+def _begin(recording: Recording, num_features: int, told: Sequence[Ref]) -> tuple[Bases, dict[Ref, Form]]:
+    """The features that the model was given: of each type, or of all nodes and those of further fields that it uses.
+
+    `told` are fields of edges that may be features, one number an edge or a row of them.
+    """
+    typed = recording.typed
+    if typed is not None:
+        refs = sorted(typed.features, key=lambda ref: typed.features[ref])
+        bases = Bases(typed.schema.widths, [typed.features[ref] for ref in refs])
+    else:
+        used = refs_in([(step.args, step.kwargs) for step in recording.steps])
+        further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
+        refs = [X, *further, *told]
+        values = [recording.values[ref.index] for ref in refs[1:]]
+        bases = Bases([num_features, *(1 if value.dim() == 1 else value.shape[1] for value in values)])
+    return bases, dict(zip(refs, bases.features, strict=True))
+
+
+def _end(bases: Bases, outputs: Mapping[int | None, Ref], results: Mapping[int | None, Form]) -> None:
+    """The logits as the last base: one more even where the last step was an activation, since that is the identity."""
+    if None in results:
+        bases.add(results[None], None, outputs[None].index)
+        return
+    widths = {form.width for form in results.values()}
+    if len(widths) > 1:
+        raise UnreadableModel(
+            f"Expected logits of one width for all node types (got {sorted(widths)}); pick one type with "
+            "`call=lambda model, data: model(...)['type']`."
+        )
+    held = {kind: bases.add(form, None, outputs[kind].index) for kind, form in results.items()}
+    parts = [
+        replace(bases.aggregate(form, OfType(kind)), node_type=None) for kind, form in held.items() if kind is not None
+    ]
+    bases.add(sum(parts[1:], parts[0]), None)
 
 
 def _end_of(*index: Any) -> int:

@@ -44,6 +44,7 @@ def read_gat_conv(conv: GATConv, call: Call) -> Form:
     require_sum(conv, call)
     told = call.argument("edge_attr") if conv.lin_edge is None else edge_features(call)  # else not looked at, as in PyG
     x, shown, place = _shown(call, None if conv.lin_edge is None else told)
+    sent = call.hold(call.sent)
     sender, receiver = (transposed((conv.lin or other).weight) for other in (conv.lin_src, conv.lin_dst))
     source, target = array(conv.att_src)[0], array(conv.att_dst)[0]
     heads = []
@@ -53,14 +54,14 @@ def read_gat_conv(conv: GATConv, call: Call) -> Form:
             direction = transposed(conv.lin_edge.weight)[:, columns] @ array(conv.att_edge)[0, head]
             term = _edge_term(conv, call, place, direction)
         rule = AdditiveAttention(
-            _on_nodes(sender[:, columns] @ source[head], shown),
-            _on_nodes(receiver[:, columns] @ target[head], shown),
+            _on_nodes(call.of_sent(sender[:, columns] @ source[head]), shown),
+            _on_nodes(call.of_own(receiver[:, columns] @ target[head]), shown),
             conv.negative_slope,
             conv.add_self_loops,
             conv.flow,
             term,
         )
-        heads.append(call.aggregate(x @ sender[:, columns], rule, reads=shown))
+        heads.append(call.aggregate(sent @ sender[:, columns], rule, reads=shown))
     return _finish(conv, call, x, heads)
 
 
@@ -69,19 +70,20 @@ def read_gatv2_conv(conv: GATv2Conv, call: Call) -> Form:
     """For each head:  attention(leaky_relu(X W_l + X W_r) . att) (X W_l + b_l);  then as in GAT."""
     require_sum(conv, call)
     edges = None if conv.edge_dim is None else edge_features(call)
-    x, shown, place = _shown(call, edges)
+    _, shown, place = _shown(call, edges)
+    sent = call.hold(call.sent)
     sender, receiver = transposed(conv.lin_l.weight), transposed(conv.lin_r.weight)
     sender_bias, receiver_bias = (_bias(linear, sender.shape[1]) for linear in (conv.lin_l, conv.lin_r))
     # With loops every node attends to something and its shares sum to 1, so the values' bias is the output's.
-    values = x @ sender if conv.add_self_loops else _hold_unless_pure(call, call.linear(conv.lin_l, x))
+    values = sent @ sender if conv.add_self_loops else _hold_unless_pure(call, call.linear(conv.lin_l, sent))
     heads = []
     for head, columns in _heads(conv):
         term = None
         if edges is not None:
             term = _edge_term(conv, call, place, transposed(conv.lin_edge.weight)[:, columns])
         rule = PairAttention(
-            _on_nodes(sender[:, columns], shown),
-            _on_nodes(receiver[:, columns], shown),
+            _on_nodes(call.of_sent(sender[:, columns]), shown),
+            _on_nodes(call.of_own(receiver[:, columns]), shown),
             (sender_bias + receiver_bias)[columns],
             array(conv.att)[0, head],
             conv.negative_slope,
@@ -91,7 +93,7 @@ def read_gatv2_conv(conv: GATv2Conv, call: Call) -> Form:
         )
         out = call.aggregate(values.select(columns), rule, reads=shown)
         heads.append(out + sender_bias[columns] if conv.add_self_loops else out)
-    return _finish(conv, call, x, heads)
+    return _finish(conv, call, call.x, heads)
 
 
 @register_reader(TransformerConv)
@@ -103,17 +105,18 @@ def read_transformer_conv(conv: TransformerConv, call: Call) -> Form:
     require_sum(conv, call)
     edges = None if conv.lin_edge is None else edge_features(call)
     x, shown, place = _shown(call, edges)
+    sent = call.hold(call.sent)
     scale = conv.out_channels**-0.5
     query, key = transposed(conv.lin_query.weight) * scale, transposed(conv.lin_key.weight)
     query_bias, key_bias = _bias(conv.lin_query, query.shape[1]) * scale, _bias(conv.lin_key, key.shape[1])
-    values = _hold_unless_pure(call, call.linear(conv.lin_value, x))
+    values = _hold_unless_pure(call, call.linear(conv.lin_value, sent))
     heads = []
     for _, columns in _heads(conv):
         told = None if edges is None else transposed(conv.lin_edge.weight)[:, columns]
         rule = DotAttention(
-            _on_nodes(query[:, columns], shown),
+            _on_nodes(call.of_own(query[:, columns]), shown),
             query_bias[columns],
-            _on_nodes(key[:, columns], shown),
+            _on_nodes(call.of_sent(key[:, columns]), shown),
             key_bias[columns],
             conv.flow,
             None if told is None else _edge_term(conv, call, place, told),
@@ -235,9 +238,10 @@ def _finish(conv: GATConv | GATv2Conv | SuperGATConv, call: Call, x: Form, heads
 
 
 def _shown(call: Call, edges: Form | None) -> tuple[Form, Form, int]:
-    """X; what attention is shown, which is X and edge features beside it, if any; and where these begin."""
-    x = call.hold(call.x)
-    return x, x if edges is None else call.hold(concatenate([x, edges])), x.width
+    """X; what attention is shown, which is X (of both ends) and edge features beside it, if any; where these begin."""
+    both = call.shown
+    shown = both if edges is None else call.hold(concatenate([both, edges]))
+    return call.hold(call.x), shown, both.width
 
 
 def _on_nodes(weight: FloatArray, shown: Form) -> FloatArray:

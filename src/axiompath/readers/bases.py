@@ -15,7 +15,6 @@ from ..network.maxima import Highest
 from ..network.statistics import GraphScale, GraphShift, Moments
 from .forms import Form, Term, aggregated, base_form, concatenate
 
-INPUT = 0
 RISEN = 10**6  # hops below what is made of whole graphs or pairs: more than any node has, so that all rise at once
 
 
@@ -28,6 +27,7 @@ class Base:
     width: int
     num_hops: int  # aggregations on the longest way from the node features
     recorded: int | None
+    node_type: int | None = None  # whose rows it is of, where nodes have types
 
     @property
     def local(self) -> bool:
@@ -38,21 +38,23 @@ class Base:
 class Bases:
     """Grows by one base wherever a form has to become a value of its own."""
 
-    def __init__(self, num_features: int) -> None:
-        self.all = [Base(None, None, num_features, 0, None)]
+    def __init__(self, widths: Sequence[int], node_types: Sequence[int] | None = None) -> None:
+        types = [None] * len(widths) if node_types is None else node_types
+        self.all = [Base(None, None, width, 0, None, kind) for width, kind in zip(widths, types, strict=True)]
         self.held: dict[int, tuple[Form, Form]] = {}  # id of a form -> the form itself, and the base it became
         self.products: dict[int, tuple[Form, tuple[Form, ...]]] = {}  # id of a form -> the form itself, its factors
 
     @property
-    def features(self) -> Form:
-        """The node features."""
-        return base_form(INPUT, self.all[INPUT].width, "x")
+    def features(self) -> list[Form]:
+        """What nodes bring along: the ranges of the columns of x, one behind the other."""
+        given = [(i, base) for i, base in enumerate(self.all) if base.form is None]
+        return [base_form(i, base.width, "x", base.node_type) for i, base in given]
 
     def add(self, form: Form, activation: Activation | None, recorded: int | None = None) -> Form:
         """Make the (activated) form a base; an activation's constant is added back."""
         form = self._settle(self.of_one_kind(form))
-        self.all.append(Base(form, activation, form.width, self.num_hops(form), recorded))
-        base = base_form(len(self.all) - 1, form.width, form.name)
+        self.all.append(Base(form, activation, form.width, self.num_hops(form), recorded, form.node_type))
+        base = base_form(len(self.all) - 1, form.width, form.name, form.node_type)
         return base + activation.constant if activation is not None and activation.constant else base
 
     def hold(self, form: Form, recorded: int | None = None) -> Form:
@@ -133,7 +135,7 @@ class Bases:
     def is_given(self, form: Form) -> bool:
         """Whether the form is columns of the node features as they are."""
         ones = all(term.weight is None or set(np.unique(term.weight)) <= {0.0, 1.0} for term in form.terms)
-        return form.is_pure and ones and bases_of(form) == {INPUT}
+        return form.is_pure and ones and all(self.all[base].form is None for base in bases_of(form))
 
     def is_light(self, form: Form) -> bool:
         """Whether keeping what a form is made of costs no more than keeping the form itself."""
@@ -180,7 +182,7 @@ class Bases:
         for group in early.values():
             start = min(term.start for term in group)
             width = max(term.start + term.width for term in group) - start
-            part = Form(tuple(replace(t, start=t.start - start) for t in group), None, width, form.name)
+            part = Form(tuple(replace(t, start=t.start - start) for t in group), None, width, form.name, form.node_type)
             terms.append(replace(self.add(part, None).terms[0], start=start))
         return replace(form, terms=tuple(terms))
 

@@ -12,7 +12,7 @@ A subclass may compute anything, so it is not read as its parent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -23,8 +23,9 @@ from ..arrays import FloatArray
 from ..errors import WrongKind
 from ..network.activations import Activation
 from ..network.coefficients import Rule
+from ..network.relations import OfRelation
 from .bases import Bases
-from .forms import Form
+from .forms import Form, concatenate
 from .tape import UnreadableModel
 
 
@@ -39,6 +40,29 @@ class Call:
     bases: Bases
     run: Callable[[Any, Form, str], Form]  # a whole inner network on a form; the text is its attribute's name
     taken: set[str] = field(default_factory=set)  # further arguments that the reader has asked for
+    typed: bool = False  # whether the relation of each edge came along
+    relation: OfRelation | None = None  # along whose edges messages run, of any rule; None for all
+    senders: Form | None = None  # what senders have, where they are other nodes than receivers
+
+    @property
+    def sent(self) -> Form:
+        """What the senders have: the features, or, between nodes of two types, those of the other one."""
+        return self.x if self.senders is None else self.senders
+
+    @property
+    def shown(self) -> Form:
+        """What a rule that reads features is shown of both ends: the features, or both side by side."""
+        return self.hold(self.x if self.senders is None else concatenate([self.senders, self.x]))
+
+    def of_sent(self, weight: FloatArray) -> FloatArray:
+        """A map (or a direction) of what is sent, as one of what is shown."""
+        return weight if self.senders is None else np.concatenate([weight, np.zeros((self.x.width, *weight.shape[1:]))])
+
+    def of_own(self, weight: FloatArray) -> FloatArray:
+        """The same of what the receiver has."""
+        if self.senders is None:
+            return weight
+        return np.concatenate([np.zeros((self.senders.width, *weight.shape[1:])), weight])
 
     def argument(self, name: str) -> Any:
         """A further argument of the module by its name: a Form if it is features, None if it was not given."""
@@ -52,7 +76,12 @@ class Call:
                 f"its reader aggregates by {type(rule).__name__}, which does not say what a rule says; let it extend "
                 "axiompath.network.coefficients.Rule."
             )
-        return self.bases.aggregate(form, rule, reads)
+        if self.relation is None or not rule.reads_edges:
+            return self.bases.aggregate(form, rule, reads)
+        within = replace(self.relation, rule=rule)
+        found = self.bases.aggregate(form, within, reads)
+        ends = self.relation.ends
+        return found if rule.local or ends is None else replace(found, node_type=ends[1])
 
     def activate(self, form: Form, activation: Activation) -> Form:
         """An element-wise function of a form."""
@@ -75,7 +104,20 @@ class Call:
         raise UnreadableModel(f"{self.name}: {reason}")
 
 
-Reader = Callable[[Any, Call], Form]
+@dataclass(frozen=True)
+class TypedModule(Call):
+    """How a module was called that takes the features of all types and the edges of all relations at once."""
+
+    forms: dict[str, Form] = field(default_factory=dict)  # by node type, in the order in which they were given
+    along: dict[tuple[str, str, str], OfRelation] = field(default_factory=dict)  # by relation, likewise
+
+    def receive(self, form: Form, rule: Rule, relation: OfRelation, reads: Form) -> Form:
+        """`aggregate` along one relation; the rule may see the edges of others, too."""
+        assert relation.ends is not None
+        return replace(self.bases.aggregate(form, rule, reads), node_type=relation.ends[1])
+
+
+Reader = Callable[[Any, Any], Any]  # (module, call) -> Form; of all types at once, a Form for each
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
 READERS: dict[type[nn.Module], Reader] = {}

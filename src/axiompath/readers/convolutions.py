@@ -45,9 +45,9 @@ def read_gcn_conv(conv: GCNConv, call: Call) -> Form:
 @register_reader(SAGEConv)
 def read_sage_conv(conv: SAGEConv, call: Call) -> Form:
     """mean (or another aggregation) of X W_l + b + X W_r; with `project`, of relu(X W_p + b_p) in the first place."""
-    sent = call.x
+    sent = call.sent
     if conv.project:
-        sent = call.activate(call.linear(conv.lin, call.x), relu())
+        sent = call.activate(call.linear(conv.lin, call.sent), relu())
     out = call.linear(conv.lin_l, gather(conv, call, sent))
     out = out + call.linear(conv.lin_r, call.x) if conv.root_weight else out
     return call.aggregate(out, InverseLength()) if conv.normalize else out
@@ -56,13 +56,13 @@ def read_sage_conv(conv: SAGEConv, call: Call) -> Form:
 @register_reader(GraphConv)
 def read_graph_conv(conv: GraphConv, call: Call) -> Form:
     """sum (or another aggregation) of w X W_rel + b + X W_root."""
-    return call.linear(conv.lin_rel, gather(conv, call, call.x)) + call.linear(conv.lin_root, call.x)
+    return call.linear(conv.lin_rel, gather(conv, call, call.sent)) + call.linear(conv.lin_root, call.x)
 
 
 @register_reader(GINConv)
 def read_gin_conv(conv: GINConv, call: Call) -> Form:
     """nn(sum of X + (1 + eps) X)."""
-    around = gather(conv, call, call.x)
+    around = gather(conv, call, call.sent)
     return call.run(conv.nn, around + (1.0 + float(conv.eps.detach())) * call.x, "nn")
 
 
@@ -70,7 +70,7 @@ def read_gin_conv(conv: GINConv, call: Call) -> Form:
 def read_le_conv(conv: LEConv, call: Call) -> Form:
     """sum over U of w (X[U] W_1 + b_1 - X[V] W_2) + X[V] W_3 + b_3."""
     require_sum(conv, call)
-    around = call.aggregate(call.linear(conv.lin1, call.x), Sum(call.weighted, conv.flow))
+    around = call.aggregate(call.linear(conv.lin1, call.sent), Sum(call.weighted, conv.flow))
     own = call.aggregate(call.linear(conv.lin2, call.x), Degree(call.weighted, conv.flow))
     return around - own + call.linear(conv.lin3, call.x)
 
@@ -89,9 +89,9 @@ def read_cluster_gcn_conv(conv: ClusterGCNConv, call: Call) -> Form:
 def read_simple_conv(conv: SimpleConv, call: Call) -> Form:
     """sum (or another aggregation) of w X, and X added to it, put beside it, or sent along a loop."""
     if conv.combine_root == "self_loop":
-        around = call.aggregate(call.x, Looped(sum_or_mean(conv, call), True))
+        around = call.aggregate(call.sent, Looped(sum_or_mean(conv, call), True))
     else:
-        around = gather(conv, call, call.x)
+        around = gather(conv, call, call.sent)
     if conv.combine_root == "cat":
         return concatenate([call.x, around])
     return around + call.x if conv.combine_root == "sum" else around
@@ -108,7 +108,7 @@ def read_wl_conv_continuous(conv: WLConvContinuous, call: Call) -> Form:
 @register_reader(MFConv)
 def read_mf_conv(conv: MFConv, call: Call) -> Form:
     """sum of X W_l + b + X W_r, with the weights of the node's degree."""
-    around = gather(conv, call, call.x)
+    around = gather(conv, call, call.sent)
     parts = [
         call.aggregate(
             call.hold(call.linear(left, around) + call.linear(right, call.x)),
@@ -124,7 +124,7 @@ def read_gen_conv(conv: GENConv, call: Call) -> Form:
     """nn(softmax (or another aggregation) of relu(X W_src + b, + E W_e) + eps, + X W_dst + b)."""
     if hasattr(conv, "msg_norm"):
         call.refuse("msg_norm=True scales messages by the length of features, a product; train with msg_norm=False.")
-    sent = call.linear(conv.lin_src, call.x) if hasattr(conv, "lin_src") else call.x
+    sent = call.linear(conv.lin_src, call.sent) if hasattr(conv, "lin_src") else call.sent
     own = call.linear(conv.lin_dst, call.x) if hasattr(conv, "lin_dst") else call.x
     told = call.argument("edge_attr")
     if told is not None:  # X[U] + E W_e: made on the edges

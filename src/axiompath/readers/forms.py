@@ -50,6 +50,7 @@ class Form:
     bias: FloatArray | None  # [width]
     width: int
     name: str  # the step of the user's model that it came from
+    node_type: int | None = None  # whose rows it is of, where nodes have types; those of others mean nothing
 
     # numpy leaves `array @ form` and its like to the methods below.
     __array_ufunc__ = None
@@ -69,7 +70,8 @@ class Form:
         if matrix.ndim != 2 or matrix.shape[0] != self.width:
             raise InputError(f"Expected a linear map with {self.width} rows (got shape {matrix.shape}).")
         bias = None if self.bias is None else self.bias @ matrix
-        return Form(_merge([term.mapped(matrix) for term in self.terms]), bias, matrix.shape[1], self.name)
+        terms = _merge([term.mapped(matrix) for term in self.terms])
+        return Form(terms, bias, matrix.shape[1], self.name, self.node_type)
 
     def __mul__(self, factor: float | FloatArray) -> Form:
         """Every column times a number, or times its own: factor is a number or [width]."""
@@ -97,7 +99,8 @@ class Form:
         if other.width != self.width:
             raise InputError(f"Expected a form of width {self.width} (got {other.width}).")
         bias = other.bias if self.bias is None else self.bias if other.bias is None else self.bias + other.bias
-        return Form(_merge([*self.terms, *other.terms]), bias, self.width, _name(self, other))
+        terms = _merge([*self.terms, *other.terms])
+        return Form(terms, bias, self.width, _name(self, other), one_type(self, other))
 
     __radd__ = __add__
 
@@ -110,13 +113,21 @@ class Form:
         return self @ np.eye(self.width)[:, columns]
 
 
-def base_form(base: int, width: int, name: str) -> Form:
+def base_form(base: int, width: int, name: str, node_type: int | None = None) -> Form:
     """The form that is just this base."""
-    return Form((Term(base, Identity(), None, width),), None, width, name)
+    return Form((Term(base, Identity(), None, width),), None, width, name, node_type)
+
+
+def one_type(*forms: Form) -> int | None:
+    """The type of nodes that all of these are of; constants are of any."""
+    found = {form.node_type for form in forms if form.terms and form.node_type is not None}
+    if len(found) > 1:
+        raise InputError("puts values of nodes of different types together, row by row; only a convolution may.")
+    return found.pop() if found else None
 
 
 def concatenate(forms: Sequence[Form]) -> Form:
-    """Forms side by side."""
+    """Forms side by side; of nodes of different types, they are of none."""
     starts = np.concatenate([[0], np.cumsum([form.width for form in forms])]).astype(int)
     terms = [
         replace(term, start=term.start + int(start))
@@ -126,7 +137,8 @@ def concatenate(forms: Sequence[Form]) -> Form:
     bias = None
     if any(form.bias is not None for form in forms):
         bias = np.concatenate([np.zeros(form.width) if form.bias is None else form.bias for form in forms])
-    return Form(tuple(terms), bias, int(starts[-1]), _name(*forms))
+    types = {form.node_type for form in forms if form.terms}
+    return Form(tuple(terms), bias, int(starts[-1]), _name(*forms), types.pop() if len(types) == 1 else None)
 
 
 def aggregated(form: Form, coefficients: Rule, reads: int | None = None) -> Form:

@@ -22,7 +22,7 @@ from ..network.statistics import Moments
 from .bases import Bases
 from .calls import array, vector
 from .elementwise import Unsupported
-from .forms import Form, concatenate
+from .forms import Form, concatenate, one_type
 from .norms import normalise_graphs, normalise_nodes, standardise
 
 
@@ -155,6 +155,7 @@ def cat(place: Place, tensors: Sequence[Any], dim: int = 0) -> Form:
             parts.append(Form((), np.broadcast_to(constant_of(part), (width,)).copy(), width, "x"))
         else:
             parts.append(form_of(part))
+    one_type(*parts)
     return place.bases.of_one_kind(concatenate(parts or [Form((), None, 0, "x")]))
 
 

@@ -15,7 +15,7 @@ from ..network.attention import ReadColumns
 from ..network.coefficients import Identity, Rule
 from ..network.families import Column, ColumnRule
 from ..network.layers import Block, Channel, Layer
-from .bases import INPUT, Base, bases_of
+from .bases import Base, bases_of
 from .forms import Form, Term
 
 
@@ -25,7 +25,9 @@ def lay_out(bases: list[Base]) -> tuple[Layer, ...]:
     bases, levels = _narrow(bases, levels)
     last_use = _find_last_use(bases, levels)
     layers: list[Layer] = []
-    columns = {INPUT: slice(0, bases[INPUT].width)}
+    given = [i for i, base in enumerate(bases) if base.form is None]
+    starts = np.cumsum([0, *(bases[i].width for i in given)]).tolist()
+    columns = {i: slice(start, start + bases[i].width) for i, start in zip(given, starts, strict=False)}
     for level in range(1, max(levels.values()) + 1):
         held = [i for i in sorted(last_use) if levels[i] == level or levels[i] < level < last_use[i]]
         ends = np.cumsum([bases[i].width for i in held])
@@ -39,12 +41,13 @@ def lay_out(bases: list[Base]) -> tuple[Layer, ...]:
 def _find_levels(bases: list[Base]) -> dict[int, int]:
     """Level of each base that the output needs, counted from 0 for the node features."""
     needed = {len(bases) - 1}
-    for i in range(len(bases) - 1, 0, -1):  # a base is made of earlier ones
+    for i in range(len(bases) - 1, -1, -1):  # a base is made of earlier ones
         form = bases[i].form
         if i in needed and form is not None:
             needed |= bases_of(form)
-    steps = {INPUT: (0, 0)}  # hops below, then local layers since the last hop
-    for i in sorted(needed - {INPUT}):
+    steps = {i: (0, 0) for i in needed if bases[i].form is None}  # hops below, then local layers since the last hop
+    steps[-1] = (0, 0)  # the features, whether or not the output needs any
+    for i in sorted(needed - steps.keys()):
         base = bases[i]
         assert base.form is not None
         since_hop = 0
@@ -53,6 +56,7 @@ def _find_levels(bases: list[Base]) -> dict[int, int]:
             since_hop = 1 + max((local for hops, local in below if hops == base.num_hops), default=0)
         steps[i] = (base.num_hops, since_hop)
     order = {step: level for level, step in enumerate(sorted(set(steps.values())))}
+    del steps[-1]
     return {i: order[step] for i, step in steps.items()}
 
 
@@ -81,8 +85,9 @@ def _narrow(bases: list[Base], levels: dict[int, int]) -> tuple[list[Base], dict
         if not far or needed or sum(term.width for _, term in far) >= bases[i].width:
             continue
         for j, term in far:
-            carried = Form((Term(i, Identity(), term.weight, term.width),), None, term.width, forms[j].name)
-            bases.append(Base(carried, None, term.width, bases[i].num_hops, None))
+            kind = bases[i].node_type
+            carried = Form((Term(i, Identity(), term.weight, term.width),), None, term.width, forms[j].name, kind)
+            bases.append(Base(carried, None, term.width, bases[i].num_hops, None, kind))
             levels[len(bases) - 1] = levels[i] + 1
             form = bases[j].form
             assert form is not None
@@ -113,7 +118,7 @@ def _make_layer(bases: list[Base], fresh: set[int], places: dict[int, slice], co
             channels.append(Channel(rule, term.weight, columns[term.base], slice(start, start + term.width)))
         if base.form.bias is not None:
             bias[place] = base.form.bias
-        blocks.append(Block(place, base.activation, base.form.name, base.recorded))
+        blocks.append(Block(place, base.activation, base.form.name, base.recorded, base.node_type))
     return Layer(tuple(channels), bias if bias.any() else None, tuple(blocks), width)
 
 

@@ -176,6 +176,8 @@ def with_edges(network: Network, sides: tuple[Snapshot, Snapshot]) -> tuple[Snap
 
 def _check_shared(recording: Recording, before: Data, after: Data) -> None:
     """What the model reads on one snapshot, the other must have."""
+    if recording.typed is not None:
+        return  # both have the same types
     for field in sorted(recording.used - (set(before.keys()) & set(after.keys()))):
         lacks = "after" if field in before else "before"
         raise InputError(
@@ -199,9 +201,13 @@ def check_values(
 ) -> None:
     """Compare every value that both the Network and the recording hold; `name` says on which snapshot."""
     tolerance = TOLERANCES.get(recording.dtype, HALF_TOLERANCE)
+    of_type: dict[int | None, IntArray | slice] = {None: rows}
+    if snapshot.node_types is not None:
+        own = np.arange(snapshot.num_nodes)[rows]
+        of_type |= {kind: own[snapshot.node_types[own] == kind] for kind in range(int(snapshot.node_types.max()) + 1)}
     for t, layer in enumerate(network.layers):
         if layer.rises:
-            rows = rows_of_places(snapshot)
+            of_type = {None: rows_of_places(snapshot)}
         h = layer.activate(computed.z[t])
         for block in layer.blocks:
             if block.recorded is None:
@@ -213,7 +219,7 @@ def check_values(
                     "its forward pass must not depend on the graph's content."
                 )
             expected = theirs.double().numpy()
-            ours = h[rows][:, block.outputs]
+            ours = h[of_type[block.node_type]][:, block.outputs]
             if block.activation is not None:
                 ours = ours + block.activation.constant
             if expected.shape in (ours.shape[:1], ours.shape[1:]) and 1 in ours.shape:

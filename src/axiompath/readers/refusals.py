@@ -19,13 +19,8 @@ _accelerator = "computes on a GPU alone, where this cannot follow; use "
 
 REASONS: dict[type, str] = {
     pyg.DynamicEdgeConv: "makes its own edges out of the features' distances; find the edges before the model.",
-    pyg.RGCNConv: _types + "use GraphConv, or a model for each type.",
-    pyg.FastRGCNConv: _types + "use GraphConv, or a model for each type.",
     pyg.RGATConv: _types + "use GATConv.",
-    pyg.HGTConv: _types + "use TransformerConv on a graph of one type.",
-    pyg.HANConv: _types + "use GATConv on a graph of one type.",
     pyg.HEATConv: _types + "use GATConv.",
-    pyg.HeteroConv: _types + "use the convolution of one type.",
     pyg.SignedConv: "is given two sets of edges, which paths do not tell apart yet; use SAGEConv.",
     pyg.DNAConv: "attends over a node's earlier layers, a softmax of products of features; use GCN2Conv.",
     pyg.PANConv: "returns its matrix of paths beside the features; use SSGConv or TAGConv.",

@@ -17,6 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
+from ..graphs.schema import Schema
 
 WITHOUT_PATHS = "Without paths, Explainer(..., paths=False) runs the model as it is: blame, undo and what_if work so."
 
@@ -48,6 +49,16 @@ EDGE_FIELDS = frozenset(("edge_index", "edge_weight"))
 
 
 @dataclass(frozen=True, eq=False)
+class TypedInputs:
+    """Which of the inputs belong to which type of nodes, or to which relation."""
+
+    schema: Schema
+    features: dict[Ref, int]  # number of the node type
+    edges: dict[Ref, int]  # number of the relation
+    weights: dict[Ref, int]  # number of the relation
+
+
+@dataclass(frozen=True, eq=False)
 class RecordedStep:
     """One call: of a module that is read as a whole (`module` set) or of a torch function."""
 
@@ -70,11 +81,17 @@ class Recording:
 
     steps: tuple[RecordedStep, ...]
     values: dict[int, torch.Tensor]
-    output: Ref
+    outputs: dict[int | None, Ref]  # the answer, by node type where nodes have types
     num_nodes: int
     dtype: torch.dtype
     fields: dict[Ref, str]  # the inputs that were watched, by the name of their field of Data
     outside: dict[Ref, frozenset[str]]  # values that features do not go into, and the fields that they are made of
+    typed: TypedInputs | None = None  # which inputs are of which type, where nodes have types
+
+    @property
+    def output(self) -> Ref:
+        """The answer; of several types, the first one's."""
+        return next(iter(self.outputs.values()))
 
     @property
     def used(self) -> frozenset[str]:
@@ -147,6 +164,7 @@ class Recorder(TorchFunctionMode):
         finally:
             self.paused = False
         tensors = result if isinstance(result, (tuple, list)) else (result,)
+        tensors = tuple(result.values()) if isinstance(result, dict) else tensors
         tensors = tuple(value for value in tensors if isinstance(value, torch.Tensor))
         filled = operation in FILLED or (operation in SHAPED_LIKE and not refs_in(seen_args[:1]))
         if not touched or filled or (operation in SHAPE_QUERIES and not tensors):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from ..errors import WrongKind
-from .arguments import Arguments, ModelCall, copy_data, find_arguments, is_feature, watched_fields
+from ..graphs.stack import name_relation, unstack
+from .arguments import Arguments, ModelCall, TypedAnswer, copy_data, find_arguments, is_feature, watched_fields
 from .calls import READERS
 from .refusals import REASONS
-from .tape import RecordedStep, Recorder, Recording, Ref, UnreadableModel, X, quoted, refs_in
+from .tape import RecordedStep, Recorder, Recording, Ref, TypedInputs, UnreadableModel, X, quoted, refs_in
 
 
 def leaves() -> tuple[type, ...]:
@@ -69,6 +70,8 @@ def record_model(
     `constants` are taken as the model's own; `name` is that of the graph, and `of_other` are the fields that the other
     snapshot has, where there is one.
     """
+    if "schema" in data:
+        return _record_typed(duplicate, data, arguments, name)
     fields = watched_fields(data, constants)
     shared = set(data.keys()) if of_other is None else set(of_other)
     elsewhere = shared - set(data.keys())
@@ -79,7 +82,7 @@ def record_model(
         recorder = Recorder({ref: copied[key] for ref, key in fields.items()}, outside)
         return _run(duplicate, lambda: arguments.run(duplicate, copied), recorder, ""), recorder
 
-    dtype = _dtype_of(duplicate)
+    dtype = dtype_of_model(duplicate)
     try:
         result, recorder = _try_as_is_first(run, data, dtype)
     except (UnreadableModel, MemoryError):
@@ -99,9 +102,47 @@ def record_model(
         "The model's output could not be traced back to its node features; a model that makes its own, such as one "
         "with an embedding of every node, must be given them as `x`."
     )
-    recording = _finish(recorder, result, data.x.shape[0], dtype, fields, untraced)
+    recording = _finish(recorder, {None: result}, data.x.shape[0], dtype, fields, untraced)
     _check_finite(recording, result, name)
     return recording
+
+
+def _record_typed(duplicate: nn.Module, data: Data, arguments: Arguments, name: str) -> Recording:
+    """The same where nodes have types: what is watched are the features of each type, the edges of each relation."""
+    schema, dtype, call = data["schema"], dtype_of_model(duplicate), arguments.call
+    hetero = unstack(copy_data(data, dtype))
+    inputs: dict[Ref, torch.Tensor] = {}
+    fields: dict[Ref, str] = {}
+    kinds: dict[str, dict[Ref, int]] = {"x": {}, "edge_index": {}, "edge_weight": {}}
+    outside: dict[Ref, frozenset[str]] = {}
+    for level, types in (("node", schema.node_types), ("edge", schema.relations)):
+        for number, kind in enumerate(types):
+            for key, value in hetero[kind].items():
+                if not isinstance(value, torch.Tensor):
+                    continue
+                ref = Ref(-1 - len(inputs))
+                inputs[ref], fields[ref] = value, f"{key} of {kind if level == 'node' else name_relation(kind)}"
+                if key in kinds:
+                    kinds[key][ref] = number
+                if key != "x":
+                    outside[ref] = frozenset([key if key in kinds else fields[ref]])
+    recorder = Recorder(inputs, outside)
+    assert isinstance(call, TypedAnswer)
+    try:
+        found = _run(duplicate, lambda: call.answer(duplicate, hetero), recorder, "")
+    except (UnreadableModel, MemoryError):
+        raise
+    except Exception as error:
+        raise UnreadableModel(
+            f"The model could not be run on the HeteroData `{name}`: {type(error).__name__}: {error}; where it is "
+            "called otherwise, say so with `call=lambda model, data: ...`."
+        ) from error
+    untraced = "The model's output could not be traced back to the features `x` of its nodes."
+    results = {schema.node_types.index(kind): part for kind, part in found.items()}
+    recording = _finish(recorder, results, data.x.shape[0], dtype, fields, untraced)
+    for part in found.values():
+        _check_finite(recording, part, name)
+    return replace(recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"]))
 
 
 def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:
@@ -109,12 +150,13 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
     arguments = find_arguments(duplicate, data, "data", call)
     with torch.no_grad():
         result: torch.Tensor = _try_as_is_first(
-            lambda copied: arguments.run(duplicate, copied), data, _dtype_of(duplicate)
+            lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate)
         )
     return result
 
 
-def _dtype_of(duplicate: nn.Module) -> torch.dtype:
+def dtype_of_model(duplicate: nn.Module) -> torch.dtype:
+    """The floating-point type of a model's parameters."""
     parameter = next((p for p in duplicate.parameters() if p.is_floating_point()), None)
     return torch.get_default_dtype() if parameter is None else parameter.dtype
 
@@ -153,7 +195,8 @@ def record_inner(inner: Any, width: int, dtype: torch.dtype, name: str) -> Recor
     x = torch.linspace(-1, 1, 5 * width, dtype=torch.float64).reshape(5, width).to(dtype)
     recorder = Recorder({X: x}, {})
     result = _run(inner, lambda: inner(x), recorder, name)
-    return _finish(recorder, result, len(x), dtype, {}, f"{name}: its output could not be traced back to its input.")
+    untraced = f"{name}: its output could not be traced back to its input."
+    return _finish(recorder, {None: result}, len(x), dtype, {}, untraced)
 
 
 def _run(watched: Any, call: Callable[[], Any], recorder: Recorder, name: str) -> Any:
@@ -180,19 +223,28 @@ def _run(watched: Any, call: Callable[[], Any], recorder: Recorder, name: str) -
 
 
 def _finish(
-    recorder: Recorder, result: Any, num_nodes: int, dtype: torch.dtype, fields: dict[Ref, str], untraced: str
+    recorder: Recorder,
+    results: Mapping[int | None, Any],
+    num_nodes: int,
+    dtype: torch.dtype,
+    fields: dict[Ref, str],
+    untraced: str,
 ) -> Recording:
-    """Leave out what the result does not depend on, such as numbers kept for a log."""
-    output = recorder.refs.get(id(result))
-    if output is None:
-        raise UnreadableModel(untraced)
-    steps = _needed(_with_silu(_needed(recorder.steps, output)), output)
-    return Recording(tuple(steps), recorder.values, output, num_nodes, dtype, fields, recorder.outside)
+    """Leave out what the results do not depend on, such as numbers kept for a log."""
+    outputs = {}
+    for kind, result in results.items():
+        output = recorder.refs.get(id(result))
+        if output is None:
+            raise UnreadableModel(untraced)
+        outputs[kind] = output
+    wanted = set(outputs.values())
+    steps = _needed(_with_silu(_needed(recorder.steps, wanted)), wanted)
+    return Recording(tuple(steps), recorder.values, outputs, num_nodes, dtype, fields, recorder.outside)
 
 
-def _needed(steps: Sequence[RecordedStep], output: Ref) -> list[RecordedStep]:
-    """The steps that a value depends on."""
-    needed, kept = {output}, []
+def _needed(steps: Sequence[RecordedStep], outputs: set[Ref]) -> list[RecordedStep]:
+    """The steps that these values depend on."""
+    needed, kept = set(outputs), []
     for step in reversed(steps):
         # A step without a value of its own wrote into another one.
         if not step.outputs or needed & set(step.outputs):

@@ -12,16 +12,18 @@ import pandas as pd
 from torch import nn
 from torch_geometric.data import Data
 
+from ..arrays import FloatArray
 from ..files.named import take_names
-from ..graphs.snapshot import read_snapshot
+from ..graphs.snapshot import Snapshot, read_snapshot
 from ..network.layers import Network, run_network
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
-from .assembly import Note, assemble_network
+from .assembly import Note, Reading, assemble_network
 from .provision import prepare_inputs, with_edge_index
 from .reader import check_values, find_places, with_edges
 from .tape import WITHOUT_PATHS, Recording, UnreadableModel
 from .trial import copy_model, leaves, record_model
+from .typed import prepare_types
 
 
 class Row(NamedTuple):
@@ -100,6 +102,8 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
     """
     (data,) = take_names([data]).graphs
     data = with_edge_index(data, "data") if isinstance(data, Data) else data
+    ready = prepare_types(model, (data, data), Usage(call))
+    data, call = ready.graphs[0], ready.usage.call
     num_features = read_snapshot(data, "data").x.shape[1]
     notes: list[Note] = []
     network: Network | None = None
@@ -119,9 +123,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
         (snapshot, _) = with_edges(network, find_places(network, (snapshot, snapshot), inputs.pairs))
         computed = run_network(network, snapshot)
         check_values(network, computed, recording, slice(0, snapshot.first_edge), "data", snapshot)
-        theirs = recording.values[reading.logits.index].double().numpy().reshape(-1, network.num_classes)
-        scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
-        error = float(np.abs(computed.logits[: len(theirs)] - theirs).max(initial=0.0)) / scale
+        error = _replay_error(computed.logits, recording, reading, snapshot)
     except UnreadableModel as refusal:
         problem, where = str(refusal), refusal.where
     return ModelCheck(
@@ -135,6 +137,17 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
         unused,
         () if arguments is None else arguments.defaults,
     )
+
+
+def _replay_error(logits: FloatArray, recording: Recording, reading: Reading, snapshot: Snapshot) -> float:
+    """Largest difference to the model's own logits, over their largest magnitude; of all types that it answers for."""
+    found = 0.0
+    for kind, ref in reading.logits.items():
+        theirs = recording.values[ref.index].double().numpy().reshape(-1, logits.shape[1])
+        ours = logits[: len(theirs)] if kind is None else logits[np.flatnonzero(snapshot.node_types == kind)]
+        scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
+        found = max(found, float(np.abs(ours - theirs).max(initial=0.0)) / scale)
+    return found
 
 
 def _unused(recording: Recording, arguments: Arguments, data: Data) -> tuple[str, ...]:

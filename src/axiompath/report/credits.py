@@ -19,8 +19,8 @@ from ..change.states import FEATURE, GAINED, LOST
 from ..graphs.changes import (
     CHANGES,
     EDGE_ADDED,
+    EDGE_CHANGES,
     EDGE_REMOVED,
-    EDGE_REWEIGHTED,
     FEATURES_CHANGED,
     MODEL_RETRAINED,
     NODE_ADDED,
@@ -84,7 +84,7 @@ def index_changes(changes: pd.DataFrame) -> Index:
     nodes = np.unique(np.concatenate([src, dst]))
     nodes = nodes[nodes >= 0]
     places = np.stack([np.searchsorted(nodes, end) for end in (src, dst)], axis=1)
-    is_edge = np.isin(kinds, [UNIT_KINDS.index(k) for k in (EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED)])
+    is_edge = np.isin(kinds, [UNIT_KINDS.index(kind) for kind in EDGE_CHANGES])
     rows = np.flatnonzero(is_edge)
     size = len(nodes) + 1
     there, back = places[rows, 0] * size + places[rows, 1], places[rows, 1] * size + places[rows, 0]

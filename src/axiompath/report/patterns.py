@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import FEATURE, GAINED, LOST, REWEIGHTED
+from ..change.states import EDGE_FEATURE, FEATURE, GAINED, LOST, REWEIGHTED, STATISTICS
 from ..scan.flat import Flat
 from .credits import Matched
 from .statements import class_word
@@ -77,7 +77,10 @@ def code_paths(nodes: NodeTable, flat: Flat, matched: Matched) -> IntArray:
     place = np.where(by_edge, np.where(at_target, HERE, AWAY), np.where(other == target, HERE, AWAY))
     place = np.where(~by_edge & np.isin(kinds, (GAINED, LOST)), BY_NODE, place)
     role = _roles(nodes, other, target, flat, place, kinds)
-    role = np.where((place == HERE) & ~by_edge, ANYONE, role)  # the other end is the target itself
+    # The other end is the target itself, or nobody in particular.
+    apart = np.isin(kinds, (STATISTICS, EDGE_FEATURE))
+    role = np.where(((place == HERE) & ~by_edge) | apart, ANYONE, role)
+    place = np.where(apart, AWAY, place)
     return np.asarray((kinds * 3 + place) * (HUB + 2 + MOST_CLASSES) + role)
 
 
@@ -147,6 +150,10 @@ def pattern_words(code: int, class_names: dict[int, str]) -> str:
             if place == HERE
             else (f"links of {who} renormalised")
         )
+    if kind == STATISTICS:
+        return "the statistics of the whole graph"
+    if kind == EDGE_FEATURE:
+        return "the features of an edge"
     if kind == FEATURE:
         return "its own features" if place == HERE else f"the features of {who}"
     return "paths that did not change"

@@ -1,8 +1,8 @@
 // Everything that moved in a scan, or step by step in a sequence: what did it, what explanations share, and all of them.
 (() => {
   const { steps, values } = index, several = steps.length > 1, what = values ? "value" : "probability";
-  const CAUSES = Object.keys(MEANING).slice(0, 5);
-  const CAUSE_NAMES = { gained: "edges gained", lost: "edges lost", reweighted: "renormalised", feature: "features", model: "the model" };
+  const CAUSES = index.causes;
+  const CAUSE_NAMES = { gained: "edges gained", lost: "edges lost", reweighted: "renormalised", feature: "features", "edge feature": "features of edges", statistics: "statistics", model: "the model" };
   const offsets = steps.map((_, s) => sum(steps.slice(0, s).map((step) => step.rows)));
   const inFile = new Map(index.targets.map((target, i) => [`${target.step}.${target.row}`, i]));
   const classes = Object.assign({}, ...steps.map((step) => step.classes));

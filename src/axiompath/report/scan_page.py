@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..change.states import CAUSE_WORDS
 from ..explain.explanation import Explanation
 from ..explain.neighbourhood import ADDED, KEPT, REMOVED, Sighted, gather
 from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED
@@ -80,6 +81,7 @@ def build_scan_page(
         "values": held[0].output.kind == VALUE,
         "labels": held[0].output.kind == LABELS,
         "steps": [describe_survey(survey, name) for survey, name in zip(surveys, names, strict=True)],
+        "causes": list(CAUSE_WORDS),
         "unusual": find_unusual([survey.total for survey in surveys]),
         "served": served,
         "rows": sum(len(survey.rows["target"]) for survey in surveys),
@@ -195,7 +197,8 @@ def tell_survey(survey: Survey) -> list[str]:
         sentences.append(f"Most flips: {'; '.join(told)}{more}.")
     if survey.total > 0:
         words = {"gained": "edges gained", "lost": "edges lost", "reweighted": "edges renormalised or reweighted"}
-        words |= {"feature": "features", "model": "the retrained model"}
+        words |= {"feature": "features", "edge feature": "features of edges", "model": "the retrained model"}
+        words |= {"statistics": "statistics of the whole graph"}
         parts = sorted(survey.causes.items(), key=lambda item: -abs(item[1]))
         told = [f"{words[word]} {_percent(part)}" for word, part in parts if abs(part) >= 0.005]
         sentences.append(f"They moved by {survey.total:.3g} of {what} in all. By cause: {', '.join(told)}.")

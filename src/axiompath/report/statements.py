@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..blame.groups import label_rows, number_groups
-from ..graphs.changes import CHANGES, EDGE_CHANGES, FEATURES_CHANGED, MODEL_RETRAINED, NODE_ADDED
+from ..graphs.changes import CHANGES, EDGE_CHANGED, EDGE_CHANGES, FEATURES_CHANGED, MODEL_RETRAINED, NODE_ADDED
 from ..graphs.labels import TO
 from ..scan.tally import TENTH
 from .credits import ELSEWHERE, RENORMALISED, UNIT_KINDS, Credits, Index
@@ -242,11 +242,12 @@ def _several(kind: str, number: int, *, mixed: bool = False) -> str:
         return f"features changed, of {number:,} nodes"
     if kind == RENORMALISED:
         return f"links renormalised, of {number:,} nodes"
+    if kind == EDGE_CHANGED:
+        return f"features changed, of {number:,} edges"
     what, _, how = kind.partition(" ")
-    del how
     s = "s" * (number != 1)
     return (
         f"{number:,} {what}{s} {'that came' if kind == NODE_ADDED else 'that went'}"
         if what == "node"
-        else (f"{number:,} {what}{s} {kind.partition(' ')[2]}")
+        else (f"{number:,} {what}{s} {how}")
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import CAUSE_WORDS
+from ..change.states import CAUSE_WORDS, MODEL, RARE
 from ..errors import InputError
 from ..explain.moved import find_flipped
 from ..outputs import BINARY, NO_YES, VALUE, Output
@@ -76,7 +76,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
         carried = np.einsum("pc,pc->p", slopes[flat.owner], flat.contributions) * sign[flat.owner]
         pieces.append(_columns(flat, output, objective, moved, by_cause) | {"place": flat.rows + first})
         labels.append(flat.names)
-        causes[: by_cause.shape[1]] += by_cause.sum(axis=0)
+        causes += by_cause.sum(axis=0)
         total += float(np.abs(moved).sum())
         if index is not None:
             matched = match_paths(index, flat)
@@ -85,7 +85,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
             if blamed is None:
                 found = credit_paths(index, flat, matched, carried)
                 credits.append(_shift(found, done))
-                if by_cause.shape[1] == len(CAUSE_WORDS):
+                if by_cause[:, -1].any():
                     model = np.full(len(moved), index.model)
                     credits.append(_shift(Credits(model, np.arange(len(moved)), by_cause[:, -1]), done))
         done += len(moved)
@@ -115,7 +115,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
         scan, rows, told, names, _flows(scan), {
             word: float(part / total) if total else 0.0
             for word, part in zip(CAUSE_WORDS, causes, strict=True)
-            if part or word != CAUSE_WORDS[-1]
+            if part or word not in (*RARE, MODEL)
         },
         total, statements, found_by, error, size, places, known, singles,
         0 if index is None else index.num_changes, join_patterns(patterns, total), index, nodes,

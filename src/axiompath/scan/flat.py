@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import CAUSE_WORDS, KINDS
+from ..change.states import CAUSE_WORDS
 from ..explain.records import KIND_WORDS
 from ..graphs.labels import ABSENT
 from ..pages import longest_text, open_parquet
@@ -34,7 +34,7 @@ class Flat(NamedTuple):
     residual: FloatArray  # [n]
     logits_before: FloatArray  # [n, num_classes]
     logits_after: FloatArray  # [n, num_classes]
-    causes: FloatArray  # [n, num_causes, num_classes], in the order of CAUSE_WORDS
+    causes: FloatArray  # [n, len(CAUSE_WORDS), num_classes]
     owner: IntArray  # [p]: the place of each path's target among the n
     paths: IntArray  # [p, num_positions], leaf first
     contributions: FloatArray  # [p, num_classes]
@@ -92,9 +92,10 @@ def _flatten(table: pa.Table) -> Flat:
         raise Damaged("paths and kinds that do not fit")
     causes = _whole(table, "causes")
     names = [field.name for field in causes.type]
-    if names not in ([*KINDS], [*CAUSE_WORDS]) or after.shape != before.shape:
+    if not {*names} <= {*CAUSE_WORDS} or after.shape != before.shape:
         raise Damaged("other causes than there are")
-    parts = [_matrix(causes.field(name), n, size) for name in names]
+    none = np.zeros((n, size))  # a cause that nobody knew when the scan was written
+    parts = [_matrix(causes.field(name), n, size) if name in names else none for name in CAUSE_WORDS]
     classes = np.stack([_numbers(table, name) for name in ("class_before", "class_after")], axis=1).astype(np.int64)
     if n and not 0 <= classes.min() <= classes.max() < max(size, 2):
         raise Damaged("classes that are none")

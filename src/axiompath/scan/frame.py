@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..graphs.labels import label_nodes
 from ..outputs import Output
+from ..trust import Damaged, blamed
 from .parts import read_nested
 
 ARROW = " → "
@@ -27,6 +28,11 @@ def describe_part(path: Path, output: Output) -> pd.DataFrame:
     A cause is told of the new class against the old one, or of the column that moved most, as shares are everywhere.
     """
     table = read_nested(path, FRAME_COLUMNS)
+    with blamed(f"Expected a whole part of a scan at {path} (its columns do not fit together)."):
+        return _describe(table, output)
+
+
+def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
     table = table.filter(pa.compute.is_null(table.column("problem"))).combine_chunks()
     size = len(table)
     before, after = (_matrix(table.column(name), size) for name in ("logits_before", "logits_after"))
@@ -71,6 +77,8 @@ def _best(table: pa.Table) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
     if not len(rows):
         return told
     length = int(inner[starts[rows[0]] + 1] - inner[starts[rows[0]]])
+    if (np.diff(inner) != length).any():
+        raise Damaged("paths of several lengths")
     nodes = np.asarray(paths.values.values)[inner[starts[rows]][:, None] + np.arange(length)]
     named = _one(table.column("node_names"))
     names = dict(zip(np.asarray(named.keys).tolist(), named.items.to_pylist(), strict=True))

@@ -330,5 +330,5 @@ def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Expla
         return Failure(target, str(target) if name is None else str(name), problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
     if version == EXPLANATION_VERSION:
-        held = {"retrained": None, "until": None, "edge_places": None} | held  # a scan has budgets
+        held = {"retrained": None, "until": None, "edge_places": None, "relations": None} | held  # a scan has budgets
     return Explanation.from_dict({"format": Explanation.form.name, "version": version, **held, **later})

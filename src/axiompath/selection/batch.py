@@ -280,45 +280,66 @@ def _fewest_ranked(instance: Instance, way: Way, n: int, x: FloatArray, keys: Fl
     return _ranked_choice(instance, way.method, n, x, keys), MISSED
 
 
+@compiled(inner=True, error_model="numpy")
+def _instance_of(problems: Problems, way: Way, i: int) -> Instance:
+    """Problem i in normal form."""
+    part = problems.contributions[problems.starts[i] : problems.stops[i]]
+    before, after = problems.before[i], problems.after[i]
+    rows, reach = np.empty(part.shape), np.empty(part.shape[0])
+    start, target, sign = (after, before, -1.0) if way.necessity else (before, after, 1.0)
+    goal = find_goal(problems.kind, problems.scales, start, target)
+    normal_rows(goal, part, sign, rows, reach)
+    return Instance(part, before, after, way.necessity, rows, goal, reach)
+
+
+@compiled(inner=True, error_model="numpy")
+def _write(answers: Answers, i: int, found: Found, fewest: int) -> None:
+    copy_into(answers.chosen[answers.chosen_starts[i] :], found.members)
+    answers.numbers[i, 0] = found.residual
+    answers.numbers[i, 1] = found.bound
+    answers.numbers[i, 2] = found.iterations
+    answers.numbers[i, 3] = found.outcome
+    answers.numbers[i, 4] = fewest
+
+
 @compiled(error_model="numpy")
-def solve_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
-    """Answer problems first..last-1."""
-    c = problems.contributions.shape[1]
-    goal = find_goal(problems.kind, problems.scales, np.zeros(c), np.zeros(c))
-    rows = np.empty((0, c))
-    reach = np.empty(0)
+def relax_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
+    """Answer problems first..last-1 by `convex` or `exact`."""
+    if first == last:
+        return
+    instance = _instance_of(problems, way, first)
     for i in range(first, last):
-        part = problems.contributions[problems.starts[i] : problems.stops[i]]
-        before, after = problems.before[i], problems.after[i]
-        m = part.shape[0]
+        again = way.warm and i > first
+        if i > first and not again:
+            instance = _instance_of(problems, way, i)
+        m = instance.rows.shape[0]
         n = min(problems.budgets[i], m)
         at = answers.weight_starts[i]
-        x = answers.weights[at : at + m]
-        price = answers.prices[at : at + m]
-        again = way.warm and i > first
+        x, price = answers.weights[at : at + m], answers.prices[at : at + m]
         if again:
             copy_into(x, answers.weights[at - m : at])
         else:
-            rows = np.empty((m, c))
-            reach = np.empty(m)
-            start, target, sign = (after, before, -1.0) if way.necessity else (before, after, 1.0)
-            goal = find_goal(problems.kind, problems.scales, start, target)
-            normal_rows(goal, part, sign, rows, reach)
             x[:] = 0.0
-        instance = Instance(part, before, after, way.necessity, rows, goal, reach)
         fewest = UNASKED
         if way.left >= 0.0:
-            if way.method in (CONVEX, EXACT):
-                found, fewest = _fewest_relaxed(instance, way, n, x, price)
-            else:
-                found, fewest = _fewest_ranked(instance, way, n, x, price)
-        elif way.method in (CONVEX, EXACT):
+            found, fewest = _fewest_relaxed(instance, way, n, x, price)
+        else:
             found = _relaxed_choice(instance, way, n, x, price, again)
+        _write(answers, i, found, fewest)
+
+
+@compiled(error_model="numpy")
+def rank_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
+    """Answer problems first..last-1 by a method that ranks."""
+    for i in range(first, last):
+        instance = _instance_of(problems, way, i)
+        m = instance.rows.shape[0]
+        n = min(problems.budgets[i], m)
+        at = answers.weight_starts[i]
+        x, price = answers.weights[at : at + m], answers.prices[at : at + m]
+        fewest = UNASKED
+        if way.left >= 0.0:
+            found, fewest = _fewest_ranked(instance, way, n, x, price)
         else:
             found = _ranked_choice(instance, way.method, n, x, price)
-        copy_into(answers.chosen[answers.chosen_starts[i] :], found.members)
-        answers.numbers[i, 0] = found.residual
-        answers.numbers[i, 1] = found.bound
-        answers.numbers[i, 2] = found.iterations
-        answers.numbers[i, 3] = found.outcome
-        answers.numbers[i, 4] = fewest
+        _write(answers, i, found, fewest)

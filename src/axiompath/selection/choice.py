@@ -38,7 +38,8 @@ from .batch import (
     Answers,
     Problems,
     Way,
-    solve_range,
+    rank_range,
+    relax_range,
 )
 from .problem import checked_problem, checked_problems
 
@@ -226,6 +227,7 @@ def _solve(problems: Problems, way: Way, threaded: bool = False) -> list[Selecti
     chosen = np.full(chosen_ends[-1], -1)
     numbers = np.empty((t, 5))
     answers = Answers(weights, prices, weight_ends, chosen, chosen_ends, numbers)
+    solve_range = relax_range if way.method in (CONVEX, EXACT) else rank_range
     if threaded:
         work = WORK_OF_A_PROBLEM * t + WORK_OF_A_NUMBER * weight_ends[-1] * problems.before.shape[1]
         run_in_pieces(solve_range, t, work, problems, way, answers)

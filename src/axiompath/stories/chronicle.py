@@ -36,6 +36,7 @@ from ..origin import RELEASE, Origin
 from ..outputs import AUTO, Output
 from ..readers import ModelCall, Usage
 from ..readers.provision import listed_pairs, number_batches
+from ..readers.typed import prepare_types
 from ..selection import DEFAULT_METHOD
 from .story import Story
 
@@ -135,14 +136,16 @@ def tell_stories(
     if isinstance(snapshots, Sequence):
         snapshots, brought, offered = take_names(snapshots)
         node_names = brought if node_names is None else node_names
+    models = model_of_each(model, len(snapshots))
+    ready = prepare_types(models[0], snapshots, Usage(call, None, output, scales), node_names)
+    snapshots, usage, node_names = ready.graphs, ready.usage, ready.node_names
     names, snapshots, ids = _check_snapshots(snapshots, snapshot_names)
     called = read_names(node_names, ids)
-    asked = None if targets is None else _read_targets(map(index_names(called.items()).target, targets))
+    index = index_names(called.items(), schema=getattr(snapshots[0], "schema", None))
+    asked = None if targets is None else _read_targets(map(index.target, targets))
     pairs = None if links is None else _known_pairs(read_pairs(links), ids)
     if asked and isinstance(asked[0], tuple):
         pairs = read_pairs(asked)
-    models = model_of_each(model, len(snapshots))
-    usage = Usage(call, None, output, scales)
 
     def open_step(s: int) -> Case:
         before, after = snapshots[s], snapshots[s + 1]

@@ -24,7 +24,7 @@ from ..files.event_tables import read_node_table
 from ..files.model_folder import load_model, read_model, save_model
 from ..files.snapshots import save_snapshots
 from ..files.snapshots import snapshots as make_sequence
-from ..graphs.clock import show_period, show_time
+from ..graphs.clock import is_same_period, show_period, show_time
 from ..graphs.sequence import KnownNodes, Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
@@ -205,7 +205,7 @@ def _as_before(columns: dict[str, Any], settings: dict[str, Any]) -> dict[str, A
     found = dict(columns)
     for key in ("every", "window", "start"):
         given, old = found.get(key), settings[key]
-        if given is not None and key != "start" and str(given) != str(old):
+        if given is not None and key != "start" and not is_same_period(given, old):
             raise InputError(f"Expected `{key}` as before, {old} (got {given}); choose another folder to change it.")
         found[key] = old
     return found

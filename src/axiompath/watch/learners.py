@@ -67,10 +67,11 @@ def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, s
         with torch.no_grad():
             return float((net(x, data.edge_index)[nodes].argmax(dim=1) == y[nodes]).double().mean())
 
-    model = fit(
-        lambda: GCN(**arguments, dropout=0.5), [train], loss_on, lambda net: -float(loss_on(net, choose)), NODE_EPOCHS,
-        seed, decay=5e-4,
-    )  # fmt: skip
+    def judged(net: nn.Module) -> float:
+        with torch.no_grad():
+            return -float(loss_on(net, choose))
+
+    model = fit(lambda: GCN(**arguments, dropout=0.5), [train], loss_on, judged, NODE_EPOCHS, seed, decay=5e-4)
     counts = np.bincount(y[train], minlength=num_classes)
     common = int(counts.argmax())
     facts = {

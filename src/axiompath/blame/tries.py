@@ -1,0 +1,111 @@
+"""A game and a goal -> Tries: margins of sets of undone changes, by the evaluator, until the time is spent.
+
+Sets are tried some at a time, as many as a fraction of a second holds, so that the time that was given is kept: what is
+under way may take half a second more, and then `Spent` ends the search wherever it stands.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from .game import Game
+from .goal import UndoGoal
+
+FIRST = 1 << 12  # sets that are begun whatever the time
+FIRST_OF_OWN = 1 << 6  # the same where the user's own model answers
+SETS_AT_A_TIME = 1 << 14  # sets that are tried at a time, at most
+SECONDS_AT_A_TIME = 0.1  # that these may take
+GROWTH = 4  # times as many at a time as before, as long as they take less
+GRACE = 0.5  # seconds beyond the limit in which what was begun may end
+NUM_JUDGED = 12  # sets that the user's model is asked about before the next size is looked at
+NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user's model to decide
+
+
+class Spent(Exception):
+    """The time is over; what was found until then is the answer."""
+
+
+class Tries:
+    """The sets that were tried; truth values are of what is undone."""
+
+    def __init__(self, game: Game, goal: UndoGoal, costs: FloatArray, free: IntArray, seconds: float) -> None:
+        self.game, self.goal, self.costs, self.free = game, goal, costs, free
+        self.started, self.seconds = time.monotonic(), seconds
+        self.num_evaluations = 0
+        self.spent_trying = 0.0
+        self.scale = 1.0
+        self.at_a_time = 64 if game.by_network else 1
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.seconds - (time.monotonic() - self.started)
+
+    def affords(self, number: int) -> bool:
+        """Whether so many sets can be tried in half of the time that is left; a few always are."""
+        if number <= (FIRST if self.game.by_network else FIRST_OF_OWN):
+            return True
+        return number * self.spent_trying / max(self.num_evaluations, 1) <= self.left / 2
+
+    @property
+    def near(self) -> float:
+        """A margin so small is for the judge to decide."""
+        return NEAR * self.scale
+
+    def applied(self, undone: IntArray) -> BoolArray:
+        """Truth values of what is applied without these: rows of places, -1 for none. [num_sets, num_changes]."""
+        applied = np.ones((len(undone), self.game.num_changes + 1), dtype=np.bool_)
+        applied[np.arange(len(undone))[:, None], undone] = False
+        return applied[:, :-1]
+
+    def margins(self, undone: IntArray) -> FloatArray:
+        """Margins without these changes: rows of places among the changes in sight, -1 for none. [num_sets]."""
+        found, start = [np.zeros(0)], 0
+        while start < len(undone):
+            self.check()
+            some = undone[start : start + self.at_a_time]
+            began = time.monotonic()
+            logits = self.game.run(self.applied(some))
+            took = time.monotonic() - began
+            self.num_evaluations += len(some)
+            self.spent_trying += took
+            self.scale = max(self.scale, float(np.abs(logits).max(initial=0.0)))
+            found.append(self.goal.margin(logits))
+            start += len(some)
+            fits = int(len(some) * SECONDS_AT_A_TIME / max(took, 1e-9))
+            if len(some) == self.at_a_time or fits < self.at_a_time:
+                self.at_a_time = max(1, min(fits, GROWTH * self.at_a_time, SETS_AT_A_TIME))
+        return np.concatenate(found)
+
+    def check(self) -> None:
+        """Raise Spent where the time is over."""
+        if self.left < -GRACE:
+            raise Spent
+
+    def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
+        """What the user's own model says."""
+        logits = self.game.own(self.applied(undone[None]))
+        return bool(self.goal.reached(logits)[0]), logits[0]
+
+    def first_that_holds(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray | None, bool]:
+        """The cheapest set, best first among equals, that the user's model agrees with; whether one was passed over.
+
+        Sets whose margin is too small to trust are put to the user's model, but not more than a few of them.
+        """
+        near = self.near
+        able = np.flatnonzero(margins > -near)
+        spent = self.costs[sets[able]].sum(axis=1)
+        num_near, passed = 0, False
+        for place in able[np.lexsort((-margins[able], spent))].tolist():
+            if margins[place] <= near:
+                num_near += 1
+                if num_near > NUM_JUDGED:
+                    passed = True
+                    continue
+            self.check()
+            if self.judge(sets[place])[0]:
+                return sets[place], passed
+        return None, passed

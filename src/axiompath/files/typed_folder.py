@@ -1,0 +1,116 @@
+"""A folder with one table a node type and one a relation -> HeteroData; several of them -> the same, matched by name.
+
+    nodes.author.csv                a node table, as tables.py has it, for each type
+    edges.author.writes.paper.csv   an edge list for each relation, by type of source, name and type of target
+
+CSV, TSV or Parquet. Nodes are called by the names in their table, each type by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import HeteroData
+
+from ..errors import InputError
+from ..trust import Damaged, blamed, read_words
+from .tables import SUFFIXES, is_class, read_edges, read_nodes
+
+
+def is_typed_folder(folder: Path) -> bool:
+    """Whether a folder holds the node table of a type."""
+    return any(_tables(folder, "nodes", 1))
+
+
+def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple[str, ...]]:
+    """The graph, and the names of classes where the labels of one type are words."""
+    data, rows = HeteroData(), {}
+    class_names: tuple[str, ...] = ()
+    for (kind,), path in _tables(folder, "nodes", 1):
+        names, x, labels = read_nodes(path, max_bytes)
+        data[kind].x = torch.from_numpy(x.astype(np.float32))
+        data[kind].name = names
+        rows[kind] = {name: row for row, name in enumerate(names)}
+        if labels is not None:
+            text = [str(label) for label in labels]
+            if not all(is_class(label) for label in text):
+                class_names = tuple(sorted(set(text)))
+                places = {name: str(place) for place, name in enumerate(class_names)}
+                text = [places[label] for label in text]
+            data[kind].y = torch.tensor([int(label) for label in text])
+    found = list(_tables(folder, "edges", 3))
+    if not found:
+        raise InputError(
+            f"Expected an edge list of each relation in {folder}, such as edges.author.writes.paper.csv (found none)."
+        )
+    for (source, name, target), path in found:
+        for kind in (source, target):
+            if kind not in rows:
+                raise InputError(
+                    f"Expected a table nodes.{kind}.csv in {folder}, which {path.name} needs (found none)."
+                )
+        edges = read_edges(path, max_bytes)
+        ends = []
+        for side, kind in (("source", source), ("target", target)):
+            end = edges[side].map(rows[kind])
+            for stranger in edges[side][end.isna()][:1]:
+                raise InputError(
+                    f"Expected nodes of nodes.{kind} in {path} (got {stranger!r}, which is not among them)."
+                )
+            ends.append(end.to_numpy(dtype=np.int64))
+        data[source, name, target].edge_index = torch.from_numpy(np.stack(ends))
+        if "weight" in edges:
+            data[source, name, target].edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
+    return data, class_names
+
+
+def read_typed_values(values: dict[str, Any], path: Path) -> HeteroData:
+    """The HeteroData that the stores of a file make: features and edges, names and numbers, and no more."""
+    data = HeteroData()
+    with blamed(f"Expected a HeteroData in {path} (its types and relations do not fit together)."):
+        for kind, store in values["nodes"].items():
+            for key in ("x", "n_id", "y"):
+                if store.get(key) is not None:
+                    data[kind][key] = _tensor(store[key], f"{kind}.{key}", path)
+            if store.get("name") is not None:
+                data[kind].name = list(read_words(store["name"], "name"))
+        for relation, store in values["edges"].items():
+            for key in ("edge_index", "edge_weight"):
+                if store.get(key) is not None:
+                    data[relation][key] = _tensor(store[key], f"{relation}.{key}", path)
+        if not all(type(kind) is str for kind in (*values["nodes"], *(end for key in values["edges"] for end in key))):
+            raise Damaged("types that are no words")
+    return data
+
+
+def match_types(graphs: Sequence[HeteroData]) -> list[HeteroData]:
+    """The graphs with `n_id` by name, of every type whose nodes all of them name and none numbers."""
+    found = [data.clone() for data in graphs]
+    for kind in set.intersection(*(set(data.node_types) for data in graphs)):
+        named = [data[kind].get("name") for data in graphs]
+        if any(names is None for names in named) or any(data[kind].get("n_id") is not None for data in graphs):
+            continue
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(name for names in named for name in names))}
+        for data, names in zip(found, named, strict=True):
+            data[kind].n_id = torch.tensor([numbers[name] for name in names], dtype=torch.long)
+    return found
+
+
+def _tensor(value: Any, key: str, path: Path) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise InputError(f"Expected a tensor in `{key}` of {path} (got {type(value).__name__}).")
+    return value
+
+
+def _tables(folder: Path, stem: str, num_words: int) -> list[tuple[tuple[str, ...], Path]]:
+    """Tables stem.a.csv, or stem.a.b.c.csv, by their words."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        words = path.name.removesuffix(path.suffix).split(".")
+        if path.suffix in SUFFIXES and words[0] == stem and len(words) == num_words + 1 and all(words):
+            found.append((tuple(words[1:]), path))
+    return found

@@ -1,0 +1,252 @@
+"""HeteroData <-> one Data: the nodes of all types are rows of one graph, the edges of all relations one list.
+
+The columns of all types lie side by side, and a row holds numbers in those of its own type alone. `node_type` and
+`edge_type` say what each row and each edge is, `n_id` numbers nodes as `schema` does, and the field `schema` holds what
+that means. Whatever else the user's graph has of nodes or edges goes along, under names of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch_geometric.data import Data, HeteroData
+
+from ..errors import InputError
+from .schema import Schema
+from .snapshot import warn_of_rows
+
+DENSE_NUMBERS = 2 * 10**6  # up to here features are held as one dense table
+WASTE = 2  # times as many numbers as there are, above that
+RELATION = " – "  # between the parts of a relation's name
+OWN = ("x", "edge_index", "edge_weight")
+
+
+def name_relation(relation: tuple[str, str, str]) -> str:
+    """As people read it."""
+    return RELATION.join(relation)
+
+
+def find_schema(graphs: Sequence[HeteroData]) -> Schema:
+    """What all graphs are made of; they have to be made of the same."""
+    names = ("before", "after") if len(graphs) == 2 else tuple(f"snapshots[{i}]" for i in range(len(graphs)))
+    sides = dict(zip(names, graphs, strict=True))
+    for kind, own in (("node", "node_types"), ("edge", "edge_types")):
+        found = {name: set(getattr(data, own)) for name, data in sides.items()}
+        every = set().union(*found.values())
+        for name, here in found.items():
+            for missing in sorted(every - here, key=str)[:1]:
+                empty = "x = torch.zeros(0, width)" if kind == "node" else "edge_index = torch.zeros(2, 0).long()"
+                raise InputError(
+                    f"Expected the same {kind} types in all graphs (`{name}` has no {missing!r}, which another one "
+                    f"has); where there are none of it, say so: {name}[{missing!r}].{empty}."
+                )
+    kinds = tuple(graphs[0].node_types)  # in the user's order, on which what PyG computes may depend
+    widths = []
+    for kind in kinds:
+        found_widths = {name: _features(data, kind, name).shape[1] for name, data in sides.items()}
+        if len(set(found_widths.values())) > 1:
+            told = ", ".join(f"{width} in `{name}`" for name, width in found_widths.items())
+            raise InputError(
+                f"Expected the features of {kind!r} to have the same width in all graphs (got {told}); pad or select "
+                "the columns that the model was trained on."
+            )
+        widths.append(next(iter(found_widths.values())))
+    return Schema(kinds, tuple(widths), tuple(graphs[0].edge_types))
+
+
+def stack_all(graphs: Sequence[HeteroData], schema: Schema) -> tuple[Data, ...]:
+    """All graphs as Data; a type without `n_id` is matched by row."""
+    for kind in schema.node_types:
+        numbered = [data[kind].get("n_id") is not None for data in graphs]
+        if any(numbered) and not all(numbered):
+            raise InputError(
+                f"Expected `n_id` of {kind!r} in all graphs, or in none (got it in {sum(numbered)} of {len(graphs)}); "
+                "give it to all, so that nodes are matched by it."
+            )
+        sizes = [_features(data, kind, "data").shape[0] for data in graphs]
+        for before, after in pairwise(sizes) if not all(numbered) else ():
+            warn_of_rows(before, after, f"give both `n_id` for {kind!r}")
+    return tuple(stack(data, schema, "the graph") for data in graphs)
+
+
+def stack(data: HeteroData, schema: Schema, name: str) -> Data:
+    """One graph as Data."""
+    parts = [_features(data, node_type, name) for node_type in schema.node_types]
+    sizes = [part.shape[0] for part in parts]
+    first = dict(zip(schema.node_types, np.cumsum([0, *sizes]).tolist(), strict=False))
+    types = np.repeat(np.arange(len(parts)), sizes)
+    numbers = [
+        schema.numbers(t, _own_numbers(data, node_type, sizes[t], name))
+        for t, node_type in enumerate(schema.node_types)
+    ]
+    edges = [_edges(data, relation, first, sizes, schema, name) for relation in schema.relations]
+    counts = [part.shape[1] for part in edges]
+    stacked = Data(
+        x=_side_by_side(parts),
+        edge_index=torch.cat([torch.zeros(2, 0, dtype=torch.long), *edges], dim=1),
+        n_id=torch.from_numpy(np.concatenate(numbers)),
+        node_type=torch.from_numpy(types),
+        edge_type=torch.from_numpy(np.repeat(np.arange(len(edges)), counts)),
+    )
+    stacked["schema"] = schema
+    _add_weights(stacked, data, schema, counts)
+    for t, node_type in enumerate(schema.node_types):
+        for key, value in _further(data[node_type], sizes[t]).items():
+            stacked[_name_of("node", t, key)] = _padded(value, sum(sizes[:t]), sum(sizes))
+    for r, relation in enumerate(schema.relations):
+        for key, value in _further(data[relation], counts[r]).items():
+            stacked[_name_of("edge", r, key)] = _padded(value, sum(counts[:r]), sum(counts))
+    for key, value in data._global_store.items():
+        stacked[key] = value
+    return stacked
+
+
+def unstack(data: Data) -> HeteroData:
+    """The graph as the user's model knows it: of every type its own features, of every relation its own edges."""
+    schema: Schema = data["schema"]
+    found = HeteroData()
+    types, relations = data["node_type"], data["edge_type"]
+    rows = [torch.nonzero(types == t).reshape(-1) for t in range(len(schema.node_types))]
+    place = torch.zeros(len(types), dtype=torch.long)
+    for t, (node_type, columns) in enumerate(zip(schema.node_types, schema.columns, strict=True)):
+        place[rows[t]] = torch.arange(len(rows[t]))
+        found[node_type].x = _take(data.x, rows[t], columns)
+        for key, value in _fields_of(data, "node", t):
+            found[node_type][key] = value[rows[t]]
+    for r, relation in enumerate(schema.relations):
+        chosen = torch.nonzero(relations == r).reshape(-1)
+        found[relation].edge_index = place[torch.as_tensor(data.edge_index)[:, chosen]]
+        if data.get(f"weighted of {r}"):
+            found[relation].edge_weight = data.edge_weight[chosen]
+        for key, value in _fields_of(data, "edge", r):
+            found[relation][key] = value[chosen]
+    return found
+
+
+def _features(data: HeteroData, node_type: str, name: str) -> Any:
+    x = data[node_type].get("x")
+    if x is None or getattr(x, "ndim", 0) != 2:
+        got = "none" if x is None else f"shape {tuple(getattr(x, 'shape', ()))}"
+        raise InputError(
+            f"Expected {name}[{node_type!r}] to carry features `x` [num_nodes, width] (got {got}); use "
+            "`torch.ones(num_nodes, 1)` where nodes have no features of their own."
+        )
+    return x
+
+
+def _own_numbers(data: HeteroData, node_type: str, size: int, name: str) -> Any:
+    ids = data[node_type].get("n_id")
+    if ids is None:
+        return np.arange(size)
+    found = np.asarray(torch.as_tensor(ids).detach().cpu())
+    if found.shape != (size,) or found.dtype.kind not in "iu" or found.min(initial=0) < 0:
+        raise InputError(
+            f"Expected {name}[{node_type!r}].n_id to hold {size} different non-negative integers, one a node "
+            f"(got {found.dtype} of shape {found.shape})."
+        )
+    return found.astype(np.int64)
+
+
+def _edges(
+    data: HeteroData,
+    relation: tuple[str, str, str],
+    first: Mapping[str, int],
+    sizes: list[int],
+    schema: Schema,
+    name: str,
+) -> torch.Tensor:
+    """Edges of one relation between rows of the whole graph."""
+    edges = data[relation].get("edge_index")
+    if edges is None or getattr(edges, "ndim", 0) != 2 or edges.shape[0] != 2:
+        raise InputError(
+            f"Expected {name}[{relation!r}] to carry `edge_index` [2, num_edges]; without edges it is "
+            "`torch.zeros(2, 0).long()`."
+        )
+    edges = torch.as_tensor(edges).detach().cpu().to(torch.long)
+    for row, end in zip(edges, (relation[0], relation[2]), strict=True):
+        size = sizes[schema.node_types.index(end)]
+        if len(row) and (int(row.min()) < 0 or int(row.max()) >= size):
+            worst = int(row.max()) if int(row.max()) >= size else int(row.min())
+            raise InputError(
+                f"Expected {name}[{relation!r}].edge_index to name rows of {end!r}, below {size} (got {worst})."
+            )
+    return edges + torch.tensor([[first[relation[0]]], [first[relation[2]]]])
+
+
+def _side_by_side(parts: list[Any]) -> Any:
+    rows, width = sum(part.shape[0] for part in parts), sum(part.shape[1] for part in parts)
+    sparse_parts = any(
+        sparse.issparse(part) or (torch.is_tensor(part) and part.layout != torch.strided) for part in parts
+    )
+    held = sum(part.shape[0] * part.shape[1] for part in parts)
+    if sparse_parts or (rows * width > DENSE_NUMBERS and rows * width > WASTE * held):
+        return sparse.csr_array(sparse.block_diag([_as_scipy(part) for part in parts], format="csr"))
+    tensors = [torch.as_tensor(part).detach().cpu() for part in parts]
+    dtype = next((part.dtype for part in tensors if part.is_floating_point()), torch.get_default_dtype())
+    x = torch.zeros(rows, width, dtype=dtype)
+    row = column = 0
+    for part in tensors:
+        x[row : row + part.shape[0], column : column + part.shape[1]] = part
+        row, column = row + part.shape[0], column + part.shape[1]
+    return x
+
+
+def _as_scipy(part: Any) -> sparse.csr_array:
+    if torch.is_tensor(part):
+        part = part.detach().cpu()
+        part = (part if part.layout == torch.strided else part.to_dense()).double().numpy()
+    return sparse.csr_array(part)
+
+
+def _take(x: Any, rows: torch.Tensor, columns: slice) -> torch.Tensor:
+    """Rows and columns of stacked features, dense."""
+    if isinstance(x, torch.Tensor) and x.layout != torch.strided:
+        values, dtype = x.to_sparse_csr(), x.dtype
+        parts = values.values().double().numpy(), values.col_indices().numpy(), values.crow_indices().numpy()
+        taken = sparse.csr_array(parts, shape=tuple(x.shape))[rows.numpy()][:, columns]
+        return torch.from_numpy(taken.toarray()).to(dtype)
+    if sparse.issparse(x):
+        return torch.from_numpy(x[rows.numpy()][:, columns].toarray())
+    return torch.as_tensor(x)[rows][:, columns].contiguous()
+
+
+def _add_weights(stacked: Data, data: HeteroData, schema: Schema, counts: list[int]) -> None:
+    """Relations without weights have ones, if any has weights."""
+    weights = [data[relation].get("edge_weight") for relation in schema.relations]
+    if all(weight is None for weight in weights):
+        return
+    parts = []
+    for r, (weight, count) in enumerate(zip(weights, counts, strict=True)):
+        parts.append(torch.ones(count) if weight is None else torch.as_tensor(weight).detach().cpu().reshape(-1))
+        stacked[f"weighted of {r}"] = weight is not None
+    stacked.edge_weight = torch.cat(parts)
+
+
+def _further(store: Any, size: int) -> dict[str, torch.Tensor]:
+    """What else a type or relation has, one row a node or edge."""
+    return {
+        key: value.detach().cpu()
+        for key, value in store.items()
+        if key not in OWN and "index" not in key and torch.is_tensor(value) and value.dim() and len(value) == size
+    }
+
+
+def _name_of(level: str, number: int, key: str) -> str:
+    return f"{level} {number} {key}"
+
+
+def _fields_of(data: Data, level: str, number: int) -> list[tuple[str, Any]]:
+    start = _name_of(level, number, "")
+    return [(key.removeprefix(start), data[key]) for key in data.keys() if key.startswith(start)]  # noqa: SIM118
+
+
+def _padded(value: torch.Tensor, start: int, total: int) -> torch.Tensor:
+    """The rows of one type among those of all, zeros elsewhere."""
+    found = torch.zeros(total, *value.shape[1:], dtype=value.dtype)
+    found[start : start + len(value)] = value
+    return found

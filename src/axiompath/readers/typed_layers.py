@@ -1,0 +1,132 @@
+"""PyG convolution that tells edges of several relations apart -> Form: one channel a relation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import block_diag
+from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGCNConv
+
+from ..arrays import FloatArray
+from ..network.activations import gelu, relu
+from ..network.attention import AdditiveAttention
+from ..network.relations import OfRelation
+from ..network.typed_attention import JointAttention, RelationScores, RelationShare
+from .calls import Call, TypedModule, array, register_reader, transposed, vector
+from .convolutions import sum_or_mean
+from .forms import Form, concatenate
+
+
+@register_reader(RGCNConv, FastRGCNConv)
+def read_rgcn_conv(conv: RGCNConv, call: Call) -> Form:
+    """sum over relations of the mean (or sum) of X over its edges, times W of the relation;  + X W_root + b."""
+    if not call.typed:
+        call.refuse("expected the field `edge_type` of the data, the relation of each edge; pass it.")
+    rule = sum_or_mean(conv, call)
+    parts = [call.aggregate(call.x, OfRelation(rule, r)) @ weight for r, weight in enumerate(_weights(conv))]
+    out = sum(parts[1:], parts[0])
+    out = out + call.x @ array(conv.root) if conv.root is not None else out
+    return out + vector(conv.bias)
+
+
+@register_reader(HGTConv)
+def read_hgt_conv(conv: HGTConv, call: TypedModule) -> dict[str, Form]:
+    """For each head, over all relations:  softmax(p Q[V] . K[U] A) (X W_v + b_v) M;  gelu, W_out + b, a skip."""
+    heads, size = conv.heads, conv.out_channels // conv.heads
+    shown = call.hold(concatenate(list(call.forms.values())))
+    first = dict(zip(call.forms, np.cumsum([0, *(form.width for form in call.forms.values())]).tolist(), strict=False))
+    keys, queries, values = ({kind: _third(conv, kind, part) for kind in call.forms} for part in range(3))
+
+    def spread(kind: str, weight: FloatArray) -> FloatArray:
+        found = np.zeros((shown.width, weight.shape[1]))
+        found[first[kind] : first[kind] + len(weight)] = weight
+        return found
+
+    def scores(relation: tuple[str, str, str], head: int) -> RelationScores:
+        columns = slice(head * size, (head + 1) * size)
+        within = array(conv.k_rel.weight)[head * len(conv.edge_types) + conv.edge_types_map[relation]]
+        scale = float(conv.p_rel["__".join(relation)][0, head].detach()) / np.sqrt(size)
+        (key, key_bias), (query, query_bias) = keys[relation[0]], queries[relation[2]]
+        return RelationScores(
+            call.along[relation].relation,
+            call.along[relation].ends or (0, 0),
+            spread(relation[2], query[:, columns]) * scale,
+            query_bias[columns] * scale,
+            spread(relation[0], key[:, columns] @ within),
+            key_bias[columns] @ within,
+        )
+
+    sums: dict[str, list[Form]] = {}
+    for kind in call.forms:
+        into = [relation for relation in call.along if relation[2] == kind]
+        for head in range(heads) if into else ():
+            parts = tuple(scores(relation, head) for relation in into)
+            found = []
+            for place, relation in enumerate(into):
+                weight, bias = values[relation[0]]
+                within = array(conv.v_rel.weight)[head * len(conv.edge_types) + conv.edge_types_map[relation]]
+                columns = slice(head * size, (head + 1) * size)
+                sent = call.hold(call.forms[relation[0]] @ (weight[:, columns] @ within) + bias[columns] @ within)
+                found.append(call.receive(sent, JointAttention(parts, place), call.along[relation], shown))
+            sums.setdefault(kind, []).append(sum(found[1:], found[0]))
+    out = {}
+    for kind, parts_of_heads in sums.items():
+        out[kind] = call.linear(conv.out_lin.lins[kind], call.activate(concatenate(parts_of_heads), gelu()))
+        if out[kind].width == call.forms[kind].width:
+            share = float(conv.skip[kind].detach().sigmoid())
+            out[kind] = share * out[kind] + (1.0 - share) * call.forms[kind]
+    return out
+
+
+def _third(conv: HGTConv, kind: str, part: int) -> tuple[FloatArray, FloatArray]:
+    """W and b of keys, queries or values."""
+    linear, size = conv.kqv_lin.lins[kind], conv.out_channels
+    columns = slice(part * size, (part + 1) * size)
+    bias = np.zeros(3 * size) if linear.bias is None else array(linear.bias)
+    return transposed(linear.weight)[:, columns], bias[columns]
+
+
+@register_reader(HANConv)
+def read_han_conv(conv: HANConv, call: TypedModule) -> dict[str, Form]:
+    """For each relation, relu(attention(h) h),  h = X W + b;  weighed by softmax(mean of q . tanh(W_k . + b))."""
+    heads, size = conv.heads, conv.out_channels // conv.heads
+    held = {kind: call.hold(call.linear(conv.proj[kind], form)) for kind, form in call.forms.items()}
+    outs: dict[str, list[Form]] = {}
+    for relation, within in call.along.items():
+        source, _, target = relation
+        own = source == target
+        shown = held[source] if own else call.hold(concatenate([held[source], held[target]]))
+        key = "__".join(relation)
+        ends = array(conv.lin_src[key])[0], array(conv.lin_dst[key])[0]
+        found = []
+        for head in range(heads):
+            columns = np.arange(head * size, (head + 1) * size)
+            sender, receiver = (np.zeros(shown.width) for _ in range(2))
+            sender[columns] += ends[0][head]
+            receiver[columns + (0 if own else held[source].width)] += ends[1][head]
+            rule = AdditiveAttention(sender, receiver, conv.negative_slope, False)
+            sent = held[source].select(columns)
+            found.append(call.receive(sent, replace(within, rule=rule), within, shown))
+        outs.setdefault(target, []).append(call.activate(concatenate(found), relu()))
+    weight, bias, direction = transposed(conv.k_lin.weight), array(conv.k_lin.bias), array(conv.q)[0]
+    result = {}
+    for kind in call.forms:
+        parts = outs.get(kind, [])
+        if not parts:
+            continue
+        shown = call.hold(concatenate(parts))
+        number = parts[0].node_type
+        assert number is not None
+        shares = [RelationShare(weight, bias, direction, place, number) for place in range(len(parts))]
+        weighed = [call.aggregate(part, share, reads=shown) for part, share in zip(parts, shares, strict=True)]
+        result[kind] = sum(weighed[1:], weighed[0])
+    return result
+
+
+def _weights(conv: RGCNConv) -> list[FloatArray]:
+    """A map [inputs, outputs] for each relation, written out where they are made of bases or blocks."""
+    weight = array(conv.weight)
+    if conv.num_bases is not None:
+        return list(np.tensordot(array(conv.comp), weight, axes=1))
+    return [block_diag(*blocks) for blocks in weight] if conv.num_blocks is not None else list(weight)
