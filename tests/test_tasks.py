@@ -12,7 +12,7 @@ from axiompath import datasets
 from axiompath.errors import TooLarge
 from axiompath.experiments.job_parts import read_table
 from axiompath.experiments.task_models import rank_auc
-from axiompath.experiments.tasks import MONTH, TASK_BUDGETS, TASK_METHODS, TaskSettings, open_timeline, run_tasks
+from axiompath.experiments.tasks import MONTH, TASK_BUDGETS, TASK_METHODS, TASKS, TaskSettings, open_timeline, run_tasks
 
 
 class Pooled(nn.Module):
@@ -161,7 +161,7 @@ def test_the_command_runs_the_tasks(data_root, tmp_path, call):
     code, shown, complaint = call("reproduce", "tasks", *options)
     assert code == 0, complaint
     table = read_table(tmp_path / "tasks.parquet")
-    assert set(table.dataset) == {"mutag", "rumour_trees", "bitcoinotc"}
+    assert set(table.dataset) == set(TASKS)
     assert set(zip(table.method, table.budget, strict=True)) == {(m, b) for m in TASK_METHODS for b in TASK_BUDGETS}
     assert (tmp_path / "tasks.json").is_file()
     assert "altered paths" in shown

@@ -452,7 +452,7 @@ NORMS = {
     "RMSNorm": {"norm": nn.RMSNorm(6, eps=1e-6)},
     "LayerNorm of a graph": {"norm": "layer_norm"},
     "GraphNorm": {"norm": "graph_norm"},
-    "PairNorm": {"norm": "pair_norm", "norm_kwargs": {"scale": 1.3}},
+    "PairNorm": {"norm": "pair_norm"},
     "PairNorm of single nodes": {"norm": "pair_norm", "norm_kwargs": {"scale_individually": True}},
     "InstanceNorm": {"norm": "instance_norm", "norm_kwargs": {"affine": True}},
     "MeanSubtractionNorm": {"norm": pyg.MeanSubtractionNorm()},

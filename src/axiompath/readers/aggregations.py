@@ -45,7 +45,8 @@ def _rule_of(conv: MessagePassing, call: Call, module: Any, from_edges: bool) ->
         aggr.MinAggregation: Extreme(sums, least=True),
     }
     if type(module) is aggr.SoftmaxAggregation and not weighted:
-        return ColumnSoftmax(sums, tuple(torch.as_tensor(module.t).detach().double().reshape(-1).tolist()))
+        temperatures = torch.as_tensor(module.t, dtype=torch.float64).detach().reshape(-1)
+        return ColumnSoftmax(sums, tuple(temperatures.tolist()))
     if type(module) not in rules:
         call.refuse(
             f"expected aggregation by sum, mean, max, min or softmax (got {type(module).__name__}), since only a "

@@ -178,16 +178,9 @@ def describe_survey(survey: Survey, name: str) -> dict[str, Any]:
 
 def tell_survey(survey: Survey) -> list[str]:
     """What happened, in a paragraph: how many moved, from which class to which, and by what."""
-    scan, held = survey.scan, survey.scan.manifest
+    scan = survey.scan
     what = "value" if scan.output.kind == VALUE else "probability"
     sentences = [scan.summary]
-    asked = held.get("thresholds")
-    asked = asked if isinstance(asked, dict) else {}
-    if held["num_moved"] > held["num_targets"] + held["num_too_large"]:
-        least = f"flipped, or moved by a KL of {asked.get('min_kl', 0.0)} or more"
-        rule = "flipped" if asked.get("only_flips") else least
-        others = held["num_moved"] - held["num_targets"] - held["num_too_large"]
-        sentences.append(f"The {others:,} others are below what this scan was to explain ({rule}).")
     if survey.flows:
         told = [
             f"{count:,} from {class_word(survey.class_names, old)} to {class_word(survey.class_names, new)}"
