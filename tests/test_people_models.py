@@ -338,11 +338,11 @@ REFUSED = {
     ),
     "edge features": (
         module(lambda p, x, e, w: p[0](x, e, w), GATConv(3, 3, edge_dim=1)),
-        r"parts\.0 \(GATConv\): was called with edge features.*train without",
+        r"parts\.0 \(GATConv\): expected `edge_attr` to be made of a field of the data.*put them into `edge_attr`",
     ),
     "GINE": (
         module(lambda p, x, e, w: p[0](x, e, w.view(-1, 1)), GINEConv(mlp(), edge_dim=1)),
-        r"parts\.0 \(GINEConv\): its messages depend on edge features.*GINConv",
+        r"parts\.0 \(GINEConv\): expected `edge_attr` to be made of a field of the data",
     ),
     "edge features asked for": (NeedsEdgeFeatures(), r"asks for `edge_attr`, which `before` does not have"),
     "own MessagePassing": (module(conv, OwnConv()), r"parts\.0 \(OwnConv\): no reader.*register_reader"),
