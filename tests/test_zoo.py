@@ -724,8 +724,6 @@ def test_every_model_of_pyg_is_read_or_refused():
 def test_every_model_that_is_read_is_read_exactly(name):
     for seed, make in enumerate(TRIED_MODELS[name][1]):
         model, graphs = randomise(make(), seed), evolution(seed, EVOLUTIONS[seed % len(EVOLUTIONS)])
-        for data in graphs:
-            del data.edge_attr
         if isinstance(model, models.GAE):
             for data in graphs:
                 del data.edge_weight
