@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..graphs.places import NODE_UNIT, Target
@@ -120,51 +120,57 @@ def _number_of_graph(text: str) -> int:
     return int(text)
 
 
-def spell_out(given: Sequence[Path | None], step: int | None = None) -> dict[Path, str]:
+class GraphFile(NamedTuple):
+    """The file of one graph of a sequence, in which it may stand more than once, and what to call it."""
+
+    path: Path
+    name: str
+
+
+def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[GraphFile]:
     """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
     from ..files.snapshots import is_snapshots, read_held
 
-    files: list[tuple[Path, str]] = []
+    files: list[GraphFile] = []
     for path in given:
         if path is not None and is_snapshots(path):
             held = read_held(path)
-            files += [(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
+            files += [GraphFile(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
         elif path is not None:
-            files.append((path, path.stem))
+            files.append(GraphFile(path, path.stem))
     if step is not None and not 0 < step < len(files):
         raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
     files = files if step is None else files[step - 1 : step + 1]
-    stems = [name for _, name in files]
-    return {path: name if stems.count(name) == 1 else str(path) for path, name in files}
+    stems = [file.name for file in set(files)]
+    return [file if stems.count(file.name) == 1 else GraphFile(file.path, str(file.path)) for file in files]
 
 
 def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
     """Two graphs; of a folder of snapshots those of a step, which is the last one where none is named."""
-    return read_graphs(list(spell_out([before, after], sources.step))[-2:], sources.nodes)
+    return read_graphs(spell_out([before, after], sources.step)[-2:], sources.nodes)
 
 
-def read_graphs(files: Sequence[Path], nodes: Path | None) -> Graphs:
+def read_graphs(files: Sequence[GraphFile], nodes: Path | None) -> Graphs:
     """Two graphs or more, numbered alike."""
     from ..files import match_graphs, read_graph
 
     if len(files) < 2:
-        raise InputError(
-            f"Expected two graphs, before and after, or a folder of snapshots (got {', '.join(map(str, files))} alone)."
-        )
+        given = ", ".join(str(file.path) for file in files)
+        raise InputError(f"Expected two graphs, before and after, or a folder of snapshots (got {given} alone).")
     with aside().status("Reading the graphs"):
-        graphs = [read_graph(file, nodes) for file in files]
+        graphs = [read_graph(file.path, nodes) for file in files]
         return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
 
 
 def tell(
-    model: str, files: dict[Path, str], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
+    model: str, files: Sequence[GraphFile], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
 ) -> Stories:
     """Stories of these targets over the graphs, or of those that moved the most."""
     from ..files import read_model
     from ..stories.chronicle import tell_stories
 
     old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
-    graphs = read_graphs(list(files), sources.nodes)
+    graphs = read_graphs(files, sources.nodes)
     links = graphs.links(sources.links)
     targets: list[Target] | None = None
     if target:  # what they are the model alone says
@@ -173,7 +179,7 @@ def tell(
         new if old is None else [old, new], graphs.data, targets, wanted.budget, wanted.method, wanted.objective,
         output=sources.output, links=links,
         top=top, memory=sources.memory, node_names=graphs.user_names, class_names=graphs.class_names,
-        snapshot_names=list(files.values()), progress=aside(),
+        snapshot_names=[file.name for file in files], progress=aside(),
     )  # fmt: skip
 
 

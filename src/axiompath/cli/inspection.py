@@ -19,7 +19,7 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
     from ..graphs.stored import StoredGraph
     from ..readers import check as check_model
 
-    data = read_graph(list(spell_out([graph]))[-1], nodes).data
+    data = read_graph(spell_out([graph])[-1].path, nodes).data
     if isinstance(data, StoredGraph):
         data, _ = sample_pair(match_stored(data, data))
     found = check_model(read_model(model, weights), data)

@@ -254,8 +254,7 @@ def report(
         _report_scan(Path(model), out, json)
         return
     files, unit = spell_out([before, after, *(later or ())], sources.step), "node"
-    called = list(files.values())
-    title = f"{called[0]} → {called[-1]}"
+    title = f"{files[0].name} → {files[-1].name}"
     if len(files) > 2:
         wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
         told = tell(model, files, sources, target, top, wanted)
@@ -264,7 +263,7 @@ def report(
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
         largest = 50 if budget is None else budget
-        pair = read_graphs(list(files), sources.nodes)
+        pair = read_graphs(files, sources.nodes)
         explainer = open_explainer(model, pair, sources)
         unit = explainer.change.unit
         targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(top).tolist()
@@ -340,8 +339,8 @@ def scan(
                 progress=not aside().quiet, blame=blame,
             )  # fmt: skip
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
-        found.append({"folder": str(folder), "before": str(before), "after": str(after), **counts})
-        console.print(f"[bold]{escape(files[before])} → {escape(files[after])}[/]: {done.summary}", highlight=False)
+        found.append({"folder": str(folder), "before": str(before.path), "after": str(after.path), **counts})
+        console.print(f"[bold]{escape(before.name)} → {escape(after.name)}[/]: {done.summary}", highlight=False)
         if blame:
             tally = done.blame()
             found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}
