@@ -88,11 +88,9 @@ def _leaves(paths: IntArray) -> IntArray:
 
 
 def _view(change: Change, row: int) -> FloatArray:
-    """Weights of the logits in `share`."""
-    output = change.output
-    old, new = output.told(change.logits_before[row], change.logits_after[row])
-    weights = np.zeros(change.network.num_classes)
-    weights[output.column(new)] += 1.0
-    if output.kind == CLASSES and old != new:
-        weights[old] -= 1.0
-    return weights
+    """Weights of the logits in `share`, as an Explanation's `view` has them."""
+    output, before, after = change.output, change.logits_before[row], change.logits_after[row]
+    old, new = output.told(before, after)
+    if output.kind == CLASSES and old == new:
+        return np.asarray(output.slopes(np.array([new]), before[None], after[None])[0])
+    return output.weights(old, new, len(before))
