@@ -14,6 +14,7 @@ SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if pat
 BLOCK = re.compile(r"<!-- benchmark: (.*?) -->\n(.*?)<!-- end of \1 -->", re.DOTALL)
 BESIDE_SHAP = "blame beside shap"  # which the extra `benchmarks` brings
 FOLDERS = {"scan": "--out", "stored": "--folder"}
+LONG = ("blame", "hubs", "scan", "selection", "stored")  # half a minute each
 BLOCKS = {
     "attribution": ("attribution.md", ["attribution", "attribution memory"]),
     "blame": ("how-to-blame.md", ["blame", "blame of many changes", BESIDE_SHAP]),
@@ -30,7 +31,9 @@ def test_every_benchmark_is_known_here():
     assert sorted(BLOCKS) == SCRIPTS
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SCRIPTS]
+)
 def test_a_benchmark_runs_and_writes_its_tables_and_nothing_else(script, tmp_path):
     if script == "stored" and not Path("/proc/self/clear_refs").exists():
         pytest.skip("memory is measured as Linux tells it")

@@ -28,6 +28,7 @@ from ..origin import Origin
 from ..pages import longest_text, open_parquet, spell_out
 from ..trust import MAX_BYTES, Damaged, blamed, bound_growth, check_size
 
+SPELT_BYTES = 5e8  # that columns of a part may take with all text in place, however small the part
 PYTHON_GROWTH = 16  # of a number, from Parquet's 8 bytes to an object in a list
 GROUP = 100  # rows held in memory at a time; a number of the format: it decides the bytes
 
@@ -157,10 +158,13 @@ def read_nested(path: Path, names: list[str]) -> pa.Table:
     with _damaged(path), open_parquet(path, MAX_BYTES) as file:
         task = parquet.read_notes(file.schema_arrow).get("task", {})
         wanted = pa.schema([(name, columns_of(task)[name]) for name in names])
-        limit, held = max(bound_growth(path, MAX_BYTES), PYTHON_GROWTH * 1e8), [wanted.empty_table()]
+        limit, held = max(bound_growth(path, MAX_BYTES), SPELT_BYTES), [wanted.empty_table()]
         for group in range(file.metadata.num_row_groups):  # Arrow joins no lists of text of several groups
-            held.append(file.read_row_group(group, columns=names, use_threads=False).select(names).cast(wanted))
-            check_size(path, PYTHON_GROWTH * sum(table.nbytes for table in held), limit)
+            table = file.read_row_group(group, columns=names, use_threads=False).select(names)
+            longest = max(longest_text(chunk) for column in table.columns for chunk in column.chunks)
+            # A place in a dictionary, 4 bytes, becomes a text as long as any.
+            check_size(path, table.nbytes * max(1, longest / 4) + sum(part.nbytes for part in held), limit)
+            held.append(table.cast(wanted))
         return pa.concat_tables(held)
 
 
