@@ -91,6 +91,11 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
                 "Expected a model of nodes to go with stored graphs (got one that predicts whole graphs or links); "
                 "open the graphs in memory, with axiompath.read_graph."
             )
+        if network.takes_edges:
+            raise InputError(
+                "Expected a model whose messages are made at nodes to go with stored graphs (got one that makes them "
+                "on edges); open the graphs in memory, with axiompath.read_graph."
+            )
         region = cut_region(network, pair)
         return Opened(network, fields, region, *run_pair(network, region.before, region.after))
     read = read_network(model, pair.whole, (before, after), usage, pairs)

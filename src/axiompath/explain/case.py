@@ -157,6 +157,8 @@ class Case:
 
     def called(self, target: Any) -> str:
         """A target in a message: its name, and its number where that is another word."""
+        if np.min(target) < 0:  # a number that no node has: what it stands for on a path is not meant
+            return str(target)
         name = label_targets(np.asarray([target]), self.node_names if self.change.unit != "graph" else {})[0]
         return str(target) if str(target) == name else f"{name!r}, {self.change.unit} {target}"
 
