@@ -295,7 +295,7 @@ def test_targets_that_do_not_exist_are_refused():
         explainer.attribute(12)
     with pytest.raises(ValueError, match=r"got -1"):
         explainer.attribute(-1)
-    with pytest.raises(TypeError, match=r"node numbers, integers \(got float64\)"):
+    with pytest.raises(TypeError, match=r"node numbers, integers, or names \(got float64\)"):
         explainer.attribute(1.5)
 
 
