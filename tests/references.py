@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -43,6 +44,7 @@ class LiteralPass:
     coefficients: list
     z: list
     h: list  # h[0] is x
+    received: list  # the same below every layer as the network's own pass rounds it: what coefficients are made of
 
 
 def entries(matrix):
@@ -79,22 +81,30 @@ def literal_holds(values):
 
 
 def literal_line(low, high):
-    """{who: share of the straight line from low to high on which it is the largest}, from crossing to crossing."""
-    crossings = {0.0, 1.0}
+    """{who: share of the straight line from low to high on which it is the largest}, from crossing to crossing.
+
+    In exact fractions: lines that meet at an end do not cross a rounding before it.
+    """
+    low, high = ({who: Fraction(float(value)) for who, value in side.items()} for side in (low, high))
+    crossings = {Fraction(0), Fraction(1)}
     for i, j in itertools.permutations(low, 2):
         slope = (high[i] - low[i]) - (high[j] - low[j])
         if slope != 0 and 0 < (low[j] - low[i]) / slope < 1:
             crossings.add((low[j] - low[i]) / slope)
-    shares = dict.fromkeys(low, 0.0)
+    shares = dict.fromkeys(low, Fraction(0))
     for start, end in itertools.pairwise(sorted(crossings)):
         middle = (start + end) / 2
         for who, hold in literal_holds({w: low[w] + middle * (high[w] - low[w]) for w in low}).items():
-            shares[who] += (end - start) * hold
-    return shares
+            shares[who] += (end - start) * Fraction(hold)
+    return {who: float(share) for who, share in shares.items()}
 
 
 def literal_moments(moments, snapshot, inputs, v, number):
-    """mu and s of one column of the graph that node v is in, by their definitions."""
+    """mu and s of one column of the graph that node v is in, by their definitions.
+
+    Once they are found to be these, rounded as the norm itself rounds them: a mean that is 0 but for rounding, as that
+    of what is normed already, is the same in two snapshots or not by the order of its sum.
+    """
     if not snapshot.present[v]:
         return 0.0, 1.0
     graphs = snapshot.graphs if moments.by_graph and snapshot.graphs is not None else np.zeros(snapshot.num_nodes)
@@ -110,7 +120,11 @@ def literal_moments(moments, snapshot, inputs, v, number):
     if moments.summed:
         variance = sum(variances)
     deviation = math.sqrt(variance) + moments.eps if moments.beside else math.sqrt(variance + moments.eps)
-    return means[number], 1.0 / deviation if moments.scaled else 1.0
+    own = [part[v, number] for part in moments.find(snapshot, inputs)]
+    scale = max(1.0, np.abs(inputs).max(initial=0.0))
+    np.testing.assert_allclose(own[0], means[number], rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(own[1], 1.0 / deviation if moments.scaled else 1.0, rtol=1e-9)
+    return own
 
 
 def literal_coefficients(rule, snapshot, inputs):
@@ -181,12 +195,13 @@ def literal_division(rule, snapshots, inputs, v, u, before, after):
 def literal_forward(network, snapshot):
     """The normal form's two lines, message for message.
 
-    Coefficients that depend on features are those of the network's own pass. Whether such a coefficient is the same in
-    two snapshots, and hence whether a path leaves delta there, may hang on how its inputs were rounded, and a pass that
-    adds in another order rounds otherwise. That its inputs are these, to rounding, is checked.
+    Coefficients that depend on features are those of the network's own pass, and so are their parts. Whether such a
+    coefficient is the same in two snapshots, and hence whether a path leaves delta there, may hang on how its inputs
+    were rounded, and a pass that adds in another order rounds otherwise. That its inputs are these, to rounding, is
+    checked.
     """
     h, run = [dense(snapshot.x)], run_network(network, snapshot)
-    coefficients, preactivations = [], []
+    coefficients, preactivations, received = [], [], []
     for t, layer in enumerate(network.layers):
         inputs = dense(run.received(t))
         np.testing.assert_allclose(h[-1], inputs, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(inputs).max(initial=0.0)))
@@ -204,9 +219,10 @@ def literal_forward(network, snapshot):
             z += layer.bias
         new = np.array([literal_activation(layer, row) for row in z]).reshape(z.shape)
         coefficients.append(matrices)
+        received.append(inputs)
         preactivations.append(z)
         h.append(new)
-    return LiteralPass(coefficients, preactivations, h)
+    return LiteralPass(coefficients, preactivations, h, received)
 
 
 def literal_activation(layer, z):
@@ -281,7 +297,7 @@ class LiteralAttribution:
         """kept, gained, lost over one channel of layer t (0-based)."""
         risen = self.network.rise is not None and t > self.network.rise
         snapshots = [side.predicted if risen else side for side in self.snapshots]
-        inputs = [self.passes[side].h[t] for side in (BEFORE, AFTER)]
+        inputs = [self.passes[side].received[t] for side in (BEFORE, AFTER)]
         rule = self.network.layers[t].channels[channel].coefficients
         return literal_division(rule, snapshots, inputs, v, u, before, after)
 

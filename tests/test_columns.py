@@ -9,7 +9,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn import SAGEConv, SimpleConv
 
 import axiompath
+from axiompath.network.maximum_loops import line_shares
 from evolutions import HOMOGENEOUS_NAMES, any_tasks, graph_pairs
+from references import literal_line
 from test_targets import (
     assert_all_undone,
     assert_any_choice,
@@ -62,6 +64,19 @@ def test_hundreds_of_evolutions_hold_all_of_it(homogeneous, data, graphs, seed, 
     assert_any_choice(change, targets, seed, add)
     if homogeneous:
         assert_all_undone(change, targets)
+
+
+def test_lines_that_meet_at_an_end_do_not_cross_before_it():
+    """What ties in one snapshot alone: all of the way belongs to one, to the last bit, in the twin and in the loop."""
+    ends = np.array([-0.6615280219, 0.9350499941]), np.full(2, 0.1885191876)
+    rng = np.random.default_rng(0)
+    tied = [(rng.normal(size=3), np.full(3, rng.normal())) for _ in range(200)]
+    for pair in [ends, *tied, *(pair[::-1] for pair in tied)]:
+        low, high = pair
+        shares = np.empty(len(low))
+        line_shares(np.array([0, len(low)]), low, high, np.ones(len(low), dtype=np.bool_), shares)
+        expected = literal_line(dict(enumerate(low)), dict(enumerate(high)))
+        assert list(expected.values()) == shares.tolist() == (np.arange(len(low)) == np.argmax(low + high)).tolist()
 
 
 class Largest(torch.nn.Module):
