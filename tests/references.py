@@ -192,7 +192,7 @@ def literal_division(rule, snapshots, inputs, v, u, before, after):
     return kept, gained, lost
 
 
-def literal_forward(network, snapshot):
+def literal_forward(network, snapshot, run=None):
     """The normal form's two lines, message for message.
 
     Coefficients that depend on features are those of the network's own pass, and so are their parts. Whether such a
@@ -200,7 +200,7 @@ def literal_forward(network, snapshot):
     were rounded, and a pass that adds in another order rounds otherwise. That its inputs are these, to rounding, is
     checked.
     """
-    h, run = [dense(snapshot.x)], run_network(network, snapshot)
+    h, run = [dense(snapshot.x)], run or run_network(network, snapshot)
     coefficients, preactivations, received = [], [], []
     for t, layer in enumerate(network.layers):
         inputs = dense(run.received(t))
@@ -260,12 +260,13 @@ def literal_split(before, after):
 class LiteralAttribution:
     """Every altered path of one target, its contribution and the shares of its causes, by recursion over states."""
 
-    def __init__(self, network, before, after):
+    def __init__(self, network, before, after, passes=(None, None)):
         self.network = network
         self.lowest_hop = next(t for t, layer in enumerate(network.layers) if not layer.local)
         self.presence = before.present != after.present
         self.first_edge = before.first_edge
-        self.passes = {BEFORE: literal_forward(network, before), AFTER: literal_forward(network, after)}
+        sides = zip((BEFORE, AFTER), (before, after), passes, strict=True)
+        self.passes = {side: literal_forward(network, snapshot, run) for side, snapshot, run in sides}
         self.snapshots, self.known, self.divided = (before, after), {}, {}
         self.neighbours = []  # layer -> V -> every U with an entry in some channel of some snapshot
         for t in range(len(network.layers)):

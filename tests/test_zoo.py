@@ -424,7 +424,7 @@ def test_every_path_of_every_convolution_equals_the_literal_twin(name):
     before, after = evolution(3, EVOLUTIONS[3], num_nodes=5, told=weighted == ATTR)
     explainer = axiompath.Explainer(model, before, after)
     change = explainer.change
-    reference = LiteralAttribution(change.network, change.before, change.after)
+    reference = LiteralAttribution(change.network, change.before, change.after, (change.before_pass, change.after_pass))
     targets = np.flatnonzero(change.before.present & change.after.present)
     ids = change.before.node_ids
     for target in targets[:2]:
