@@ -555,6 +555,23 @@ def carried_of(rule, mode, rho):
     return rho if mode == "shared" and not rule.restarts else 1.0
 
 
+def in_further_factor(layer, column):
+    """Whether a column is of a product's factor other than the one in which what undoing carries down goes on."""
+    for block in layer.blocks:
+        if isinstance(block.activation, Product) and block.outputs.start <= column < block.outputs.stop:
+            size = (block.outputs.stop - block.outputs.start) // block.activation.num_factors
+            factor_of = {c: (c - block.outputs.start) // size for c in range(block.outputs.start, block.outputs.stop)}
+            restarted = {
+                factor_of[c]
+                for channel in layer.channels
+                if channel.coefficients.restarts
+                for c in range(channel.outputs.start, channel.outputs.stop)
+                if c in factor_of
+            }
+            return factor_of[column] != min(set(factor_of.values()) - restarted)
+    return False
+
+
 class LiteralReplay:
     """The whole unrolled tree of a target, evaluated by recursion, with some paths undone (or added)."""
 
@@ -576,7 +593,10 @@ class LiteralReplay:
         layer = self.network.layers[t - 1]
         z = np.zeros(layer.width)
         if layer.bias is not None:
-            z += self.source_factor(self.stored(nodes), mode, 1.0, rho) * layer.bias
+            for column in range(layer.width):
+                # What undoing carries down goes on in one factor of a product alone: the others' bias stays whole.
+                carried = 1.0 if in_further_factor(layer, column) else rho
+                z[column] += self.source_factor(self.stored(nodes), mode, 1.0, carried) * layer.bias[column]
         for k, channel in enumerate(layer.channels):
             for u in self.attribution.neighbours[t - 1].get(v, ()):
                 pair = {s: self.attribution.passes[s].coefficients[t - 1][k].get((v, u), 0.0) for s in (BEFORE, AFTER)}

@@ -1,13 +1,19 @@
 """Edges as places: messages made on their edge, edge features as leaves; held against the literal twins."""
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch_geometric.data import Data
 
 from axiompath.change.comparison import find_change
 from axiompath.change.states import KINDS
 from axiompath.explain.replay import replay_paths
-from axiompath.network.layers import run_network
+from axiompath.network import activations
+from axiompath.network.coefficients import Factor, Identity
+from axiompath.network.layers import Block, Channel, Layer, Network, run_network
+from axiompath.network.messages import SENDER, Delivered, Gathered
 from axiompath.network.update import run_pair
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.search import sum_paths
@@ -84,6 +90,32 @@ def test_undoing_everything_gives_before(network, graphs, add):
     expected = (change.logits_after if add else change.logits_before)[targets]
     scale = max(1.0, *(np.abs(z).max(initial=0) for run in (change.before_pass, change.after_pass) for z in run.z))
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_undoing_everything_leaves_the_bias_of_a_further_factor_whole(add):
+    """A message (x + 2) * (e + 3) on its edge, their mean at the receiver: a new edge makes a kept coefficient 1/2."""
+    one = np.ones((1, 1))
+    both = slice(0, 2)
+    made = (
+        Channel(Gathered(SENDER), one, slice(0, 1), slice(0, 1)),
+        Channel(Factor(Identity(), 1), one, slice(1, 2), slice(1, 2)),
+    )
+    taken = (Channel(Delivered(mean=True), np.ones((2, 1)), both, slice(0, 1)),)
+    product = Block(both, activations.product(2), "edges")
+    network = Network((Layer(made, np.array([2.0, 3.0]), (product,), 2), Layer(taken, None, (), 1)), 2)
+    x = torch.tensor([[1.0], [0.0], [4.0]])
+    graphs = (
+        Data(x=x, edge_index=torch.tensor([[0], [1]]), edge_attr=torch.tensor([[5.0]])),
+        Data(x=x, edge_index=torch.tensor([[0, 2], [1, 1]]), edge_attr=torch.tensor([[5.0], [7.0]])),
+    )
+    before, after = widened(*graphs)
+    change = find(network, before, after)
+    np.testing.assert_allclose([change.logits_before[1, 0], change.logits_after[1, 0]], [24.0, 42.0], rtol=1e-12)
+    target = np.array([1])
+    paths = walk_paths(change, target).paths
+    logits = replay_paths(change, target, np.zeros(len(paths), dtype=np.int64), paths, add=add)
+    np.testing.assert_allclose(logits[0], [42.0 if add else 24.0], rtol=1e-12)
 
 
 @settings(relaxed, max_examples=40)

@@ -10,7 +10,8 @@ in `after`; adding them to `before` is the same with the two snapshots exchanged
 
 and undoing a path acts on its leaf:
 
-    shared   its message a_after y_after becomes rho a_before y_before    (a bias b: rho b)
+    shared   its message a_after y_after becomes rho a_before y_before    (a bias b: rho b; b in
+             a factor of a product that rho does not go on in)
     base     it is removed
     grown    it appears as a_before y_before, times rho where the branch hangs on a shared node
 
@@ -239,9 +240,13 @@ def _evaluate(
             position -= 1
         here = positions[position]
         values = np.where((nodes.mode == GROWN)[:, None], 0.0, base.z[t][here.node[nodes.suffix]])
-        if layer.bias is not None:
-            values += _bias_factors(here, nodes, add)[:, None] * layer.bias
         step = ReplayStep(layer, entries, add)
+        if layer.bias is not None:
+            carrying = np.where(step.restarting, 0.0, layer.bias)
+            values += _bias_factors(here, nodes, nodes.rho, add)[:, None] * carrying
+            if step.restarting.any():
+                ones = np.ones(len(nodes.rho))
+                values += _bias_factors(here, nodes, ones, add)[:, None] * (layer.bias - carrying)
         undone = (here.biased & here.altered)[nodes.suffix]
         above = TreeParents(nodes.mode[below.parent], nodes.rho[below.parent], undone[below.parent])
         lowest = t == change.lowest_hop
@@ -283,10 +288,10 @@ def _evaluate(
     return z
 
 
-def _bias_factors(here: Suffixes, nodes: TreeNodes, add: bool) -> FloatArray:
-    """What is added of the bias at each tree node where a chosen path starts at it."""
+def _bias_factors(here: Suffixes, nodes: TreeNodes, rho: FloatArray, add: bool) -> FloatArray:
+    """What is added of the bias at each tree node where a chosen path starts at it, of which rho is to be left."""
     unaltered = -1.0 * (not add)
-    shared = np.where(here.altered[nodes.suffix], nodes.rho - 1.0, unaltered)
+    shared = np.where(here.altered[nodes.suffix], rho - 1.0, unaltered)
     chosen = np.select([nodes.mode == SHARED, nodes.mode == BASE], [shared, -np.ones(len(shared))], 1.0)
     return np.where(here.biased[nodes.suffix], chosen, 0.0)
 

@@ -15,6 +15,9 @@ base, all of which is then altered, is scaled, with rho > 1 that of the other,
 
     rho z_other = z_base + (rho - 1) z_base + rho (z_other - z_base) = z_base + (z_other - z_base) + (rho - 1) z_other.
 
+**Products.** rho goes on in one factor alone: in its messages and in its bias. The others take what the other snapshot
+has, rho or not.
+
 **Norms over a graph.** Undoing the path that starts at the node itself gives its tree node the other snapshot's mean
 and deviation; else it keeps those of the base.
 """
@@ -30,6 +33,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import LayerChange
+from ..network.activations import Product
 from ..network.layers import Layer
 from ..network.statistics import OF_GRAPH, GraphScale, GraphShift
 
@@ -74,6 +78,20 @@ class ReplayStep:
         if self.add:
             return e.before, e.after, e.kept_before, e.kept_after
         return e.after, e.before, e.kept_after, e.kept_before
+
+    @cached_property
+    def restarting(self) -> BoolArray:
+        """Columns of a product's factors in which nothing of rho goes on: all but the first that no rule restarts."""
+        reached = np.zeros(self.layer.width, dtype=np.bool_)
+        for channel in self.layer.channels:
+            reached[channel.outputs] |= channel.coefficients.restarts
+        found = np.zeros(self.layer.width, dtype=np.bool_)
+        for block in self.layer.blocks:
+            if isinstance(block.activation, Product):
+                factors = reached[block.outputs].reshape(block.activation.num_factors, -1)
+                carrying = int(np.argmin(factors.any(axis=1)))
+                found[block.outputs] = np.repeat(np.arange(len(factors)) != carrying, factors.shape[1])
+        return found
 
     def branches(
         self, family: int, entry: IntArray, mode: NDArray[np.int8], rho: FloatArray
