@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from axiompath.change.states import KINDS
 from axiompath.explain.records import KIND_WORDS
 from axiompath.network.activations import Product
 from axiompath.network.attention import ReadColumns
@@ -803,7 +804,9 @@ def literal_row(explanation, columns):
     for name in columns:
         value = getattr(explanation, name, None)
         row[name] = value.tolist() if isinstance(value, np.ndarray) else list(value) if name == "kinds" else value
-    row["causes"] = {kind: part.tolist() for kind, part in explanation.causes.items()}
+    none = np.zeros(len(explanation.logits_before))  # a record leaves out what has no share, a part does not
+    row["causes"] = {kind: explanation.causes.get(kind, none).tolist() for kind in KINDS}
+    row["causes"] |= {kind: part.tolist() for kind, part in explanation.causes.items()}
     row["node_names"] = list(explanation.node_names.items())
     row["class_names"] = list(explanation.class_names)
     row["hops"] = [{"flow": hop.flow, "weighted": hop.weighted} for hop in explanation.hops]

@@ -133,6 +133,7 @@ def tell_stories(
     if isinstance(snapshots, Snapshots) and snapshot_names is None:
         snapshot_names = snapshots.names
     offered: tuple[str, ...] = ()
+    _check_sequence(snapshots)
     if isinstance(snapshots, Sequence):
         snapshots, brought, offered = take_names(snapshots)
         node_names = brought if node_names is None else node_names
@@ -224,16 +225,19 @@ def tell_stories(
     return Stories(tuple(steps), tuple(stories))
 
 
-def _check_snapshots(
-    snapshots: Sequence[Any], given: Sequence[str] | None
-) -> tuple[tuple[str, ...], list[Any], list[IntArray]]:
-    """Names of the snapshots, these numbered alike, and the nodes of each; all are looked at before any is computed."""
+def _check_sequence(snapshots: Any) -> None:
     if not isinstance(snapshots, Sequence) or len(snapshots) < 2:
         got = f"{len(snapshots)}" if isinstance(snapshots, Sequence) else f"a {type(snapshots).__name__}"
         raise InputError(
             f"Expected a list of at least two snapshots, oldest first (got {got}); "
             "a change needs a graph before and one after it."
         )
+
+
+def _check_snapshots(
+    snapshots: Sequence[Any], given: Sequence[str] | None
+) -> tuple[tuple[str, ...], list[Any], list[IntArray]]:
+    """Names of the snapshots, these numbered alike, and the nodes of each; all are looked at before any is computed."""
     names = tuple(str(name) for name in given) if given else tuple(f"snapshot {i}" for i in range(len(snapshots)))
     if len(names) != len(snapshots):
         raise InputError(
