@@ -249,6 +249,7 @@ def test_one_explanation_is_a_page_of_its_own(browser, explainer, tmp_path):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_hundred_targets_are_small_and_open_fast(browser, data_root, tmp_path):
     import time
 
@@ -307,6 +308,7 @@ def test_the_page_may_run_its_own_scripts_and_nothing_else(page, report):
     page.requests.clear()
 
 
+@pytest.mark.slow
 def test_ten_thousand_targets_open(open_page, explainer, tmp_path):
     one = describe_target(explainer.frontier(8, [0, 1, 3]))
     pages = [{**one, "target": i, "name": f"member {i}", "headline": f"member {i} moved"} for i in range(10_000)]

@@ -389,6 +389,7 @@ def test_the_command_writes_the_page_of_a_folder(call, scan, tmp_path):
     assert "Expected the folder of a scan" in err
 
 
+@pytest.mark.slow
 def test_links_values_and_labels_have_their_page(open_page, tmp_path, explainer):
     from torch_geometric.nn import GAE
 

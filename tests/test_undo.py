@@ -231,6 +231,7 @@ def check_against_rivals(seeds, most, seconds, num_changes=40):
     return np.array(rows)
 
 
+@pytest.mark.slow
 def test_undo_is_never_larger_than_its_rivals():
     rows = check_against_rivals(range(0, 200, 2), 2, 10.0, num_changes=24)
     assert len(rows) == 2
