@@ -120,29 +120,29 @@ def _number_of_graph(text: str) -> int:
     return int(text)
 
 
-class GraphFile(NamedTuple):
+class NamedFile(NamedTuple):
     """The file of one graph of a sequence, in which it may stand more than once, and what to call it."""
 
     path: Path
     name: str
 
 
-def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[GraphFile]:
+def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[NamedFile]:
     """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
     from ..files.snapshots import is_snapshots, read_held
 
-    files: list[GraphFile] = []
+    files: list[NamedFile] = []
     for path in given:
         if path is not None and is_snapshots(path):
             held = read_held(path)
-            files += [GraphFile(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
+            files += [NamedFile(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
         elif path is not None:
-            files.append(GraphFile(path, path.stem))
+            files.append(NamedFile(path, path.stem))
     if step is not None and not 0 < step < len(files):
         raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
     files = files if step is None else files[step - 1 : step + 1]
     stems = [file.name for file in set(files)]
-    return [file if stems.count(file.name) == 1 else GraphFile(file.path, str(file.path)) for file in files]
+    return [file if stems.count(file.name) == 1 else NamedFile(file.path, str(file.path)) for file in files]
 
 
 def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
@@ -150,7 +150,7 @@ def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
     return read_graphs(spell_out([before, after], sources.step)[-2:], sources.nodes)
 
 
-def read_graphs(files: Sequence[GraphFile], nodes: Path | None) -> Graphs:
+def read_graphs(files: Sequence[NamedFile], nodes: Path | None) -> Graphs:
     """Two graphs or more, numbered alike."""
     from ..files import match_graphs, read_graph
 
@@ -163,7 +163,7 @@ def read_graphs(files: Sequence[GraphFile], nodes: Path | None) -> Graphs:
 
 
 def tell(
-    model: str, files: Sequence[GraphFile], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
+    model: str, files: Sequence[NamedFile], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
 ) -> Stories:
     """Stories of these targets over the graphs, or of those that moved the most."""
     from ..files import read_model
