@@ -140,9 +140,9 @@ def graph_pairs(draw, weighted=None, max_nodes=8):
 
 
 @st.composite
-def attributed_pairs(draw, max_nodes=5):
+def attributed_pairs(draw, max_nodes=5, weighted=None):
     """The same with edge features, of which some change; parallel edges have features of their own."""
-    graphs = draw(graph_pairs(max_nodes=max_nodes))
+    graphs = draw(graph_pairs(weighted, max_nodes))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shared = np.round(rng.normal(size=(max_nodes, max_nodes, 3, EDGE_WIDTH)))  # by ends, and by number among parallels
     changes = draw(st.booleans())

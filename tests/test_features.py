@@ -10,6 +10,7 @@ from torch_geometric.nn import GCN, GCNConv, Sequential
 
 import axiompath
 from axiompath.change.comparison import find_change
+from axiompath.change.states import KINDS
 from axiompath.errors import InputError
 from axiompath.network.layers import run_network
 from axiompath.paths.attribution import attribute_paths
@@ -37,7 +38,7 @@ def changed(network, graphs):
 def test_columns_equal_the_literal_twin_and_sum_to_the_cause(network, graphs):
     change, targets = changed(network, graphs)
     found = walk_paths(change, targets)
-    causes = attribute_paths(change, found).causes[:, 3]
+    causes = attribute_paths(change, found).causes[:, KINDS.index("feature")]
     twins = [LiteralColumn(network, change.before, change.after, j, only_delta=True) for j in range(3)]
     tolerance = 1e-10 * scale_of(change)
     for target, whole in zip(targets.tolist(), causes, strict=True):

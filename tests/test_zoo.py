@@ -17,7 +17,7 @@ from torch_geometric.nn import models
 import axiompath
 from axiompath.readers.assembly import READERS, REASONS
 from axiompath.readers.refusals import WHOLE_MODELS
-from evolutions import graph_pairs
+from evolutions import attributed_pairs
 from references import LiteralAttribution
 
 HOMOGENEOUS = {"relu", "leaky_relu", "prelu", "abs"}
@@ -522,7 +522,7 @@ def test_sparse_features_give_the_same_as_dense_ones(name):
 
 
 @settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck), print_blob=True)
-@given(st.sampled_from(sorted(set(CONVOLUTIONS) - {DIVIDES})), st.integers(0, 5), graph_pairs(weighted=True))
+@given(st.sampled_from(sorted(set(CONVOLUTIONS) - {DIVIDES})), st.integers(0, 5), attributed_pairs(weighted=True))
 def test_graphs_without_edges_with_one_node_or_unchanged_are_no_exception(name, seed, graphs):
     make, weighted = CONVOLUTIONS[name]
     model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, ACTIVATIONS[seed]), seed)
@@ -532,9 +532,10 @@ def test_graphs_without_edges_with_one_node_or_unchanged_are_no_exception(name, 
 
 
 def test_the_order_of_edges_leaves_no_path_behind():
-    before, _ = evolution(0, EVOLUTIONS[0])
+    before, _ = evolution(0, EVOLUTIONS[0], told=True)
     order = torch.randperm(before.num_edges)
-    after = Data(x=before.x, edge_index=before.edge_index[:, order], edge_weight=before.edge_weight[order])
+    after = Data(x=before.x, edge_index=before.edge_index[:, order])
+    after.edge_weight, after.edge_attr = before.edge_weight[order], before.edge_attr[order]
     for make, weighted in CONVOLUTIONS.values():
         model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, nn.ReLU()))
         assert axiompath.Explainer(model, before, after).num_paths.sum() == 0
