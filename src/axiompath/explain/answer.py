@@ -35,7 +35,7 @@ from ..selection.choice import FEWEST, STATUS
 from ..selection.convex import TOLERANCE
 from ..selection.objective import SOFTMAX, Dual, Goal, find_goal, fixed_part, remainder, rounding_of, tilt
 from ..selection.problem import checked_kind
-from .candidates import Batch, Candidates, Held, Listed, Pool, Priced
+from .candidates import Batch, Candidates, Held, ListedPaths, Pool, Priced
 from .choices import Choices, Chosen, merge_choices
 from .depths import choose_units
 from .explanation import Caption
@@ -83,7 +83,7 @@ def open_batch(change: Change, rows: IntArray, counts: NDArray[Any] | None = Non
     """The altered paths of each target: listed now, or to be searched where `counts` says how many there are."""
     searched = np.zeros(len(rows), dtype=np.bool_) if counts is None else counts > 0
     few, many = np.flatnonzero(~searched), np.flatnonzero(searched)
-    listed = Listed(*walk_rows(change, rows[few])) if len(few) else None
+    listed = ListedPaths(*walk_rows(change, rows[few])) if len(few) else None
     priced = [Priced(change, int(rows[i]), int(counts[i])) for i in many.tolist()] if counts is not None else []
     return Batch(listed, priced, np.concatenate([few, many]))
 

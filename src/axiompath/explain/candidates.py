@@ -92,7 +92,7 @@ class Candidates(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class ListedPaths:
     """The altered paths of some targets that were walked together."""
 
     found: PathSet | PathUnion
@@ -102,7 +102,7 @@ class Listed:
 class Held(Candidates):
     """All of them in memory: target number i of what was walked."""
 
-    def __init__(self, listed: Listed, i: int) -> None:
+    def __init__(self, listed: ListedPaths, i: int) -> None:
         found, shares = listed.found, listed.shares
         rows = slice(int(found.indptr[i]), int(found.indptr[i + 1]))
         self.row, self.num_paths, self.causes = int(found.targets[i]), rows.stop - rows.start, shares.causes[i]
@@ -168,7 +168,7 @@ class Priced(Candidates):
 class Batch:
     """Targets in order: those whose paths are listed, and those that are searched."""
 
-    listed: Listed | None
+    listed: ListedPaths | None
     searched: Sequence[Priced]
     places: IntArray  # [num_targets]: of those that are listed, then of those that are searched
 

@@ -7,12 +7,12 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..selection.choice import FEWEST, STATUS, solve_many
-from .candidates import Listed
+from .candidates import ListedPaths
 from .choices import Choices, Chosen
 from .question import Question
 
 
-def choose_listed(change: Change, listed: Listed, question: Question) -> Choices:
+def choose_listed(change: Change, listed: ListedPaths, question: Question) -> Choices:
     """The choice of every target from its own list."""
     found, shares, output = listed.found, listed.shares, change.output
     before, after = ends_of(change, found.targets, question.objective)
