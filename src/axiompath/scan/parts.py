@@ -243,7 +243,7 @@ def _columns_of_failure(item: Failure) -> dict[str, pa.Array]:
 
 
 def _columns_of_records(found: Records) -> dict[str, pa.Array]:
-    size, told, chosen, caption = len(found), found.told, found.chosen, found.caption
+    size, chosen, caption = len(found), found.chosen, found.caption
     targets, classes = found.targets.reshape(size, -1), caption.class_names
     starts, nodes = found.mentioned
     columns = {
@@ -252,11 +252,11 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
         "name": pa.array(found.names, pa.string()),
         "class_before": pa.array(found.class_before),
         "class_after": pa.array(found.class_after),
-        "num_paths": pa.array([one.num_paths for one in told], pa.int64()),
-        "budget": pa.array([one.budget for one in told], pa.int64()),
-        **{
-            key: pa.array([getattr(one, key) for one in told], pa.string()) for key in ("status", "method", "objective")
-        },
+        "num_paths": pa.array(found.num_paths, pa.int64()),
+        "budget": pa.array(found.budgets),
+        "status": pa.array(found.status, pa.string()),
+        "method": _alike(found.method, pa.string(), size),
+        "objective": _alike(found.objective, pa.string(), size),
         **{key: pa.array(getattr(found, key), pa.float64()) for key in NUMBERS},
         **{key: _lists(getattr(found, key)) for key in VECTORS},
         "paths": _cut(chosen.indptr, _lists(chosen.paths)),
