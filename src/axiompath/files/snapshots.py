@@ -10,9 +10,10 @@ from typing import Any
 from torch_geometric.data import Data
 
 from ..errors import InputError
+from ..graphs.clock import show_time
 from ..graphs.sequence import Recipe, Snapshots, make_snapshots
 from ..graphs.windows import cut_windows
-from ..trust import MAX_BYTES, blamed, check_version, read_json, read_words
+from ..trust import MAX_BYTES, Damaged, blamed, check_version, read_json, read_words
 from ..writing import write_text
 from .event_tables import Columns, read_event_table, read_node_table
 from .graph_file import read_graph, save_graph
@@ -101,10 +102,15 @@ def read_snapshots(folder: str | Path, *, max_bytes: float = MAX_BYTES) -> Snaps
     """What `save_snapshots` wrote."""
     source, held = Path(folder), read_held(Path(folder))
     graphs = [named_data(source / file, max_bytes) for file in held["files"]]
+    dated = held["dated"] is True
     with blamed(f"Expected the bounds of windows in {source / SNAPSHOTS} (got something else)."):
         bounds = tuple((start + 0, end + 0) for start, end in held["bounds"])
         waiting = int(held["waiting"])
-    return Snapshots(tuple(graphs), held["names"], str(held["rule"]), bounds, held["dated"] is True, waiting)
+        if len(bounds) not in (0, len(graphs)):
+            raise Damaged("bounds of other windows")
+        for moment in (moment for pair in bounds for moment in pair):
+            show_time(moment, dated)
+    return Snapshots(tuple(graphs), held["names"], str(held["rule"]), bounds, dated, waiting)
 
 
 def read_held(folder: Path) -> dict[str, Any]:
@@ -130,6 +136,8 @@ def named_data(path: Path, max_bytes: float = MAX_BYTES) -> Data:
     graph = read_graph(path, max_bytes=max_bytes)
     if not isinstance(graph.data, Data):
         raise InputError(f"Expected a graph in memory at {path} (got a stored one).")
+    if not graph.numbered:
+        raise InputError(f"Expected the numbers of its nodes, `n_id`, in {path} (got none); make the snapshots again.")
     if graph.row_names:
         graph.data.node_names = list(graph.row_names)
     if graph.class_names:
