@@ -127,7 +127,7 @@ def _choose_units(change: Change, source: Candidates, question: Question) -> _Ch
     else:
         assert isinstance(question.depth, (int, np.integer))
         above, number = cut_at(change, int(question.depth)), count_ends(change, int(question.depth))[[source.row]]
-        counts = np.where(is_priced(number, question.budget), number, 0)
+        counts = np.where(is_priced(number, question), number, 0)
         found = _choose_at_once(above, open_batch(above, np.array([source.row]), counts), replace(question, depth=None))
         chosen, paths = found.chosen, widen(found.chosen.paths, change.network.num_positions)
         real = np.flatnonzero(count_members(change, paths) > 0)
@@ -146,11 +146,11 @@ def _choose_units(change: Change, source: Candidates, question: Question) -> _Ch
 
 
 def pool_bytes(change: Change, question: Question) -> float:
-    """What choosing without a list holds beside a search at most: the candidates and their multipliers."""
+    """What choosing without a list holds beside a search at most: a pool, and multipliers of what was just found."""
     network = change.network
     widest = max(layer.width for layer in network.layers)
-    numbers = 8 * (network.num_classes + network.num_positions) + 5 * network.num_classes * widest
-    return 8.0 * numbers * MAX_PASSES * (OFFERED + question.budget) / 4
+    pool = 8 * (network.num_classes + network.num_positions) * MAX_PASSES / 4
+    return 8.0 * (pool + 5 * network.num_classes * widest) * (OFFERED + question.budget)
 
 
 def _from_selection(question: Question, source: Candidates, pool: Pool, selection: Selection) -> _Choice:

@@ -33,14 +33,16 @@ from .question import RELAXED, Question
 from .remains import first_enough, residuals_of, wholes_of
 from .searched import Searched
 
-OFFERED = 48  # paths that a search looks for beside the budget
+# Paths that a search looks for beside the budget: of a method that chooses among them; else at first, and afterwards,
+# where most searches prove what is known already, twice as many with every pass.
+OFFERED, FIRST, LATER = 48, 24, 4
 MAX_PASSES = 40
 CLOSE = 2e-10  # of the whole change, or of what is left where that is more
 SLOPE_WORK = 1e4  # operations of a slope, roughly
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
+class RelaxedPools:
     """The relaxation over all paths, solved on pools of them; the arrays run over the targets."""
 
     pools: Pools
@@ -132,22 +134,24 @@ def _choose(searched: Searched, question: Question, pools: Pools | None) -> tupl
     return choices, found.pools
 
 
-def _relax(searched: Searched, question: Question, pools: Pools | None) -> Relaxed:
+def _relax(searched: Searched, question: Question, pools: Pools | None) -> RelaxedPools:
     """Candidates join the pools until none of the others could help; of a method that ranks, one round."""
     relaxed, size = question.method in RELAXED, len(searched.rows)
     budgets = np.minimum(int(question.budget), searched.num_paths).astype(np.int64)
-    sizes, reach, places = budgets + OFFERED, searched.reach(budgets), np.arange(size)
+    reach, places, many = searched.reach(budgets), np.arange(size), question.method == "exact"
     if pools is None or (pools.lengths < budgets).any():
         # At first a method's own order, or the gradient where nothing is chosen yet.
-        pools = searched.best(places, _first_prices(searched, question), sizes).pools
+        first = budgets + (OFFERED if many else FIRST)
+        pools = searched.best(places, _first_prices(searched, question), first).pools
     value, bound, enough, whole = np.zeros((4, size))
     done: list[tuple[IntArray, Pools]] = []
-    for _ in range(MAX_PASSES):
+    for number in range(MAX_PASSES):
         weights = solve_pools(
             searched.change, searched.rows[places], pools, question, "convex" if relaxed else None
         ).weights
         found = _slopes(searched, question, places, pools, weights, reach[places])
-        offers = searched.best(places, found.prices, sizes[places])
+        beside = OFFERED if many else min(LATER << number, OFFERED)
+        offers = searched.best(places, found.prices, budgets[places] + beside)
         least = offers.least(found.prices, budgets[places], question.at_most)
         value[places], whole[places] = found.value, found.whole
         bound[places] = np.maximum(bound[places], found.fixed + least - found.rounding)
@@ -161,7 +165,7 @@ def _relax(searched: Searched, question: Question, pools: Pools | None) -> Relax
             break
     done.append((places, pools))
     order = np.argsort(np.concatenate([some for some, _ in done]))
-    return Relaxed(concatenate([some for _, some in done]).take(order), value, bound, enough, whole)
+    return RelaxedPools(concatenate([some for _, some in done]).take(order), value, bound, enough, whole)
 
 
 def _problems(searched: Searched, places: IntArray, pools: Pools) -> Problems:

@@ -28,7 +28,7 @@ class Searched:
         own = slice(i, i + 1)
         return Searched(self.change, self.rows[own], self.num_paths[own], self.causes[own], self.counts[:, own])
 
-    def best(self, places: IntArray, prices: FloatArray, sizes: IntArray) -> Offers:
+    def best(self, places: IntArray, prices: FloatArray, sizes: IntArray) -> OfferedPools:
         """The paths with the smallest C @ prices of the targets in these places; `sizes` of each."""
         rows = self.rows[places]
         found = search_of(self.change).find_each(rows, prices, sizes)
@@ -38,7 +38,7 @@ class Searched:
             found.number < np.minimum(sizes, self.num_paths[places]).astype(np.int64)
         )
         self.counts[:, places] += np.stack([found.opened, np.ones_like(found.opened), given_up])
-        return Offers(gather_paths(self.change, rows, np.nonzero(here)[0], found.nodes[here]), found.floors)
+        return OfferedPools(gather_paths(self.change, rows, np.nonzero(here)[0], found.nodes[here]), found.floors)
 
     def reach(self, sizes: IntArray) -> FloatArray:
         """More than any so many paths of each target can add to a logit, or to a value in units of its scale."""
@@ -64,7 +64,7 @@ def search_rows(change: Change, rows: IntArray, num_paths: NDArray[np.object_]) 
 
 
 @dataclass(frozen=True, eq=False)
-class Offers:
+class OfferedPools:
     """The paths of each target with the least prices, as far as they were found."""
 
     pools: Pools
