@@ -693,7 +693,7 @@ HOSTILE = {
     "watch": {
         "nothing": text("watch/watch.json", "{}"),
         "many steps": text("watch/watch.json", lambda: json.dumps({
-            "format": "axiompath.watch", "version": 1, "settings": {"first": "a"}, "facts": {"task": "given"}, "seen": [],
+            "format": "axiompath.watch", "version": 1, "settings": {"first": 1}, "facts": {"task": "given"}, "seen": [],
             "digests": [], "steps": [{"before": "a"}] * 10**5})),
         **odd_files("watch/watch.json"),
     },
