@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from ..errors import InputError
 from ..graphs.clock import show_time
 from ..graphs.sequence import Recipe, Snapshots, make_snapshots
-from ..graphs.windows import cut_windows
+from ..graphs.windows import cut_windows, keep_relations
 from ..trust import MAX_BYTES, Damaged, blamed, check_version, read_json, read_words
 from ..writing import write_text
 from .event_tables import Columns, read_event_table, read_node_table
@@ -31,6 +31,8 @@ def snapshots(
     dst: Any = None,
     time: Any = None,
     weight: Any = None,
+    relation: Any = None,
+    most_relations: int | None = None,
     rule: str | None = None,
     nodes: Any = None,
     features: Any = None,
@@ -49,6 +51,8 @@ def snapshots(
     every, window: "30D" or "12h" where times are dates, else numbers; window="all" keeps everything so far. Without
         them about a twelfth of the time covered, and three steps.
     src, dst, time, weight: the columns; the first three are found by their names where these say it.
+    relation: the column that says what an event is: edges then have types, `edge_type`, one edge a pair and relation;
+        with `most_relations` as many, the commonest of the first window, and one for all others.
     rule: how the events of a pair make one edge: once (no weight), count, sum, mean, min, max, first or last; without
         one, once, and the sum where there is a `weight`.
     nodes: a table with a column `id`, and where there are any a `label` and features, a number in every other column.
@@ -63,13 +67,15 @@ def snapshots(
         table = table._replace(x=None)
     how = Recipe(rule or ("once" if weight is None else "sum"), bool(directed), keep, features or "degrees")
     if is_graph_list(events):
-        for name, value in {"every": every, "window": window, "time": time, "start": start, "until": until}.items():
+        periods = {"every": every, "window": window, "time": time, "start": start, "until": until}
+        for name, value in (periods | {"relation": relation}).items():
             if value is not None:
                 raise InputError(f"Expected no `{name}` with a list of graphs, one a snapshot (got {value!r}).")
         return snapshots_of_graphs(events, how, table, directed)
-    columns, periods = Columns(src, dst, time, weight), (every, None if window == "all" else window)
-    read = read_event_table(events, columns, periods=periods, loops=loops, max_bytes=max_bytes)
-    return make_snapshots(read, cut_windows(read, every, window, start, until), how, table, max_bytes)
+    columns, lengths = Columns(src, dst, time, weight, relation), (every, None if window == "all" else window)
+    read = read_event_table(events, columns, periods=lengths, loops=loops, max_bytes=max_bytes)
+    windows = cut_windows(read, every, window, start, until)
+    return make_snapshots(keep_relations(read, windows, most_relations), windows, how, table, max_bytes)
 
 
 def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Path:
