@@ -46,7 +46,7 @@ def timed(name: str, command: list[str], environment: Mapping[str, str] = os.env
         raise SystemExit(f"a step failed: {name}\n{done.stderr}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = used.ru_utime + used.ru_stime - held.ru_utime - held.ru_stime
-    row = {"step": name, "seconds": f"{seconds:.1f}", "of the processor": f"{processor:.1f}"}
+    row = {"step": name, "seconds": f"{seconds:.2f}", "of the processor": f"{processor:.2f}"}
     print(row, flush=True)
     return row
 
