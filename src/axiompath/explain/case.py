@@ -159,6 +159,9 @@ class Case:
         """A target in a message: its name, and its number where that is another word."""
         if np.min(target) < 0:  # a number that no node has: what it stands for on a path is not meant
             return str(target)
+        schema = self.change.before.schema
+        if schema is not None and np.ndim(target) == 0 and int(target) not in self.node_names:
+            return str(schema.node(int(target)))
         name = label_targets(np.asarray([target]), self.node_names if self.change.unit != "graph" else {})[0]
         return str(target) if str(target) == name else f"{name!r}, {self.change.unit} {target}"
 

@@ -14,7 +14,7 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError
-from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.relation_names import RelationNames
 from ..graphs.snapshot import node_numbers
@@ -169,7 +169,7 @@ class Explanation(Saved):
     def step(self, u: int, v: int) -> str:
         """The arrow from one node of a path to the next, with what the edge is called where edges have types."""
         name = next((name for a, b, name in self.relations if (a, b) == (u, v)), "")
-        return f" –{name}→ " if name else " → "
+        return name_step(name)
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
@@ -381,7 +381,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         hops=hops, groups=groups,
         retrained=retrained,
         until=until,
-        relations=_read_relations(values.get("relations") or ()),
+        relations=read_relations(values.get("relations") or ()),
         edge_places=edges,
     )  # fmt: skip
 
@@ -393,7 +393,7 @@ def _read_edges(values: Any) -> dict[int, EdgePlace]:
     return found
 
 
-def _read_relations(values: Any) -> tuple[tuple[int, int, str], ...]:
+def read_relations(values: Any) -> tuple[tuple[int, int, str], ...]:
     """Steps and what they are called, of a record."""
     found = []
     for u, v, name in values:

@@ -176,18 +176,19 @@ class Records(Sequence[Explanation]):
             groups=told.groups,
             retrained=None if self.retrained is None else self.retrained.take(i),
             until=told.until,
-            relations=self._relations(chosen.paths[rows], told.groups),
+            relations=self.relations_of(i),
             edge_places=dict(self.edges_of_each[i]),
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )
 
-    def _relations(self, paths: IntArray, groups: Sequence[Group]) -> tuple[tuple[int, int, str], ...]:
-        """What the steps of chosen paths are called, and of those that groups show."""
+    def relations_of(self, i: int) -> tuple[tuple[int, int, str], ...]:
+        """What the steps of one answer's chosen paths are called, and of those that its groups show."""
         known = self.caption.relations
         if known is None:
             return ()
-        every = [paths, *(group.paths for group in groups)]
+        rows = slice(*self.chosen.indptr[i : i + 2])
+        every = [self.chosen.paths[rows], *(group.paths for group in self.told[i].groups)]
         return known.of(
             (u, v) for some in every for path in some.tolist() for u, v in pairwise(path) if u >= 0 and u != v
         )

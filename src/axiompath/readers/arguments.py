@@ -87,7 +87,7 @@ class Arguments:
     def __str__(self) -> str:
         """As one would write it."""
         if self.call is not None:
-            return "call(model, data)"
+            return str(self.call) if isinstance(self.call, TypedAnswer) else "call(model, data)"
         named = [f"{name}={name}" for name in self.keywords]
         given = ", ".join([*(["data"] if self.whole else []), *self.positional, *named])
         return f"model.decode(model.encode({given}), {LINKS_FIELD})" if self.decoded else f"model({given})"

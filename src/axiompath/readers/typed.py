@@ -31,6 +31,13 @@ class TypedCall:
     fields: tuple[tuple[str, str], ...]  # argument of forward -> field of every type or relation; none for the whole
     predicts: str | None = None  # the type of the rows of an answer that is one tensor
 
+    def __str__(self) -> str:
+        """As one would write it."""
+        if self.call is not None:
+            return "call(model, data)"
+        given = ", ".join(f"{name}=data.collect({field!r})" for name, field in self.fields)
+        return f"model({given or 'data'})"
+
     def run(self, model: Any, data: HeteroData) -> Any:
         """The model's answer as it gives it."""
         if self.call is not None:
