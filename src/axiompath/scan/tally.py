@@ -78,7 +78,7 @@ class Tally:
             lines.append(f"  {self.frame.moved[limit:].sum():.3g}  the other {len(self.frame) - limit:,}")
         lines.append(
             f"An estimate: leaving each change out and putting it in alone. Off by {self.error:.2g} of the total on "
-            f"{self.num_sampled} predictions with exact blame."
+            f"{self.num_sampled} prediction{'s' * (self.num_sampled != 1)} with exact blame."
         )
         return "\n".join(lines)
 
