@@ -667,6 +667,36 @@ HOSTILE = {
         "long numbers": text("nodes.csv", "id,a\n1," + "9" * 10**5 + "\n"),
         **odd_files("nodes.csv", "edges.csv"),
     },
+    "events csv": {
+        "a step of the clock": text("events.csv", "source,target,time,amount\na,b,1678-01-01,1\na,c,2261-01-01,1\n"),
+        "years nobody lived": text("events.csv", "source,target,time,amount\na,b,0001-01-01,1\na,c,9999-12-31,1\n"),
+        "days that are none": text("events.csv", "source,target,time,amount\na,b,2024-02-31,1\na,c,2024-01-01,1\n"),
+        "amounts without end": text("events.csv", "source,target,time,amount\na,b,2024-01-01,inf\na,c,2024-03-01,\n"),
+        "seconds beyond all": text("events.csv", "source,target,time,amount\na,b,1,1\na,c,1e300,1\n"),
+        "one name": text("events.csv", lambda: "source,target,time,amount\n" + f"{'a' * 10**6},b,2024-01-01,1\n" * 20),
+        "columns": text("events.csv", lambda: "source,target,time" + ",c" * 10**6 + "\n"),
+        "no events": text("events.csv", "source,target,time,amount\n"),
+        "only loops": text("events.csv", "source,target,time,amount\na,a,2024-01-01,1\na,a,2024-03-01,1\n"),
+        "names that command": text("events.csv", "source,target,time,amount\n" + "".join(
+            f'"{name}",b,2024-0{i % 8 + 1}-01,1\n' for i, name in enumerate(NAMES))),
+        **odd_files("events.csv", "people.csv"),
+    },
+    "snapshots": {
+        "files elsewhere": text("snapshots/snapshots.json", json.dumps({
+            "format": "axiompath.snapshots", "version": 1, "files": ["../after.npz"], "names": ["a"], "rule": "",
+            "bounds": [[0, 1]], "dated": False, "waiting": 0})),
+        "many files": text("snapshots/snapshots.json", lambda: json.dumps({
+            "format": "axiompath.snapshots", "version": 1, "files": [f"{i:04d}.npz" for i in range(10**5)],
+            "names": ["a"] * 10**5, "rule": "", "bounds": [], "dated": False, "waiting": 0})),
+        **odd_files("snapshots/snapshots.json", "snapshots/0001.npz"),
+    },
+    "watch": {
+        "nothing": text("watch/watch.json", "{}"),
+        "many steps": text("watch/watch.json", lambda: json.dumps({
+            "format": "axiompath.watch", "version": 1, "settings": {"first": 1}, "facts": {"task": "given"}, "seen": [],
+            "digests": [], "steps": [{"before": "a"}] * 10**5})),
+        **odd_files("watch/watch.json"),
+    },
     "parquet": {
         "one row, many times": table("nodes.parquet", id=lambda: repeated(1, 10**8), a=lambda: repeated(1.0, 10**8)),
         "one text, many times": table(

@@ -107,6 +107,34 @@ def read_blamed_scan(folder):
     return [(tally.summary(), tally.to_frame()) for tally in tallies], found.summary
 
 
+def read_events(suffix):
+    def read(folder):
+        import axiompath
+
+        return repr(axiompath.snapshots(folder / f"events.{suffix}", "10D", "30D", weight="amount"))
+
+    return read
+
+
+def read_snapshots(folder):
+    import axiompath
+
+    return repr(axiompath.read_snapshots(folder / "snapshots"))
+
+
+def read_watch(folder):
+    import axiompath
+
+    found = axiompath.read_watch(folder / "watch")
+    return (
+        repr(found),
+        found.to_frame(),
+        found._repr_html_(),
+        found.snapshots,
+        [found.scan(i + 1) for i in range(len(found))],
+    )
+
+
 def graph_commands(name, *options):
     return (
         ("diff", name, name, *options, "--json"),
@@ -155,6 +183,16 @@ FORMATS = {
             Format(name, tuple(f"{name}/{part}" for part in (*SCAN_FILES, *SCAN_TABLES.get(name, ()))), read_scan(name))
             for name in ("scan", "scan 0.1")
         ),
+        *(
+            Format(f"events {kind}", (f"events.{kind}", "people.csv"), read_events(kind),
+                   (("snapshots", f"events.{kind}", "--nodes", "people.csv", "--every", "10D", "--window", "30D",
+                     "--out", "out"),))
+            for kind in ("csv", "parquet")
+        ),
+        Format("snapshots", ("snapshots/snapshots.json", "snapshots/0001.npz"), read_snapshots,
+               (("diff", "snapshots", "--json"), ("story", "model", "snapshots", "node 5", "--json"))),
+        Format("watch", ("watch/watch.json", "watch/snapshots/snapshots.json", "watch/steps/0001/manifest.json"),
+               read_watch, (("report", "watch/steps/0001", "--out", "out.html"),)),
         Format("scan blame", tuple(f"scan blame/{part}" for part in BLAME_FILES), read_blamed_scan),
     )
 }  # fmt: skip
@@ -201,6 +239,16 @@ def make_seeds(folder):
     for part in TYPED:
         table = nodes.drop(columns="label") if part.startswith("nodes") else links
         table.to_csv(folder / "typed" / f"{part}.csv", index=False)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(80), "D")
+    dated = links.assign(source=[names[u] for u in edges[0]], time=days, amount=links.weight)
+    dated = dated.assign(target=[names[v] for v in edges[1]]).drop(columns="weight")
+    dated.to_csv(folder / "events.csv", index=False)
+    dated.to_parquet(folder / "events.parquet")
+    nodes.assign(id=names).to_csv(folder / "people.csv", index=False)
+    sequence = axiompath.snapshots(dated, "10D", "30D", nodes=nodes.assign(id=names))
+    axiompath.save_snapshots(sequence, folder / "snapshots")
+    axiompath.watch_events(dated, folder / "watch", dict(zip(names, labels, strict=True)), every="20D", window="40D",
+                           top=1, workers=1, progress=False)  # fmt: skip
     np.save(folder / "e.npy", edges.numpy())
     np.save(folder / "x.npy", x.numpy())
     axiompath.convert_graph(folder / "before.npz", folder / "stored")
@@ -474,6 +522,9 @@ def work(seeds):
     read_blamed_scan(seeds)
     read_story(seeds)
     read_judgement("blame")(seeds)
+    read_events("csv")(seeds)
+    read_snapshots(seeds)
+    read_watch(seeds)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable(sys.stderr)

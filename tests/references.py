@@ -589,6 +589,20 @@ class LiteralReplay:
     def stored(self, nodes):
         return (-1,) * (self.network.num_positions - len(nodes)) + nodes
 
+    def most_steps(self):
+        """How many tree nodes `logits` may look at: a coefficient of a column carries three parts, another two."""
+        steps = {}
+        for t, layer in enumerate(self.network.layers):
+            parts = sum(
+                3 if channel.coefficients.family is not channel.coefficients else 2 for channel in layer.channels
+            )
+            below = steps
+            steps = {
+                v: 1 + parts * sum(below.get(u, 1) for u in found)
+                for v, found in self.attribution.neighbours[t].items()
+            }
+        return steps.get(self.target, 1)
+
     def value(self, t, v, nodes, mode, rho):
         """z at layer t (1-based) of the tree node reached by `nodes` (v first, root last)."""
         layer = self.network.layers[t - 1]

@@ -100,6 +100,8 @@ def karate_folder(tmp_path_factory):
     events.columns = ["from", "to", "when"]
     events.replace({"person 1": "Ann"}).to_csv(folder / "events.csv", index=False)
     pd.DataFrame({"id": list(labels), "label": list(labels.values())}).to_csv(folder / "labels.csv", index=False)
+    method = BLOCK.search((ROOT / "docs" / "how-to-benchmark.md").read_text(encoding="utf-8"))
+    (folder / "my_explainer.py").write_text(method[2], encoding="utf-8")
     return folder
 
 

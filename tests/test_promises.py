@@ -94,6 +94,9 @@ PROMISES = {
         "Scans written by release 0.1 have none for `moved.parquet` and `too_large.parquet`": "written_by_0_1::scans",
         "In a report they are text": "report::names_are_text_never_markup story::names_are_text_never_markup",
         "the characters in them that would command it are shown as �": "strangers::names_command_no_terminal",
+        "listens on 127.0.0.1 alone, answers GET and HEAD, and writes nothing":
+            "server::it_listens_on_this_machine_alone server::nothing_but_reading_is_answered "
+            "server::requests_for_other_hosts_are_refused server::requests_of_other_sites_are_refused",
         "None may crash, hang, take a gigabyte, raise anything but an `InputError`, exit with 1, or run code":
             "mutations::10_000_damaged_files",
     },
@@ -143,6 +146,53 @@ PROMISES = {
             "scan::targets_too_large_are_listed_with_their_counts",
         "Three graphs or more are scanned step by step, each step into a folder of its own":
             "scan::a_sequence_is_scanned_step_by_step",
+        "`to_frame()` has what one filters by": "views::the_scan_frame_has_what_one_filters_by",
+        "how much they carry together is said": "scan_report::statements_do_not_overlap_and_carry_what_they_say",
+        "and all shares sum to what moved": "scan_report::parts_by_cause_and_by_change_sum_to_everything",
+        "of those that carry nine tenths of that, the one of the fewest changes":
+            "scan_report::the_smallest_group_that_carries_as_much_is_named",
+        "a chosen path's share goes to the changes that it runs over, or to the nodes whose degree changed":
+            "scan_report::paths_are_credited_as_the_literal_twin_does",
+        "`by=` adds groups of yours": "scan_report::groups_of_the_users_own_are_named",
+        "by three deviations above the median": "scan_report::a_step_far_above_the_others_is_unusual",
+        "serves the same page, with one for every explanation, from this machine to this machine":
+            "server::it_listens_on_this_machine_alone server::every_row_opens_in_a_browser_and_names_do_nothing",
+        "The summary says how many moved and were not explained, and why":
+            "views::a_scan_says_why_not_all_were_explained",
+    },
+    "docs/how-to-events.md": {
+        "finds and explains every prediction that moved from each snapshot to the next, and writes `watched/report.html`":
+            "watch::a_list_of_events_becomes_a_report",
+        "it does the steps that are new and no others; the model stays the same":
+            "watch::new_events_are_new_steps_and_no_others",
+        "what moves a prediction is then edges alone": "watch::clues_are_the_only_features_and_never_change",
+        "Links (`--task links`, or no labels)": "watch::links_need_no_labels",
+        "a model to use instead": "watch::a_model_that_is_given_is_not_trained",
+        "beside always giving the commonest answer": "watch::a_poor_model_is_said_to_be_one",
+        "into a folder that every command takes in place of its graphs":
+            "snapshots::the_command_line_makes_a_folder_that_every_command_takes",
+        "commas, semicolons, bars or tabs, told by the first line": "snapshots::csv_of_every_kind",
+        "a pandas DataFrame, an Arrow table": "snapshots::tables_in_memory_and_on_disk_say_the_same",
+        "one a snapshot, without times": "snapshots::graphs_in_a_list",
+        "`src`, `dst`, `t`; `weight=\"msg\"` where messages are one number":
+            "snapshots::a_temporal_data_and_a_graph_with_times",
+        "Ids may be words or numbers and are kept as they are written (`007` is not `7`)":
+            "snapshots::odd_rows_are_left_out_and_counted",
+        "Dates that could be read in two ways (`01/02/2024`) are refused": "snapshots::refusals_say_what_to_do",
+        "are left out, and a warning counts them": "snapshots::odd_rows_are_left_out_and_counted",
+        "A window holds the events from its start up to, and without, its end":
+            "snapshots::windows_hold_what_a_literal_reading_finds",
+        "new events never change a snapshot that was made": "snapshots::new_events_change_no_snapshot_that_is_there",
+        "A window without events is a graph without edges": "snapshots::an_empty_window_has_its_nodes_and_no_edge",
+        "a node has one number in all snapshots, and later events renumber none":
+            "snapshots::windows_hold_what_a_literal_reading_finds snapshots::new_events_change_no_snapshot_that_is_there",
+    },
+    "docs/how-to-pyg.md": {
+        "`PyGAlgorithm` is an algorithm for PyG's own Explainer": "pyg::an_explanation_passes_pygs_own_checks_and_tools",
+        "`explanation_type` must be `model`, `edge_mask_type` `object` and `node_mask_type` None":
+            "pyg::what_it_cannot_do_is_refused_when_it_is_connected",
+        "Without `index`, everything that moved is explained": "pyg::several_nodes_or_all_that_changed",
+        "PyG hands over no `n_id`, so that rows are nodes": "names::pyg_gives_no_ids_so_before_must_have_none",
     },
     "docs/how-to-large-graphs.md": {
         "Its files are linked, not copied": "stored::features_of_another_graph_are_linked_and_take_no_space",

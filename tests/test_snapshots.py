@@ -18,7 +18,7 @@ from torch_geometric.datasets import KarateClub
 
 import axiompath
 from axiompath import InputError, Snapshots, read_snapshots, save_snapshots, snapshots
-from axiompath.errors import MissingFile, Notice
+from axiompath.errors import MissingFile, Notice, TooLarge
 from axiompath.graphs.clock import is_same_period, show_period, show_time
 from axiompath.graphs.windows import RULES
 from references import literal_snapshot
@@ -316,3 +316,12 @@ def test_periods_and_moments_are_written_as_they_are_read():
     assert is_same_period("100", 100.0)
     assert not is_same_period("30D", 30)
     assert is_same_period("all", "all")
+
+
+def test_snapshots_take_no_more_memory_than_they_may():
+    events = [(f"n{i}", f"n{i + 1}", i) for i in range(2000)]
+    with pytest.raises(TooLarge, match=r"at most 0.0 GB in memory \(got 2,000, of which the first \d+ take more\)"):
+        snapshots(events, 1, "all", max_bytes=10**6)
+    assert len(snapshots(events, 500, "all", max_bytes=10**6)) == 4
+    with pytest.raises(InputError, match=r"dates from 1678 to 2261 .* \(got 1 to 9999\)"):
+        snapshots([("a", "b", "0001-01-01"), ("b", "c", "9999-12-31")], "1D", "1D")

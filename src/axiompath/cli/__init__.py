@@ -5,6 +5,7 @@ questions.py     explain, story, report, scan
 inspection.py    check, diff
 preparation.py   demo, convert, warmup
 reproduction.py  reproduce: the paper's experiments
+field.py         benchmark; reproduce rivals, stability: beside other methods
 options.py       what several commands ask for
 inputs.py        names on the command line -> graphs, model, Explainer
 output.py        JSON and tables

@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from ..errors import InputError, MatchedByRow, Notice
 from ..signals import Stopped
+from .field import benchmark
 from .inspection import check, diff
 from .output import Terminal
 from .preparation import convert, demo, snapshots, warmup
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 for command in (
     demo, watch, snapshots, check, diff, blame, undo, explain, story, report, scan, serve, convert, warmup,
+    benchmark,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -148,8 +149,8 @@ def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[Nam
     if step is not None and not 0 < step < len(files):
         raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
     files = files if step is None else files[step - 1 : step + 1]
-    stems = [file.name for file in set(files)]
-    return [file if stems.count(file.name) == 1 else NamedFile(file.path, str(file.path)) for file in files]
+    stems = Counter(file.name for file in set(files))
+    return [file if stems[file.name] == 1 else NamedFile(file.path, str(file.path)) for file in files]
 
 
 def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:

@@ -153,10 +153,10 @@ def fidelity(
         max_targets=allowed.max_targets,
         memory=allowed.memory,
     )
-    with _bar(folders.json) as report:
+    with progress_bar(folders.json) as report:
         table = run_comparison(comparison, folders.out, root=folders.root, workers=allowed.workers, report=report)
     levels = mean_by_level(table)
-    _show(levels.reset_index(), _level_tables(levels), folders)
+    show_results(levels.reset_index(), _level_tables(levels), folders)
 
 
 @reproduce.command()
@@ -170,7 +170,7 @@ def preservation(*, subjects: Subjects, repeats: Repeats = 1, folders: Folders) 
 
     wanted, depths = split_commas(subjects.names, ("cora", "citeseer")), read_depths(subjects.layers, (2, 3, 4))
     rows: list[dict[str, Any]] = []
-    with _bar(folders.json) as report:
+    with progress_bar(folders.json) as report:
         for row in run_preservation(wanted, depths, repeats, root=folders.root):
             rows.append(row)
             total = len(wanted) * len(depths) * len(EVOLUTIONS) * repeats
@@ -185,7 +185,7 @@ def preservation(*, subjects: Subjects, repeats: Repeats = 1, folders: Folders) 
             str(r['dataset']), str(r['layers']), str(r['evolution']), f"{r['targets']:,}", f"{r['paths']:,}",
             f"{r['preserved_percent']:.2f} %", f"{r['largest_error']:.1e}", f"{r['seconds']:.1f}",
         )  # fmt: skip
-    _show(frame, [table], folders)
+    show_results(frame, [table], folders)
 
 
 @reproduce.command()
@@ -216,7 +216,7 @@ def runtime(
     chosen, depths = split_commas(subjects.names, datasets.NAMES), read_depths(subjects.layers, (2, 3))
     jobs = Comparison(chosen, depths, repeats, evolution).jobs
     frames: list[pd.DataFrame] = []
-    with _bar(folders.json) as report:
+    with progress_bar(folders.json) as report:
         for job in jobs:
             report(len(frames), len(jobs), str(job))
             frames.append(run_runtime(job, sample=sample, root=folders.root, cache=folders.weights, memory=memory))
@@ -233,7 +233,7 @@ def runtime(
         means = [f"{1000 * part[f'{step}_seconds'].mean():.2f} ms" for step in ("walking", "convex", "exact")]
         shown = ["-" if pd.isna(ratio) else f"{ratio:,.0f}" for ratio in ratios]
         table.add_row(str(name), str(depth), f"{len(part):,}", f"{part.num_paths.max():,}", *means, *shown)
-    _show(frame, [table], folders)
+    show_results(frame, [table], folders)
 
 
 @reproduce.command()
@@ -251,7 +251,7 @@ def steps(*, subjects: Subjects, repeats: Repeats = 1, max_targets: Sample = 30,
     chosen, depths = split_commas(subjects.names, datasets.NAMES), read_depths(subjects.layers, (2, 3))
     jobs = Comparison(chosen, depths, repeats).jobs
     frames: list[pd.DataFrame] = []
-    with _bar(folders.json) as report:
+    with progress_bar(folders.json) as report:
         for job in jobs:
             report(len(frames), len(jobs), str(job))
             frames.append(run_steps(job, max_targets=max_targets or 30, root=folders.root, cache=folders.weights))
@@ -262,7 +262,7 @@ def steps(*, subjects: Subjects, repeats: Repeats = 1, max_targets: Sample = 30,
     table = Table(*(str(name).replace("_", " ") for name in summary.columns), box=None)
     for row in summary.itertuples(index=False):
         table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row))
-    _show(summary, [table], folders)
+    show_results(summary, [table], folders)
 
 
 @reproduce.command()
@@ -291,7 +291,7 @@ def timed(
     slides = [Slide(name, depth, windows, span, features) for name in wanted for depth in depths]
     frames: list[pd.DataFrame] = []
     records = []
-    with _bar(folders.json) as report:
+    with progress_bar(folders.json) as report:
         for slide in slides:
             report(len(frames), len(slides), slide.dataset)
             frames.append(run_timed(slide, root=folders.root, cache=folders.weights, max_targets=max_targets))
@@ -306,7 +306,7 @@ def timed(
     facts = {"windows": windows, "span": span, "features": features, "runs": records}
     write_results(folders.out, "timed", frame, {"seeds": {"training": SEED, "sample": SEED}, **facts})
     means = mean_by_level(frame)
-    _show(means.reset_index(), _level_tables(means), folders)
+    show_results(means.reset_index(), _level_tables(means), folders)
 
 
 @reproduce.command()
@@ -325,10 +325,10 @@ def tasks(
     settings = TaskSettings(
         split_commas(names, TASKS), max_targets=max_targets, largest_tree=largest_tree, epochs=epochs
     )
-    with _bar(folders.json) as report:
+    with progress_bar(folders.json) as report:
         table = run_tasks(settings, folders.out, root=folders.root, report=report)
     summary = summarise_tasks(table)
-    _show(summary, _task_tables(table, summary), folders)
+    show_results(summary, _task_tables(table, summary), folders)
 
 
 @reproduce.command()
@@ -345,7 +345,7 @@ def faithfulness(
     from ..experiments.faithfulness import FaithSettings, list_exceptions, run_faithfulness, summarise_faithfulness
 
     settings = FaithSettings(split_commas(names, AUTHORS_SETTINGS), max_targets=max_targets, seconds=seconds)
-    with _bar(folders.json) as report:
+    with progress_bar(folders.json) as report:
         table = run_faithfulness(settings, folders.out, root=folders.root, report=report)
     summary = summarise_faithfulness(table)
     shown = Table(*summary.columns, box=None)
@@ -357,7 +357,7 @@ def faithfulness(
         f"{row.setting} {row.target}, {row.size}: {share:.4f}"
         for row, share in zip(worse.itertuples(), left, strict=True)
     ]
-    _show(summary, [shown, f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], folders)
+    show_results(summary, [shown, f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], folders)
 
 
 @reproduce.command()
@@ -378,7 +378,7 @@ def undo(
     table = Table(*(str(name).replace("_", " ") for name in summary.columns), box=None)
     for row in summary.to_dict("records"):
         table.add_row(*(f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values()))
-    _show(summary, [table], folders)
+    show_results(summary, [table], folders)
 
 
 @reproduce.command()
@@ -408,7 +408,7 @@ def claims(
 
 
 @contextmanager
-def _bar(json: bool) -> Iterator[Callable[[int, int, str], None]]:
+def progress_bar(json: bool) -> Iterator[Callable[[int, int, str], None]]:
     """A bar, and what moves it: how many are done, of how many, and what is being done. What is piped is the answer."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=json), transient=True) as progress:
@@ -416,7 +416,7 @@ def _bar(json: bool) -> Iterator[Callable[[int, int, str], None]]:
         yield lambda done, total, what: progress.update(task, completed=done, total=total, description=what)
 
 
-def _show(rows: pd.DataFrame, tables: Iterable[Table | str], folders: Folders) -> None:
+def show_results(rows: pd.DataFrame, tables: Iterable[Table | str], folders: Folders) -> None:
     """The answer: rows for machines, or tables."""
     if folders.json:
         return _print_rows(rows)

@@ -14,7 +14,6 @@ that `explain(by=...)` makes everywhere. Where an edge is merely reweighted the 
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +63,11 @@ class AuthorsLinks(nn.Module):
         return logits
 
 
-def open_authors(name: str, root: str | Path | None = None, *, seed: int = SEED) -> Exam:
-    """One setting: bonds of every molecule removed and added at random, or the links of one month against the next."""
+def open_authors(name: str, root: str | Path | None = None, *, seed: int = SEED, step: int = MONTH) -> Exam:
+    """One setting: bonds of every molecule removed and added at random, or the links of one month against the next.
+
+    With a shorter `step` in seconds, against those of the month that begins so much later.
+    """
     if name == "mutag":
         molecules = datasets.load_molecules(root)
         evolved = [
@@ -79,8 +81,9 @@ def open_authors(name: str, root: str | Path | None = None, *, seed: int = SEED)
     x = torch.from_numpy(open_archive("link_features", root, "features of links")[0][data_set].astype(np.float64))
     edges = np.stack([held["edge_src"], held["edge_dst"]]).astype(np.int64)
     times = held["edge_time"].astype(np.int64)
-    bounds = np.searchsorted(times, times[len(times) // 2] + MONTH * np.arange(3))
-    parts = [edges[:, first:last] for first, last in pairwise(bounds.tolist())]
+    starts = times[len(times) // 2] + np.array([0, step])
+    bounds = np.searchsorted(times, np.stack([starts, starts + MONTH], axis=1))
+    parts = [edges[:, first:last] for first, last in bounds.tolist()]
     before, after = (Data(x=x, edge_index=both_ways(part), n_id=torch.arange(len(x))) for part in parts)
     pairs = np.unique(np.concatenate(parts, axis=1), axis=1)
     model = _with_weights(AuthorsLinks(), name, root)

@@ -131,9 +131,9 @@ def _compare_target(
 ) -> Iterator[dict[str, Any]]:
     """Walked once for all methods; the seconds of a method are those of choosing and replaying, by level."""
     start = time.perf_counter()
-    sources = open_batch(case.change, case.find([target])[1])
+    batch = open_batch(case.change, case.find([target])[1])
     walking = time.perf_counter() - start
-    budgets = budgets_for(sources[0].num_paths)
+    budgets = budgets_for(batch.sources[0].num_paths)
     for method, objective in methods:
         start = time.perf_counter()
         if method == "gnnexplainer":
@@ -141,7 +141,7 @@ def _compare_target(
             rank: Ranking | None = partial(best_by_gnnexplainer, model, graph)
         else:
             questions, rank = [Question(budget, method, objective) for budget in budgets], None
-        found = answer(case.change, sources, questions, case.caption, rank)
+        found = answer(case.change, batch, questions, case.caption, rank)
         seconds = (time.perf_counter() - start) / len(budgets)
         for level, explanation in enumerate(found, start=1):
             yield {

@@ -7,7 +7,7 @@ bitcoinotc                   the links of three months against those a month lat
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -136,18 +136,18 @@ def _steps(name: str, settings: FlipSettings, root: str | Path | None) -> Iterat
             yield Explainer(exam.model, exam.before, exam.after, links=exam.links)
         return
     snapshots = load_slide(Slide(name, 2, *WINDOWS[name]), root)
-    model = train_gcn(snapshots[0], settings.seed)
+    model = train_on_nodes(TwoLayers, snapshots[0], settings.seed)
     for before, after in list(pairwise(snapshots))[: settings.transitions]:
         yield Explainer(model, before, after)
 
 
-def train_gcn(data: Data, seed: int) -> TwoLayers:
-    """Two layers in float64, the weights of the epoch that did best on nodes held back."""
+def train_on_nodes(kind: Callable[[int, int], nn.Module], data: Data, seed: int) -> nn.Module:
+    """A model of so many inputs and classes in float64, the weights of the epoch that did best on nodes held back."""
     parts = split_nodes(data, Training("flips", seed=seed))
     train, val = (torch.from_numpy(parts[name]) for name in ("train", "val"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = TwoLayers(data.x.shape[1], int(data.y.max()) + 1).double()
+        model = kind(data.x.shape[1], int(data.y.max()) + 1).double()
         adam = torch.optim.Adam(model.parameters(), STEP_SIZE)
         best, kept = -1, model.state_dict()
         for _ in range(EPOCHS):

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -36,13 +35,15 @@ from ..selection.choice import FEWEST, STATUS
 from ..selection.convex import TOLERANCE
 from ..selection.objective import SOFTMAX, Dual, Goal, find_goal, fixed_part, remainder, rounding_of, tilt
 from ..selection.problem import checked_kind
-from .candidates import Candidates, Held, Pool, Priced
+from .candidates import Batch, Candidates, Held, ListedPaths, Pool, Priced
+from .choices import Choices, Chosen, merge_choices
 from .depths import choose_units
 from .explanation import Caption
 from .group import Group
+from .listed import choose_listed, ends_of, wholes_of
 from .members import find_groups, tell_units
 from .question import AUTO_DEPTH, RELAXED, Question
-from .records import Chosen, Records, Told, make_records
+from .records import Records, make_records
 from .retrained import measure
 from .walks import Walks, is_priced, walk_rows
 
@@ -75,27 +76,21 @@ class _Choice:
 def explain_rows(change: Change, walks: Walks, question: Question, caption: Caption) -> Iterator[Records]:
     """Answers about the targets, in order and lazily, as many at a time as are walked together."""
     for places in walks.batches():
-        sources = open_batch(change, walks.rows[places], walks.counts[places])
-        yield answer(change, sources, [question], caption)
+        yield answer(change, open_batch(change, walks.rows[places], walks.counts[places]), [question], caption)
 
 
-def open_batch(change: Change, rows: IntArray, counts: NDArray[Any] | None = None) -> list[Candidates]:
+def open_batch(change: Change, rows: IntArray, counts: NDArray[Any] | None = None) -> Batch:
     """The altered paths of each target: listed now, or to be searched where `counts` says how many there are."""
     searched = np.zeros(len(rows), dtype=np.bool_) if counts is None else counts > 0
-    opened: dict[int, Candidates] = {}
-    listed = np.flatnonzero(~searched).tolist()
-    if listed:
-        found, shares = walk_rows(change, rows[listed])
-        opened |= {place: Held(found, shares, i) for i, place in enumerate(listed)}
-    if counts is not None:
-        for place in np.flatnonzero(searched).tolist():
-            opened[place] = Priced(change, int(rows[place]), int(counts[place]))
-    return [opened[place] for place in range(len(rows))]
+    few, many = np.flatnonzero(~searched), np.flatnonzero(searched)
+    listed = ListedPaths(*walk_rows(change, rows[few])) if len(few) else None
+    priced = [Priced(change, int(rows[i]), int(counts[i])) for i in many.tolist()] if counts is not None else []
+    return Batch(listed, priced, np.concatenate([few, many]))
 
 
 def answer(
     change: Change,
-    sources: Sequence[Candidates],
+    batch: Batch,
     questions: Sequence[Question],
     caption: Caption,
     rank: Ranking | None = None,
@@ -105,26 +100,34 @@ def answer(
     `rank` hands in a ranking of paths of `after` that is none of RIVALS, in place of the questions' method.
     """
     assert questions
-    assert sources
-    rank = rank or RIVALS.get(questions[0].method)
-    if questions[0].depth is not None:
-        choices = [_choose_units(change, source, question) for source in sources for question in questions]
+    assert len(batch.places)
+    first = questions[0]
+    rank = rank or RIVALS.get(first.method)
+    if first.depth is not None:
+        each = [_choose_units(change, source, question) for source in batch.sources for question in questions]
     elif rank is not None:
-        choices = [choice for source in sources for choice in _choose_ranked(change, source, questions, rank)]
+        each = [choice for source in batch.sources for choice in _choose_ranked(change, source, questions, rank)]
+    elif len(questions) == 1:
+        return _explain(change, _choose_at_once(change, batch, first), first, caption)
     else:
-        choices = _choose_paths(change, sources, questions)
-    return _explain(change, choices, caption)
+        each = _choose_paths(change, batch.sources, questions)
+    return _explain(change, _gather(change, each), first, caption)
+
+
+def _choose_at_once(change: Change, batch: Batch, question: Question) -> Choices:
+    """Listed ones in one compiled call, the others target by target."""
+    parts = [choose_listed(change, batch.listed, question)] if batch.listed is not None else []
+    if batch.searched:
+        parts.append(_gather(change, _choose_paths(change, batch.searched, [question])))
+    return merge_choices(parts, batch.places)
 
 
 def _choose_paths(change: Change, sources: Sequence[Candidates], questions: Sequence[Question]) -> list[_Choice]:
-    """Listed ones all at once, others target by target."""
-    held = _choose_held(change, [source for source in sources if isinstance(source, Held)], questions)
+    """Target by target; of several budgets, each is solved from where the last one ended."""
     choices: list[_Choice] = []
     for source in sources:
-        if isinstance(source, Priced):
-            choices += _choose_priced(change, source, questions)
-        else:
-            choices += islice(held, len(questions))
+        choose = _choose_priced if isinstance(source, Priced) else _choose_held
+        choices += choose(change, source, questions)  # type: ignore[arg-type]
     return choices
 
 
@@ -138,7 +141,7 @@ def _choose_units(change: Change, source: Candidates, question: Question) -> _Ch
         above, number = cut_at(change, int(question.depth)), count_ends(change, int(question.depth))[[source.row]]
         counts = np.where(is_priced(number, question.budget), number, 0)
         ends = open_batch(above, np.array([source.row]), counts)
-        (choice,) = _choose_paths(above, ends, [replace(question, depth=None)])
+        (choice,) = _choose_paths(above, ends.sources, [replace(question, depth=None)])
         paths = widen(choice.pool.paths, change.network.num_positions)
         real = np.flatnonzero(count_members(change, paths) > 0)
         pool = replace(choice.pool, paths=paths).take(real)
@@ -162,42 +165,22 @@ def pool_bytes(change: Change, question: Question) -> float:
     return 8.0 * numbers * MAX_PASSES * (OFFERED + question.budget) / 4
 
 
-def _choose_held(change: Change, sources: Sequence[Held], questions: Sequence[Question]) -> Iterator[_Choice]:
-    """The targets of one batch, in one compiled call; of several budgets, each solved from where the last one ended."""
-    if not sources:
-        return
-    first = questions[0]
-    rule = (first.method, first.objective, first.at_most)
+def _choose_held(change: Change, source: Held, questions: Sequence[Question]) -> Iterator[_Choice]:
+    """From a list."""
+    first, contributions = questions[0], source.pool.contributions
+    (before,), (after,) = ends_of(change, np.array([source.row]), first.objective)
+    given = (first.method, first.objective, first.at_most)
     kind, scales = change.output.kind, change.output.scales
-    if len(questions) == 1:
-        before, after = _ends(change, np.array([source.row for source in sources]), first.objective)
-        offsets = [sources[0].rows.start, *(source.rows.stop for source in sources)]
-        found = select_many(
-            sources[0].contributions,
-            before,
-            after,
-            first.budget,
-            *rule,
-            offsets,
-            output=kind,
-            scales=scales,
-            until=first.until,
-        )
+    if len(questions) > 1:
+        budgets = [question.budget for question in questions]
+        found = select_budgets(contributions, before, after, budgets, *given, output=kind, scales=scales)
     else:
-        budgets, found = [question.budget for question in questions], []
-        for source in sources:
-            (start,), (end,) = _ends(change, np.array([source.row]), first.objective)
-            contributions = source.pool.contributions
-            found += select_budgets(contributions, start, end, budgets, *rule, output=kind, scales=scales)
-    asked = [(source, question) for source in sources for question in questions]
-    for (source, question), selection in zip(asked, found, strict=True):
+        found = select_many(
+            [contributions], before[None], after[None], first.budget, *given,
+            output=kind, scales=scales, until=first.until,
+        )  # fmt: skip
+    for question, selection in zip(questions, found, strict=True):
         yield _from_selection(question, source, source.pool, selection)
-
-
-def _ends(change: Change, rows: IntArray, objective: str) -> tuple[FloatArray, FloatArray]:
-    """What a choice is to lead from and to; the share of another model is a row that every choice includes."""
-    before, after, fixed = change.logits_before[rows], change.logits_after[rows], change.model_share(rows)
-    return (before + fixed, after) if objective == "sufficiency" else (before, after - fixed)
 
 
 def _from_selection(question: Question, source: Candidates, pool: Pool, selection: Selection) -> _Choice:
@@ -223,14 +206,14 @@ def _choose_ranked(
 
 def _residuals(change: Change, row: int, objective: str, contributions: FloatArray) -> FloatArray:
     """What is left of a target's change with none of these paths, with the first, with the first two, ..."""
-    (before,), (after,) = _ends(change, np.array([row]), objective)
+    (before,), (after,) = ends_of(change, np.array([row]), objective)
     sums = np.concatenate([np.zeros((1, len(before))), np.cumsum(contributions, axis=0)])
     return change.output.divergence(*((after, before + sums) if objective == "sufficiency" else (before, after - sums)))
 
 
 def _whole(change: Change, row: int, objective: str) -> float:
     """What choosing nothing leaves."""
-    return float(_residuals(change, row, objective, np.zeros((0, change.network.num_classes)))[0])
+    return float(wholes_of(change, np.array([row]), objective)[0])
 
 
 def _first_enough(residuals: FloatArray, most: int, left: float) -> tuple[int, str]:
@@ -370,41 +353,42 @@ def _select(
     return found
 
 
-def _explain(change: Change, choices: Sequence[_Choice], caption: Caption) -> Records:
-    """The records, in the user's node numbers; both replays of all choices at once."""
-    rows = np.array([choice.source.row for choice in choices])
-    pools = [choice.pool for choice in choices]
-    indptr = np.cumsum([0, *(len(pool.paths) for pool in pools)])
-    job = np.repeat(np.arange(len(choices)), np.diff(indptr))
-    chosen = Chosen(
-        indptr,
-        np.concatenate([pool.paths for pool in pools]),
-        np.concatenate([pool.contributions for pool in pools]),
-        np.concatenate([choice.weights for choice in choices]),
-        np.concatenate([pool.kinds for pool in pools]),
-    )
-    measured = measure(change, rows, job, chosen.paths)
-    asked = [(choice.question, choice) for choice in choices]
-    told = [
-        Told(
-            q.method,
-            q.objective,
-            int(q.budget) if q.until is None else len(c.pool.paths),
-            c.source.num_paths,
-            c.status + q.tell_fewest(c.fewest, len(c.pool.paths), _share(change, c)),
-            q.until,
-            _tell_groups(change, c),
-        )
-        for q, c in asked
+def _gather(change: Change, choices: Sequence[_Choice]) -> Choices:
+    """Answers that were found one by one, as columns."""
+    pools, asked = [choice.pool for choice in choices], [choice.question for choice in choices]
+    lengths = np.array([len(pool.paths) for pool in pools])
+    fewest = [
+        question.tell_fewest(choice.fewest, len(choice.pool.paths), _share(change, choice))
+        if question.until is not None
+        else ""
+        for question, choice in zip(asked, choices, strict=True)
     ]
-    residuals, bounds = np.array([[choice.kl_residual, choice.kl_bound] for choice in choices]).T
-    causes = np.stack([choice.source.causes for choice in choices])
-    return make_records(change, rows, told, chosen, (residuals, bounds), measured, causes, caption)
+    return Choices(
+        np.array([choice.source.row for choice in choices]),
+        Chosen(
+            np.concatenate([[0], np.cumsum(lengths)]),
+            np.concatenate([pool.paths for pool in pools]),
+            np.concatenate([pool.contributions for pool in pools]),
+            np.concatenate([choice.weights for choice in choices]),
+            np.concatenate([pool.kinds for pool in pools]),
+        ),
+        np.where([question.until is None for question in asked], [int(question.budget) for question in asked], lengths),
+        np.array([choice.source.num_paths for choice in choices], dtype=object),
+        np.array([choice.kl_residual for choice in choices]),
+        np.array([choice.kl_bound for choice in choices]),
+        np.array([choice.status + said for choice, said in zip(choices, fewest, strict=True)], dtype=object),
+        np.stack([choice.source.causes for choice in choices]),
+        [_tell_groups(change, choice) for choice in choices] if asked[0].depth is not None else (),
+    )
+
+
+def _explain(change: Change, choices: Choices, question: Question, caption: Caption) -> Records:
+    """The records, in the user's node numbers; both replays of all choices at once."""
+    measured = measure(change, choices.rows, choices.chosen.owners, choices.chosen.paths)
+    return make_records(change, choices, question, measured, caption)
 
 
 def _tell_groups(change: Change, choice: _Choice) -> tuple[Group, ...]:
-    if choice.question.depth is None:
-        return ()
     before, after = change.before_pass.logits[choice.source.row], change.after_pass.logits[choice.source.row]
     weights = change.output.weights(*change.output.told(before, after), len(before))
     return find_groups(change, choice.source, choice.pool, weights)

@@ -7,6 +7,7 @@ Whoever chooses needs no more of a target than `Candidates`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -90,12 +91,20 @@ class Candidates(ABC):
         """These paths, in their order, with their shares; one that is not altered contributes nothing."""
 
 
+@dataclass(frozen=True, eq=False)
+class ListedPaths:
+    """The altered paths of some targets that were walked together."""
+
+    found: PathSet | PathUnion
+    shares: Shares
+
+
 class Held(Candidates):
     """All of them in memory: target number i of what was walked."""
 
-    def __init__(self, found: PathSet | PathUnion, shares: Shares, i: int) -> None:
-        self.contributions = shares.contributions  # of all targets that were walked together
-        self.rows = rows = slice(int(found.indptr[i]), int(found.indptr[i + 1]))  # this one's
+    def __init__(self, listed: ListedPaths, i: int) -> None:
+        found, shares = listed.found, listed.shares
+        rows = slice(int(found.indptr[i]), int(found.indptr[i + 1]))
         self.row, self.num_paths, self.causes = int(found.targets[i]), rows.stop - rows.start, shares.causes[i]
         self.pool = Pool(found.paths[rows], shares.contributions[rows], shares.kinds[rows])
 
@@ -153,6 +162,23 @@ class Priced(Candidates):
     def reach(self, n: int) -> float:
         """More than any n paths together can add to a logit, or to a value in units of its scale."""
         return float(min(n, self.num_paths)) * self._reach
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Targets in order: those whose paths are listed, and those that are searched."""
+
+    listed: ListedPaths | None
+    searched: Sequence[Priced]
+    places: IntArray  # [num_targets]: of those that are listed, then of those that are searched
+
+    @cached_property
+    def sources(self) -> list[Candidates]:
+        """Each target by itself, in order."""
+        number = len(self.places) - len(self.searched)
+        held = [Held(self.listed, i) for i in range(number)] if self.listed is not None else []
+        opened: list[Candidates] = [*held, *self.searched]
+        return [opened[i] for i in np.argsort(self.places).tolist()]
 
 
 def _scatter(pool: Pool, paths: IntArray, rows: IntArray) -> Pool:

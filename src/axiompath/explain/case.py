@@ -184,8 +184,8 @@ class Case:
         self.check(questions[0])
         largest = max(questions, key=lambda question: question.budget)
         walks = self._checked(self.walks(np.array([row]), memory, largest))
-        source = open_batch(self.change, walks.rows, walks.counts)
-        return list(answer(self.change, source, questions, self._caption_with_graphs))
+        batch = open_batch(self.change, walks.rows, walks.counts)
+        return list(answer(self.change, batch, questions, self._caption_with_graphs))
 
     def attribute(self, rows: IntArray, memory: float) -> Iterator[Attribution]:
         """One Attribution a row, in order and lazily; MemoryError, at once, for a row that the memory cannot hold."""

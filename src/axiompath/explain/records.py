@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -21,9 +20,11 @@ from ..change.states import KINDS, name_causes
 from ..graphs.labels import label_targets
 from ..graphs.places import EdgePlace, as_target
 from ..outputs import Output
+from .choices import Choices, Chosen
 from .explanation import Caption, Explanation
 from .group import Group
 from .hops import Hop, hops_of
+from .question import Question
 from .retrained import Measured, Retrained
 
 UNALTERED = "unchanged"  # the kind of a path that is the same in both snapshots
@@ -31,34 +32,16 @@ KIND_WORDS = (*KINDS, UNALTERED)  # by number; that of an unaltered path is -1
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What is known of one answer only by itself."""
-
-    method: str
-    objective: str
-    budget: int
-    num_paths: int
-    status: str
-    until: float | None = None
-    groups: tuple[Group, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """The chosen paths of all answers, one answer after the other, in rows of the aligned snapshots."""
-
-    indptr: IntArray  # [num_answers + 1]
-    paths: IntArray  # [num_chosen, num_positions]
-    contributions: FloatArray  # [num_chosen, num_classes]
-    weights: FloatArray  # [num_chosen]
-    kinds: NDArray[np.int8]  # [num_chosen]: index into KINDS, -1 for none
-
-
-@dataclass(frozen=True, eq=False)
 class Records(Sequence[Explanation]):
     """Answers in order; the arrays run over them, names are those of the fields of an Explanation."""
 
-    told: Sequence[Told]
+    method: str
+    objective: str
+    until: float | None
+    budgets: IntArray  # [num_answers], as all that has no other shape
+    num_paths: NDArray[np.object_]
+    status: NDArray[np.object_]
+    groups: Sequence[tuple[Group, ...]]  # of each answer; nothing where whole paths were chosen
     targets: IntArray  # [num_answers], of links [num_answers, 2]: the user's numbers
     class_before: IntArray
     class_after: IntArray
@@ -97,8 +80,8 @@ class Records(Sequence[Explanation]):
             return nothing
         where = [np.repeat(np.arange(size), np.diff(self.chosen.indptr) * self.chosen.paths.shape[1])]
         nodes = [self.chosen.paths.ravel()]
-        for i, told in enumerate(self.told):
-            for group in told.groups:
+        for i, groups in enumerate(self.groups):
+            for group in groups:
                 where.append(np.full(group.paths.size, i))
                 nodes.append(group.paths.ravel())
         for i, edges in enumerate(self.edges_of_each if self.edge_places else ()):
@@ -113,12 +96,15 @@ class Records(Sequence[Explanation]):
         pairs = np.unique((np.concatenate(where) * len(every) + place)[known[place]])
         return np.searchsorted(pairs // len(every), np.arange(size + 1)), every[pairs % len(every)]
 
+    def _groups_of(self, i: int) -> tuple[Group, ...]:
+        return self.groups[i] if self.groups else ()
+
     def _codes(self, i: int) -> list[int]:
         """Numbers that stand for edges on the paths of one answer."""
         if not self.edge_places:
             return []
         rows = slice(*self.chosen.indptr[i : i + 2])
-        places = [self.chosen.paths[rows].ravel(), *(group.paths.ravel() for group in self.told[i].groups)]
+        places = [self.chosen.paths[rows].ravel(), *(group.paths.ravel() for group in self._groups_of(i))]
         return [code for code in np.unique(np.concatenate(places)).tolist() if code in self.edge_places]
 
     @cached_property
@@ -128,7 +114,7 @@ class Records(Sequence[Explanation]):
 
     def __len__(self) -> int:
         """The number of answers."""
-        return len(self.told)
+        return len(self.targets)
 
     @overload
     def __getitem__(self, i: int) -> Explanation: ...
@@ -138,15 +124,15 @@ class Records(Sequence[Explanation]):
         """One of them as a record of its own, which keeps nothing of the others."""
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
-        told, chosen = self.told[i], self.chosen
-        i %= len(self.told)
+        i = range(len(self))[i]
+        chosen, groups = self.chosen, self._groups_of(i)
         rows, mentions = slice(*chosen.indptr[i : i + 2]), slice(*self.mentioned[0][i : i + 2])
         names = self.caption.node_names
         return Explanation(
             target=as_target(self.targets[i]),
-            method=told.method,
-            objective=told.objective,
-            budget=told.budget,
+            method=self.method,
+            objective=self.objective,
+            budget=int(self.budgets[i]),
             class_before=int(self.class_before[i]),
             class_after=int(self.class_after[i]),
             prob_before=self.prob_before[i].copy(),
@@ -154,7 +140,7 @@ class Records(Sequence[Explanation]):
             logits_before=self.logits_before[i].copy(),
             logits_after=self.logits_after[i].copy(),
             kl=float(self.kl[i]),
-            num_paths=told.num_paths,
+            num_paths=self.num_paths[i],
             paths=chosen.paths[rows].copy(),
             contributions=chosen.contributions[rows].copy(),
             weights=chosen.weights[rows].copy(),
@@ -166,55 +152,70 @@ class Records(Sequence[Explanation]):
             fidelity_minus=float(self.fidelity_minus[i]),
             fidelity_plus=float(self.fidelity_plus[i]),
             completeness=float(self.completeness[i]),
-            status=told.status,
+            status=self.status[i],
             node_names={node: names[node] for node in self.mentioned[1][mentions].tolist()},
             class_names=self.caption.class_names,
             origin=self.caption.origin,
             unit=self.unit,
             output=self.output,
             hops=self.hops,
-            groups=told.groups,
+            groups=groups,
             retrained=None if self.retrained is None else self.retrained.take(i),
-            until=told.until,
-            relations=self.relations_of(i),
+            until=self.until,
+            relations=self._relations_of(i),
             edge_places=dict(self.edges_of_each[i]),
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )
 
-    def relations_of(self, i: int) -> tuple[tuple[int, int, str], ...]:
-        """What the steps of one answer's chosen paths are called, and of those that its groups show."""
-        known = self.caption.relations
+    @cached_property
+    def steps(self) -> tuple[IntArray, IntArray, list[str]]:
+        """Steps of paths along edges that have types: where each answer's begin, their ends [n, 2], what they are."""
+        size, known = len(self), self.caption.relations
         if known is None:
-            return ()
-        rows = slice(*self.chosen.indptr[i : i + 2])
-        every = [self.chosen.paths[rows], *(group.paths for group in self.told[i].groups)]
-        return known.of(
-            (u, v) for some in every for path in some.tolist() for u, v in pairwise(path) if u >= 0 and u != v
-        )
+            return np.zeros(size + 1, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), []
+        found = [(np.repeat(np.arange(size), np.diff(self.chosen.indptr)), self.chosen.paths)]
+        shown = [(i, group.paths) for i, groups in enumerate(self.groups) for group in groups]
+        found += [(np.full(len(paths), i), paths) for i, paths in shown]
+        every = [
+            np.stack([owner, paths[:, hop], paths[:, hop + 1]], axis=1)
+            for owner, paths in found
+            for hop in range(paths.shape[1] - 1)
+        ]
+        rows = np.unique(np.concatenate([np.zeros((0, 3), dtype=np.int64), *every]), axis=0)
+        rows = rows[(rows[:, 1] >= 0) & (rows[:, 1] != rows[:, 2])]
+        pairs, place = np.unique(rows[:, 1:], axis=0, return_inverse=True)
+        named = {(u, v): name for u, v, name in known.of((u, v) for u, v in pairs.tolist())}
+        names = np.array([named.get((u, v), "") for u, v in pairs.tolist()], dtype=object)[place.reshape(-1)]
+        kept = names != ""
+        starts = np.searchsorted(rows[kept, 0], np.arange(size + 1))
+        return starts, rows[kept, 1:], names[kept].tolist()
+
+    def _relations_of(self, i: int) -> tuple[tuple[int, int, str], ...]:
+        starts, ends, names = self.steps
+        own = slice(*starts[i : i + 2])
+        return tuple((u, v, name) for (u, v), name in zip(ends[own].tolist(), names[own], strict=True))
 
     def __iter__(self) -> Iterator[Explanation]:
         """All of them, in order."""
         return (self[i] for i in range(len(self)))
 
 
-def make_records(
-    change: Change,
-    rows: IntArray,
-    told: Sequence[Told],
-    chosen: Chosen,
-    numbers: tuple[FloatArray, FloatArray],
-    measured: Measured,
-    causes: FloatArray,
-    caption: Caption,
-) -> Records:
-    """Records of the targets in these rows; `numbers` are residual and bound."""
+def make_records(change: Change, choices: Choices, question: Question, measured: Measured, caption: Caption) -> Records:
+    """Records of the choices that this question got, which are asked with other budgets at most."""
+    rows, chosen, causes = choices.rows, choices.chosen, choices.causes
     output = change.output
     before, after = (np.ascontiguousarray(logits[rows]) for logits in (change.logits_before, change.logits_after))
     class_before, class_after = output.told_of(before, after)
     numbered = change.numbers(chosen.paths)
     return Records(
-        told=told,
+        method=question.method,
+        objective=question.objective,
+        until=question.until,
+        budgets=choices.budgets,
+        num_paths=choices.num_paths,
+        status=choices.status,
+        groups=choices.groups,
         targets=change.root_ids[rows],
         class_before=class_before,
         class_after=class_after,
@@ -225,9 +226,9 @@ def make_records(
         kl=output.divergence(after, before),
         chosen=Chosen(chosen.indptr, numbered, chosen.contributions, chosen.weights, chosen.kinds),
         causes=causes,
-        kl_residual=numbers[0],
-        kl_bound=numbers[1],
-        gap=numbers[0] - numbers[1],
+        kl_residual=choices.kl_residual,
+        kl_bound=choices.kl_bound,
+        gap=choices.kl_residual - choices.kl_bound,
         fidelity_minus=measured.minus,
         fidelity_plus=measured.plus,
         completeness=np.abs(causes.sum(axis=1) - (after - before)).max(axis=1),
@@ -238,7 +239,7 @@ def make_records(
         named=not change.of_graphs,
         retrained=measured.retrained,
         edge_places=change.edges_on(
-            np.concatenate([numbered.ravel(), *(g.paths.ravel() for one in told for g in one.groups)])
+            np.concatenate([numbered.ravel(), *(group.paths.ravel() for groups in choices.groups for group in groups)])
         ),
     )
 

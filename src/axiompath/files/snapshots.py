@@ -68,7 +68,7 @@ def snapshots(
         return snapshots_of_graphs(events, how, table, directed)
     columns, periods = Columns(src, dst, time, weight), (every, None if window == "all" else window)
     read = read_event_table(events, columns, periods=periods, loops=loops, max_bytes=max_bytes)
-    return make_snapshots(read, cut_windows(read, every, window, start, until), how, table)
+    return make_snapshots(read, cut_windows(read, every, window, start, until), how, table, max_bytes)
 
 
 def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Path:

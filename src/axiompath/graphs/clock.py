@@ -46,7 +46,7 @@ def read_times(column: Any, what: str, *, dated: bool) -> Times:
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(series.cat.categories.dtype)
     if series.dtype.kind == "M" or isinstance(series.dtype, pd.DatetimeTZDtype):
-        return Times(_nanoseconds(pd.to_datetime(series, utc=True)), True)
+        return Times(_nanoseconds(pd.to_datetime(series, utc=True), what), True)
     if series.dtype.kind == "m":
         raise InputError(f"Expected dates or numbers in {what} (got lengths of time).")
     numbers = pd.to_numeric(series, errors="coerce")
@@ -71,7 +71,7 @@ def _read_dates(text: pd.Series[str], what: str) -> IntArray:
     for form in WRITTEN:
         read = pd.to_datetime(text, format=form, utc=True, errors="coerce")
         if not read.isna().any():
-            found[form] = _nanoseconds(read)
+            found[form] = _nanoseconds(read, what)
             if form == "ISO8601":
                 return found[form]
     if len(found) > 1:
@@ -84,7 +84,7 @@ def _read_dates(text: pd.Series[str], what: str) -> IntArray:
     read = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
     if read.isna().all():
         try:
-            return _nanoseconds(pd.to_datetime(text, utc=True))
+            return _nanoseconds(pd.to_datetime(text, utc=True), what)
         except (ValueError, OverflowError):
             pass
     row = int(np.argmax(read.isna()))
@@ -94,9 +94,14 @@ def _read_dates(text: pd.Series[str], what: str) -> IntArray:
     )
 
 
-def _nanoseconds(dates: Any) -> IntArray:
+def _nanoseconds(dates: Any, what: str) -> IntArray:
     index = pd.DatetimeIndex(dates)
-    return np.asarray(index.as_unit("ns").asi8, dtype=np.int64)
+    try:
+        return np.asarray(index.as_unit("ns").asi8, dtype=np.int64)
+    except pd.errors.OutOfBoundsDatetime as error:
+        raise InputError(
+            f"Expected dates from 1678 to 2261 in {what} (got {index.min():%Y} to {index.max():%Y})."
+        ) from error
 
 
 def _from_epoch(values: Any, what: str) -> IntArray:
@@ -106,7 +111,7 @@ def _from_epoch(values: Any, what: str) -> IntArray:
     if values.dtype.kind == "i" and values.min() >= 19000101 and values.max() <= 21001231:
         read = pd.to_datetime(pd.Series(values).astype(str), format="%Y%m%d", errors="coerce")
         if not read.isna().any():
-            return _nanoseconds(read)
+            return _nanoseconds(read, what)
     for scale in UNITS_OF_TIME.values():
         years = np.array([values.min(), values.max()], dtype=np.float64) * scale / (365.25 * DAY)
         if years[0] >= 1 and years[1] <= 130:
@@ -160,7 +165,7 @@ def read_moment(moment: Any, times: Times, name: str) -> int | float:
     try:
         if times.dated:
             date = pd.Timestamp(moment)
-            return int(_nanoseconds([date.tz_localize("UTC") if date.tzinfo is None else date])[0])
+            return int(_nanoseconds([date.tz_localize("UTC") if date.tzinfo is None else date], f"`{name}`")[0])
         return float(moment) if float(moment) != int(float(moment)) else int(float(moment))
     except (ValueError, TypeError, OverflowError) as error:
         wanted = "a date" if times.dated else "a number"

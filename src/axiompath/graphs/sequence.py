@@ -13,7 +13,7 @@ import torch
 from torch_geometric.data import Data
 
 from ..arrays import IntArray
-from ..errors import InputError
+from ..errors import InputError, TooLarge
 from .clock import show_time
 from .events import Events
 from .node_features import Moment, code_names, make_features
@@ -134,8 +134,14 @@ class Snapshots(Sequence[Data]):
         return f"<p>{html.escape(self.summary)}</p>{frame.to_html(index=False, max_rows=ROWS_SHOWN)}"
 
 
-def make_snapshots(events: Events, windows: Windows, recipe: Recipe, table: KnownNodes | None = None) -> Snapshots:
-    """A graph a window."""
+def make_snapshots(
+    events: Events,
+    windows: Windows,
+    recipe: Recipe,
+    table: KnownNodes | None = None,
+    max_bytes: float = np.inf,
+) -> Snapshots:
+    """A graph a window; at most `max_bytes` of them."""
     if recipe.keep not in NODES_KEPT:
         raise InputError(f"Expected `keep` among {', '.join(NODES_KEPT)} (got {recipe.keep!r}).")
     names, num_active = events.names, len(events.names)
@@ -153,7 +159,8 @@ def make_snapshots(events: Events, windows: Windows, recipe: Recipe, table: Know
         )
     # Nodes are numbered as they appear, so that those seen so far are the first ones.
     seen = _seen(events, windows) if recipe.keep == "seen" else None
-    graphs = []
+    graphs: list[Data] = []
+    room = max_bytes
     for place, (first, stop) in enumerate(zip(windows.first.tolist(), windows.stop.tolist(), strict=True)):
         source, target = events.source[first:stop], events.target[first:stop]
         weights = None if events.weights is None else events.weights[first:stop]
@@ -190,6 +197,13 @@ def make_snapshots(events: Events, windows: Windows, recipe: Recipe, table: Know
         if table is not None and table.class_names:
             data.class_names = list(table.class_names)
         graphs.append(data)
+        room -= _num_bytes(data)
+        if room < 0:
+            raise TooLarge(
+                f"Expected snapshots of at most {max_bytes / 1e9:.1f} GB in memory (got {len(windows.names):,}, of "
+                f"which the first {place + 1:,} take more); give a longer `every`, a shorter `window` or a larger "
+                "`max_bytes`."
+            )
     words = recipe if table is None or table.x is None else recipe._replace(features="those of the node table")
     return Snapshots(
         tuple(graphs),
@@ -199,6 +213,20 @@ def make_snapshots(events: Events, windows: Windows, recipe: Recipe, table: Know
         windows.dated,
         len(events) - int(windows.stop[-1]),
     )
+
+
+def _num_bytes(data: Data) -> int:
+    """What a graph takes; of names, which snapshots share, the lists."""
+    held = len(data.node_names) * np.dtype(np.intp).itemsize
+    for value in data.to_dict().values():
+        if isinstance(value, torch.Tensor):
+            parts = (
+                [value]
+                if value.layout == torch.strided
+                else [value.crow_indices(), value.col_indices(), value.values()]
+            )
+            held += sum(part.nbytes for part in parts)
+    return held
 
 
 def _seen(events: Events, windows: Windows) -> IntArray:

@@ -245,7 +245,7 @@ def _columns_of_failure(item: Failure) -> dict[str, pa.Array]:
 
 
 def _columns_of_records(found: Records) -> dict[str, pa.Array]:
-    size, told, chosen, caption = len(found), found.told, found.chosen, found.caption
+    size, chosen, caption = len(found), found.chosen, found.caption
     targets, classes = found.targets.reshape(size, -1), caption.class_names
     starts, nodes = found.mentioned
     columns = {
@@ -254,11 +254,11 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
         "name": pa.array(found.names, pa.string()),
         "class_before": pa.array(found.class_before),
         "class_after": pa.array(found.class_after),
-        "num_paths": pa.array([one.num_paths for one in told], pa.int64()),
-        "budget": pa.array([one.budget for one in told], pa.int64()),
-        **{
-            key: pa.array([getattr(one, key) for one in told], pa.string()) for key in ("status", "method", "objective")
-        },
+        "num_paths": pa.array(found.num_paths, pa.int64()),
+        "budget": pa.array(found.budgets),
+        "status": pa.array(found.status, pa.string()),
+        "method": _alike(found.method, pa.string(), size),
+        "objective": _alike(found.objective, pa.string(), size),
         **{key: pa.array(getattr(found, key), pa.float64()) for key in NUMBERS},
         **{key: _lists(getattr(found, key)) for key in VECTORS},
         "paths": _cut(chosen.indptr, _lists(chosen.paths)),
@@ -276,8 +276,9 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
         told_edges = [[(code, list(edge)) for code, edge in edges.items()] for edges in found.edges_of_each]
         columns["edge_places"] = pa.array(told_edges, EDGES)
     if caption.relations is not None:
-        steps = [[dict(zip(STEP, step, strict=True)) for step in found.relations_of(i)] for i in range(size)]
-        columns["relations"] = pa.array(steps, pa.list_(pa.struct(list(STEP.items()))))
+        begin, ends, words = found.steps
+        steps = [pa.array(ends[:, 0]), pa.array(ends[:, 1]), pa.array(words, pa.string())]
+        columns["relations"] = _cut(begin, pa.StructArray.from_arrays(steps, list(STEP)))
     if found.retrained is not None:
         columns["retrained"] = _struct(vars(found.retrained))
     if classes:

@@ -133,7 +133,8 @@ def select(
     "value" (as they are, in units of `scales` [c], or of 1).
     """
     problems = checked_problem(contributions, logits_before, logits_after, [budget], output, scales)
-    (found,) = _solve(problems, checked_way(method, objective, at_most))
+    way = checked_way(method, objective, at_most)
+    (found,) = _unpack(problems, way, _solve(problems, way))
     given = {
         "contributions": problems.contributions,
         "logits_before": problems.before[0],
@@ -157,7 +158,8 @@ def select_budgets(
 ) -> list[Selection]:
     """One Selection for each budget, in the order given, each solve starting from the one before it."""
     problems = checked_problem(contributions, logits_before, logits_after, budgets, output, scales)
-    return _solve(problems, checked_way(method, objective, at_most)._replace(warm=True))
+    way = checked_way(method, objective, at_most)._replace(warm=True)
+    return _unpack(problems, way, _solve(problems, way))
 
 
 def select_many(
@@ -193,13 +195,26 @@ def select_many(
         until: choose the fewest paths that explain this share of the change, and no more than the budget. The answer
             is the one that exactly so many have, or where none are enough, that of the budget.
     """
-    problems = checked_problems(contributions, logits_before, logits_after, budgets, offsets, output, scales)
-    if workers is not None and workers < 1:
-        raise InputError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
-    way = checked_way(method, objective, at_most)
-    if until is not None:
-        way = way._replace(left=Output(output).left_at(until))
-    return _solve(problems, way, threaded=workers != 1)
+    given = (contributions, logits_before, logits_after, budgets, offsets, output, scales)
+    return _unpack(*_solve_given(given, checked_way(method, objective, at_most), workers, until))
+
+
+def solve_many(
+    contributions: Any,
+    logits_before: npt.ArrayLike,
+    logits_after: npt.ArrayLike,
+    budgets: Sequence[int] | int,
+    method: str,
+    objective: str,
+    at_most: bool,
+    offsets: npt.ArrayLike,
+    output: str,
+    scales: npt.ArrayLike | None,
+    until: float | None,
+) -> Answers:
+    """The answers of `select_many` as the columns that they are; STATUS and FEWEST name what is in `numbers`."""
+    given = (contributions, logits_before, logits_after, budgets, offsets, output, scales)
+    return _solve_given(given, checked_way(method, objective, at_most), None, until)[2]
 
 
 def checked_way(method: str, objective: str, at_most: bool) -> Way:
@@ -217,25 +232,38 @@ def checked_way(method: str, objective: str, at_most: bool) -> Way:
     return Way(code, objective == "necessity", bool(at_most), warm=False)
 
 
-def _solve(problems: Problems, way: Way, threaded: bool = False) -> list[Selection]:
-    """Lay out the answers, run the kernel (in threads over ranges of problems), unpack."""
+def _solve_given(
+    given: tuple[Any, ...], way: Way, workers: int | None, until: float | None
+) -> tuple[Problems, Way, Answers]:
+    problems = checked_problems(*given)
+    if workers is not None and workers < 1:
+        raise InputError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
+    if until is not None:
+        way = way._replace(left=Output(given[-2]).left_at(until))
+    return problems, way, _solve(problems, way, threaded=workers != 1)
+
+
+def _solve(problems: Problems, way: Way, threaded: bool = False) -> Answers:
+    """Lay out the answers and run the kernel (in threads over ranges of problems)."""
     lengths = problems.stops - problems.starts
     t = len(lengths)
     weight_ends = np.concatenate(([0], np.cumsum(lengths)))
     chosen_ends = np.concatenate(([0], np.cumsum(np.minimum(problems.budgets, lengths))))
     weights, prices = np.empty((2, weight_ends[-1]))
-    chosen = np.full(chosen_ends[-1], -1)
-    numbers = np.empty((t, 5))
-    answers = Answers(weights, prices, weight_ends, chosen, chosen_ends, numbers)
+    answers = Answers(weights, prices, weight_ends, np.full(chosen_ends[-1], -1), chosen_ends, np.empty((t, 5)))
     solve_range = relax_range if way.method in (CONVEX, EXACT) else rank_range
     if threaded:
         work = WORK_OF_A_PROBLEM * t + WORK_OF_A_NUMBER * weight_ends[-1] * problems.before.shape[1]
         run_in_pieces(solve_range, t, work, problems, way, answers)
     else:
         solve_range(0, t, problems, way, answers)
+    return answers
+
+
+def _unpack(problems: Problems, way: Way, answers: Answers) -> list[Selection]:
     found = []
-    for i, (residual, bound, iterations, outcome, fewest) in enumerate(numbers.tolist()):
-        members = chosen[chosen_ends[i] : chosen_ends[i + 1]]
+    for i, (residual, bound, iterations, outcome, fewest) in enumerate(answers.numbers.tolist()):
+        members = answers.chosen[answers.chosen_starts[i] : answers.chosen_starts[i + 1]]
         if way.at_most or way.left >= 0:
             members = members[members >= 0]
         found.append(
@@ -244,7 +272,7 @@ def _solve(problems: Problems, way: Way, threaded: bool = False) -> list[Selecti
                 objective=OBJECTIVES[way.necessity],
                 budget=int(problems.budgets[i]) if way.left < 0 else len(members),
                 chosen=members,
-                weights=weights[weight_ends[i] : weight_ends[i + 1]],
+                weights=answers.weights[answers.weight_starts[i] : answers.weight_starts[i + 1]],
                 kl_residual=residual,
                 kl_bound=bound,
                 gap=residual - bound,

@@ -145,12 +145,12 @@ def checked_problems(
             raise InputError(
                 f"expected contributions [M, {c}], got {packed.shape}; their columns are the logits' classes"
             )
-    if isinstance(budgets, int | np.integer):
-        budgets = [int(budgets)] * t
-    sizes = [checked_budget(budget) for budget in budgets]
+    given = [int(budgets)] if isinstance(budgets, int | np.integer) else budgets
+    sizes = np.array([checked_budget(budget) for budget in given], dtype=np.int64)
+    sizes = sizes.repeat(t) if given is not budgets else sizes
     if len(sizes) != t:
         raise InputError(f"expected {t} budgets, one a problem, got {len(sizes)}; or give a single number")
     for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
     meaning = checked_kind(output, scales, c)
-    return Problems(packed, ends[:-1], ends[1:], before, after, np.array(sizes, dtype=np.int64), *meaning)
+    return Problems(packed, ends[:-1], ends[1:], before, after, sizes, *meaning)

@@ -15,13 +15,14 @@ from ..errors import InputError, MissingFile
 from ..files.snapshots import read_snapshots
 from ..graphs.sequence import Snapshots
 from ..scan.scan import Scan, read_scan
-from ..trust import blamed, check_version, read_json
+from ..trust import Damaged, blamed, check_version, read_json, read_words
 from ..writing import write_text
 from .learners import NODES, tell_training
 
 WATCH, WATCH_FORMAT, WATCH_VERSION = "watch.json", "axiompath.watch", 1
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
 SHOWN_STEPS = 12
+MOST_COUNTED = 2**40
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,22 @@ def read_progress(folder: Path) -> Diary | None:
         if held["format"] != WATCH_FORMAT:
             raise InputError(f"Expected a watch (format {WATCH_FORMAT!r}) in {path} (got something else).")
         check_version(held, WATCH_VERSION, f"the watch in {path}", "choose another folder")
-        steps = tuple(WatchedStep(**step) for step in held["steps"])
-        numbers, digests = tuple(map(int, held["seen"])), tuple(map(str, held["digests"]))
-        return Diary(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)
+        steps = tuple(_checked(WatchedStep(**step)) for step in held["steps"])
+        numbers, digests = tuple(map(int, held["seen"])), read_words(held["digests"], "digests")
+        found = Diary(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)
+        tell_training(found.facts, str(found.settings["first"]))  # has what is told of it
+        return found
+
+
+def _checked(step: WatchedStep) -> WatchedStep:
+    """A step whose names are text and whose counts are counts."""
+    read_words([step.before, step.after], "steps")
+    counts = [value for name, value in asdict(step).items() if name not in ("before", "after", "score")]
+    if not all(type(count) is int and 0 <= count < MOST_COUNTED for count in counts):
+        raise Damaged("counts")
+    if step.score is not None and not 0 <= step.score <= 1:
+        raise Damaged("a score")
+    return step
 
 
 @dataclass(frozen=True, eq=False)
