@@ -531,7 +531,9 @@ def scan_sequence(
 
 
 def _with_numbers(links: Any, node_names: Names | None, graphs: tuple[Any, Any]) -> Any:
-    """Pairs that the user names, by number."""
+    """Pairs that the user names, by number; where nodes have types, that is done with their graphs."""
+    if any(isinstance(graph, HeteroData) for graph in graphs):
+        return links
     if not isinstance(links, (list, tuple)) or not any(isinstance(end, str) for pair in links for end in pair):
         return links
     rows = [node_numbers(graph) for graph in graphs if isinstance(graph, Data)]

@@ -15,7 +15,7 @@ from .game import Game
 BY_NODE = "node"
 BY_MODEL, OF_DATA = "model", "data"  # where the model is another one: all other changes are one group
 OTHER = "other"
-UNSAID = "none"  # where a column says nothing of a change, such as the relation of a node
+NO_LABEL = "none"  # where a column says nothing of a change, such as the relation of a node
 
 Grouping = str | Mapping[int, Any] | Callable[[Any], Any]  # or one label a row of `changes()`
 
@@ -45,7 +45,7 @@ def label_rows(table: pd.DataFrame, by: Any, rows: IntArray, beside: tuple[str, 
         if by not in changes:
             known = ", ".join((*beside, *map(str, changes.columns)))
             raise InputError(f"Expected `by` to be a column of `changes()` among {known} (got {by!r}).")
-        return [UNSAID if pd.isna(value) else str(value) for value in changes[by]]
+        return [NO_LABEL if pd.isna(value) else str(value) for value in changes[by]]
     if isinstance(by, Mapping):
         return [str(by.get(number, OTHER)) for number in changes.id.tolist()]
     if callable(by):

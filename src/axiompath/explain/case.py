@@ -420,6 +420,13 @@ class Case:
         pairs = read_pairs(wanted)
         if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
             return self.newcomers._find_pairs(wanted)
+        schema = self.change.before.schema
+        if schema is not None:
+            for pair in pairs[(pairs % len(schema.node_types) != schema.link_ends).any(axis=1)][:1].tolist():
+                kinds = " and ".join(schema.node_types[end] for end in schema.link_ends)
+                raise InputError(
+                    f"Expected a pair of {kinds}, which the model answers for (got {tuple(map(schema.node, pair))})."
+                )
         case = self.with_pairs(pairs)
         rows = np.array([case._row_of_pair[pair] for pair in map(tuple, pairs.tolist())], dtype=np.int64)
         case._check_in_both(rows)

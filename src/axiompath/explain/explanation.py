@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
-from ..errors import InputError
+from ..errors import InputError, WrongKind
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.relation_names import RelationNames
@@ -277,10 +277,16 @@ class Explanation(Saved):
         explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
         """
         import torch
+        from torch_geometric.data import HeteroData
         from torch_geometric.explain import Explanation as PyGExplanation
 
         graphs = (self.graph_before, self.graph) if after is None else (before, after)
         data = graphs[1]
+        if isinstance(data, HeteroData):
+            raise WrongKind(
+                "Expected one table of nodes (got a HeteroData); ask an explanation that was not read from a file, "
+                "whose to_pyg() has the nodes of all types as rows of one graph, by `node_type` and `edge_type`."
+            )
         if data is None:
             raise InputError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
         row = np.atleast_1d(self.target)
@@ -298,6 +304,7 @@ class Explanation(Saved):
             target=torch.tensor([self.class_after]),
             index=torch.tensor(row),
             prediction=torch.from_numpy(self.logits_after)[None],
+            **{key: data[key] for key in ("node_type", "edge_type") if data.get(key) is not None},
             # No tensor: PyG would take one of as many entries as there are edges for one of them, and cut it with them.
             lost_edges=placed.on_lost,
             loops=torch.from_numpy(placed.on_loops).float(),

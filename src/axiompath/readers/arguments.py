@@ -30,7 +30,7 @@ ModelCall: TypeAlias = Callable[[Any, Any], Any]
 class TypedAnswer(Protocol):
     """A call that knows the answer by node type, for graphs that have several."""
 
-    def answer(self, model: Any, data: HeteroData) -> dict[str, torch.Tensor]:
+    def answer(self, model: Any, data: HeteroData) -> dict[str | None, torch.Tensor]:
         """The model's answer on a graph as the user knows it."""
         ...
 
