@@ -303,6 +303,7 @@ def test_a_scan_writes_the_same_whatever_its_memory_and_workers(hub, tmp_path):
 
 def test_listed_and_searched_targets_keep_their_order(explainer, monkeypatch):
     monkeypatch.setattr(walks, "PRICED_PATHS", int(np.sort(explainer.num_paths)[-4]))
+    monkeypatch.setattr(walks, "EASILY_PRICED", 1)
     targets = [*largest(explainer, 3), *explainer.moved().target.tail(3), largest(explainer, 1)[0]]
     found = list(explainer.explain_many(targets, 1, "convex", progress=False))
     assert [one.target for one in found] == targets

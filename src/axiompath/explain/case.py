@@ -206,7 +206,7 @@ class Case:
         if self.change.under_before is not None:
             return plan_listing(rows, self.num_bytes[rows], memory)
         beside = pool_bytes(self.change, question)
-        return plan_walks(rows, self.num_bytes[rows], self.num_paths[rows], question.budget, memory, beside)
+        return plan_walks(rows, self.num_bytes[rows], self.num_paths[rows], question, memory, beside)
 
     def check(self, question: Question) -> None:
         """What can be asked of this change: rankings and groups are of the paths of one model."""
