@@ -168,6 +168,9 @@ class Case:
         """A target in a message: its name, and its number where that is another word."""
         if np.min(target) < 0:  # a number that no node has: what it stands for on a path is not meant
             return str(target)
+        schema = self.change.before.schema
+        if schema is not None and np.ndim(target) == 0 and int(target) not in self.node_names:
+            return str(schema.node(int(target)))
         name = label_targets(np.asarray([target]), self.node_names if self.change.unit != "graph" else {})[0]
         return str(target) if str(target) == name else f"{name!r}, {self.change.unit} {target}"
 
@@ -428,6 +431,13 @@ class Case:
         pairs = read_pairs(wanted)
         if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
             return self.newcomers._find_pairs(wanted)
+        schema = self.change.before.schema
+        if schema is not None:
+            for pair in pairs[(pairs % len(schema.node_types) != schema.link_ends).any(axis=1)][:1].tolist():
+                kinds = " and ".join(schema.node_types[end] for end in schema.link_ends)
+                raise InputError(
+                    f"Expected a pair of {kinds}, which the model answers for (got {tuple(map(schema.node, pair))})."
+                )
         case = self.with_pairs(pairs)
         rows = np.array([case._row_of_pair[pair] for pair in map(tuple, pairs.tolist())], dtype=np.int64)
         case._check_in_both(rows)
