@@ -82,8 +82,9 @@ def run_levels(
     rows: list[dict[str, Any]] = []
     for done, name in enumerate(settings.names):
         report(done, len(settings.names), name)
-        for explainer, target in open_targets(name, settings.max_targets, root):
-            rows += [{"setting": name, **row} for row in compare_levels(name, explainer, target, settings.seconds)]
+        for number, (explainer, target) in enumerate(open_targets(name, settings.max_targets, root)):
+            found = compare_levels(name, explainer, target, settings.seconds)
+            rows += [{"setting": name, "number": number, **row} for row in found]
     table = pd.DataFrame(rows)
     write_results(out, "levels", table, {"settings": asdict(settings)})
     return table
@@ -166,8 +167,8 @@ def summarise_levels(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each setting and method: mean KL left at each level in nats, its standard error, and of nothing."""
     rows = []
     for (name, method), part in table.groupby(["setting", "method"], sort=False):
-        left = part.pivot(index="target", columns="level", values="left").to_numpy(dtype=np.float64)
-        nothing = part.groupby("target", sort=False).kl.first().to_numpy(dtype=np.float64)
+        left = part.pivot(index="number", columns="level", values="left").to_numpy(dtype=np.float64)
+        nothing = part.groupby("number", sort=False).kl.first().to_numpy(dtype=np.float64)
         row: dict[str, Any] = {
             "setting": name,
             "method": method,

@@ -171,8 +171,8 @@ def _rivals(out: Path, root: str | Path | None) -> Found:
     every = {**OUR_METHODS, **SIMPLE_RIVALS}
     contenders = {name: every[name] for name in QUICK_METHODS}
     contenders["Saliency, difference"] = pyg_contenders()["Saliency, difference"]
-    for setting in ("hub", "bitcoinalpha"):
-        summary = summarise_league(run_league(contenders, LeagueSettings((setting,), 10), root=root), ("setting",))
+    for setting, number in (("hub", 10), ("bitcoinalpha", 20)):
+        summary = summarise_league(run_league(contenders, LeagueSettings((setting,), number), root=root), ("setting",))
         for method, left in zip(summary.method, summary.left, strict=True):
             bound = 0.05 if "Saliency" in method else 0.005  # float32 of whatever processor
             yield Figure(FIELD_PAGE, f"{setting}", (method,), "left", bound), float(left)

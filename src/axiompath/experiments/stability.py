@@ -26,6 +26,7 @@ from torch_geometric.data import Data
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..explainer import Explainer
+from .authors import AUTHORS_LINKS
 from .contenders import OUR_METHODS, SIMPLE_RIVALS, Contender
 from .puzzles import Puzzle, open_papers, open_puzzles
 from .pyg_rivals import pyg_contenders
@@ -48,7 +49,7 @@ class StabilitySettings:
     def __post_init__(self) -> None:
         """Check here, before any work."""
         for name in self.settings:
-            if name not in ("pubmed_gcn", "pubmed_gat", "bitcoinalpha", "bitcoinotc", "uci"):
+            if name not in ("cora", "pubmed_gcn", "pubmed_gat", "bitcoinalpha", "bitcoinotc", "uci"):
                 raise InputError(f"Expected settings with one large graph, such as pubmed_gcn (got {name!r}).")
 
 
@@ -91,7 +92,7 @@ def shake_puzzles(shake: str, puzzles: list[Puzzle], seed: int, root: str | Path
     first = puzzles[0]
     model, before, after = first.model, first.before, first.after
     if shake == "training":
-        if not first.setting.startswith("pubmed"):
+        if first.setting in AUTHORS_LINKS:
             return [None for _ in puzzles]
         model, _ = open_papers(first.setting, root, seed + 1)
     else:
