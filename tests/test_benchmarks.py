@@ -1,6 +1,7 @@
 """Every benchmark runs, at a size that takes seconds, and puts its tables into the pages that tell of it."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,6 @@ SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if pat
 BLOCK = re.compile(r"<!-- benchmark: (.*?) -->\n(.*?)<!-- end of \1 -->", re.DOTALL)
 BESIDE_SHAP = "blame beside shap"  # which the extra `benchmarks` brings
 FOLDERS = {"scan": "--out", "stored": "--folder"}
-LONG = ("blame", "hubs", "scan", "selection", "stored")  # half a minute each
 BLOCKS = {
     "attribution": ("attribution.md", ["attribution", "attribution memory"]),
     "blame": ("how-to-blame.md", ["blame", "blame of many changes", BESIDE_SHAP]),
@@ -31,9 +31,15 @@ def test_every_benchmark_is_known_here():
     assert sorted(BLOCKS) == SCRIPTS
 
 
-@pytest.mark.parametrize(
-    "script", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SCRIPTS]
-)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_benchmark_finds_what_it_measures(script, monkeypatch):
+    """What it imports is there under this name."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    assert callable(runpy.run_path(str(ROOT / "benchmarks" / f"{script}.py"), run_name="read")["main"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_benchmark_runs_and_writes_its_tables_and_nothing_else(script, tmp_path):
     if script == "stored" and not Path("/proc/self/clear_refs").exists():
         pytest.skip("memory is measured as Linux tells it")

@@ -57,6 +57,18 @@ def test_piped_output_has_no_escape_codes(demo):
     assert ESCAPE not in demo[1].stderr
 
 
+def test_paths_are_grouped_to_a_depth(call, files):
+    given = ("explain", *files, "--target", "member 8", "--budget", 3, "--depth")
+    code, shown, _ = call(*given, 1)
+    assert code == 0
+    assert "any path that ends" in shown
+    assert "no choice of as many of these units leaves less than" in shown.replace("\n", " ")
+    assert call(*given, "auto")[0] == 0
+    code, _, told = call(*given, "deep")
+    assert code == 2
+    assert "Expected a depth of 1 hop or more" in told
+
+
 def test_explain_by_name_and_by_number(call, files, tmp_path):
     code, by_name, _ = call("explain", *files, "-t", "member 13", "--budget", 3, "--out", tmp_path / "saved")
     assert code == 0

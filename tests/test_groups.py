@@ -304,24 +304,3 @@ def test_a_bundle_opens_into_its_largest_paths_and_the_rest(explainer, open_page
     assert page.locator("#paths button[aria-expanded=true]").count() == len(e.groups) - 1
     assert page.complaints == []
     page.close()
-
-
-def test_the_command_line_takes_a_depth(call, tmp_path):
-    assert call("demo", "--out", tmp_path)[0] == 0
-    given = [
-        tmp_path / "model",
-        tmp_path / "before.npz",
-        tmp_path / "after.npz",
-        "--target",
-        "member 8",
-        "--budget",
-        "3",
-    ]
-    code, shown, _ = call("explain", *given, "--depth", "1")
-    assert code == 0
-    assert "any path that ends" in shown
-    assert "no choice of as many of these units leaves less than" in shown.replace("\n", " ")
-    assert call("explain", *given, "--depth", "auto")[0] == 0
-    code, _, told = call("explain", *given, "--depth", "deep")
-    assert code == 2
-    assert "Expected a depth of 1 hop or more" in told

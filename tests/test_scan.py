@@ -261,8 +261,15 @@ def in_a_process(run):
     return child
 
 
+def is_complete(folder):
+    path = folder / "manifest.json"
+    return path.exists() and json.loads(path.read_text())["complete"]
+
+
 def kill_and_go_on(tmp_path, rounds):
     """Kill a scan, or it and all its workers, at random moments; flip a bit of a finished part every third time.
+
+    Half of the moments are of the clock, half of the work: when so many parts are there.
 
     Every fifth starts what its workers are forked from itself; the others, to save the time, use that of this process.
     """
@@ -274,6 +281,7 @@ def kill_and_go_on(tmp_path, rounds):
     scan(small, tmp_path / "timed", **options)
     whole = time.perf_counter() - start
     expected = content(tmp_path / "timed")
+    small_parts = list((tmp_path / "timed").glob("parts/*.parquet"))
     rng = random.Random(0)
     halfway = flipped = 0
     for moment in range(rounds):
@@ -290,7 +298,12 @@ def kill_and_go_on(tmp_path, rounds):
         channel.close()
         while alone and not (folder / "manifest.json").exists():
             time.sleep(0.01)
-        time.sleep(rng.uniform(0.0, 1.0) * whole)
+        if moment % 4 < 2:
+            time.sleep(rng.uniform(0.0, 1.0) * whole)
+        else:
+            wanted = rng.randrange(1, len(small_parts))
+            while len(list(folder.glob("parts/*.parquet"))) < wanted and not is_complete(folder):
+                time.sleep(0.001)
         above = child if alone else stem.pid
         tree = psutil.Process(above).children(recursive=True)
         for process in [] if moment % 2 else tree:  # else they find out by themselves
@@ -304,9 +317,7 @@ def kill_and_go_on(tmp_path, rounds):
         left = [one for one in tree if one.is_running() and one.status() != "zombie"]
         assert left == [], "workers that outlive the process they work for"
         parts = sorted(folder.glob("parts/*.parquet"))
-        complete = (folder / "manifest.json").exists() and json.loads((folder / "manifest.json").read_text())[
-            "complete"
-        ]
+        complete = is_complete(folder)
         halfway += not complete and len(parts) > 0
         if not complete and (folder / "manifest.json").exists():
             with pytest.raises(InputError, match="run the same scan again and it goes on"):
