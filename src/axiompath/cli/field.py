@@ -97,7 +97,7 @@ def _with_error(row: dict[str, object], column: str) -> str:
 
 @reproduce.command()
 @spread
-def rivals(*, names: DatasetOption = None, puzzles: PuzzleCount = 20, seed: Seed = 0, folders: Folders) -> None:
+def rivals(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, seed: Seed = 0, folders: Folders) -> None:
     """What a user would pick instead. Example: axiompath reproduce rivals --datasets mutag --out rivals"""
     from ..experiments.conditions import write_results
     from ..experiments.contenders import OUR_METHODS, SIMPLE_RIVALS
