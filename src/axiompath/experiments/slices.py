@@ -57,7 +57,7 @@ def read_figure(text: str, figure: Figure) -> float:
     part = sections.get(figure.heading, "") if figure.heading else "\n".join(parts[2::2])
     columns: list[str] = []
     for line in part.splitlines():
-        cells = [cell.strip(" *`") for cell in line.strip().strip("|").split("|")]
+        cells = [re.sub("[*`]", "", cell).strip() for cell in line.strip().strip("|").split("|")]
         if not line.startswith("|"):
             columns = []
         elif not columns:
@@ -171,7 +171,7 @@ def _timed(out: Path, root: str | Path | None) -> Found:
     """The high school."""
     frame = run_timed(Slide("highschool_2013"), root=root, cache=out / "weights")
     heading = "Graphs that changed in reality"
-    row = ("`highschool_2013` (contacts in five days, one-hot nodes)".replace("`", ""),)
+    row = ("highschool_2013 (contacts in five days, one-hot nodes)",)
     yield Figure(RESULTS_PAGE, heading, row, "test accuracy", 0.001), float(frame.attrs["accuracy"])
     own = frame[(frame.method == "convex") & (frame.level == 1)]
     column = "convex: mean fidelity at levels 1, 5, 10"
@@ -203,7 +203,7 @@ def _stability(out: Path, root: str | Path | None) -> Found:
     """What draws nothing, on the pairs of Bitcoin-Alpha."""
     every = {**OUR_METHODS, **SIMPLE_RIVALS}
     contenders = {name: every[name] for name in ("edges", "leave one out")}
-    table = run_stability(StabilitySettings(("bitcoinalpha",), 10), contenders, root=root)
+    table = run_stability(StabilitySettings(("bitcoinalpha",), 4), contenders, root=root)
     for row in summarise_stability(table).to_dict("records"):
         figure = Figure(FIELD_PAGE, STABLE_HEADING, ("bitcoinalpha", str(row["method"])), str(row["shake"]), 0.02)
         yield figure, float(row["spearman"])

@@ -32,7 +32,7 @@ from .puzzles import Puzzle, open_papers, open_puzzles
 from .pyg_rivals import pyg_contenders
 from .ranked import order_of
 
-STABLE_SETTINGS = ("pubmed_gcn", "bitcoinalpha")
+STABLE_SETTINGS = ("cora", "bitcoinalpha")
 SHAKES = ("seed", "training", "edges")
 TOGGLED = 0.01  # of the edges
 LEAST_COMMON = 3  # changes in sight of both, to be ranked
@@ -50,7 +50,7 @@ class StabilitySettings:
         """Check here, before any work."""
         for name in self.settings:
             if name not in ("cora", "pubmed_gcn", "pubmed_gat", "bitcoinalpha", "bitcoinotc", "uci"):
-                raise InputError(f"Expected settings with one large graph, such as pubmed_gcn (got {name!r}).")
+                raise InputError(f"Expected settings with one large graph, such as cora (got {name!r}).")
 
 
 def stable_contenders() -> dict[str, Contender]:
