@@ -346,7 +346,7 @@ def test_relations_that_the_model_does_not_know_and_targets_of_other_types_are_r
     explainer = axiompath.Explainer(randomise(Hetero("sage")), before, after)
     with pytest.raises(axiompath.InputError, match=r"of type paper, which the model answers for \(got \('author', 1\)"):
         explainer.explain(("author", 1))
-    with pytest.raises(axiompath.InputError, match=r"a node type among author, paper \(got 'card'\)"):
+    with pytest.raises(axiompath.InputError, match=r"a node type among author, paper and .*got \('card', 1\)"):
         explainer.explain(("card", 1))
 
 

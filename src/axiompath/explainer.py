@@ -413,7 +413,11 @@ class Explainer:
         return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
 
     def features(
-        self, target: Asked | None = None, paths: Any = None, *, feature_names: Sequence[str] | None = None
+        self,
+        target: Asked | None = None,
+        paths: Any = None,
+        *,
+        feature_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     ) -> pd.DataFrame:
         """Which columns of changed features moved a prediction, and by how much; with paths, those of their leaves.
 
@@ -421,7 +425,7 @@ class Explainer:
         one's) and the share of every logit; largest first. Without paths all shares sum to the cause *feature*, and no
         path is walked. With paths (as `explain` and `attribute` have them) `path` is the place of each, and the shares
         of one sum to its contribution. A column of -1 is what no column did: a bias, or coefficients that a layer makes
-        of its own inputs.
+        of its own inputs. `feature_names` name the columns, by node type where nodes have types.
         """
         return list_features(self.case, self._only(target), self.index.paths(paths), feature_names)
 
@@ -527,7 +531,9 @@ def scan_sequence(
 
 
 def _with_numbers(links: Any, node_names: Names | None, graphs: tuple[Any, Any]) -> Any:
-    """Pairs that the user names, by number."""
+    """Pairs that the user names, by number; where nodes have types, that is done with their graphs."""
+    if any(isinstance(graph, HeteroData) for graph in graphs):
+        return links
     if not isinstance(links, (list, tuple)) or not any(isinstance(end, str) for pair in links for end in pair):
         return links
     rows = [node_numbers(graph) for graph in graphs if isinstance(graph, Data)]

@@ -23,6 +23,7 @@ from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode, ModelTaskLevel
 
+from .errors import WrongKind
 from .explain.question import Question
 from .explainer import Explainer
 from .graphs.snapshot import node_numbers
@@ -70,6 +71,11 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         **kwargs: Any,
     ) -> PyGExplanation:
         """The edge mask of the nodes in `index`, or of all that changed."""
+        if not isinstance(x, torch.Tensor):
+            raise WrongKind(
+                f"Expected one tensor of features (got {type(x).__name__}, of several node types); ask "
+                "axiompath.Explainer(model, before, after) with two HeteroData, which names types and relations."
+            )
         # PyG passes further arguments by name, and that is how the fields of `after` reach the model, too.
         after = Data(x=x, edge_index=edge_index, **kwargs)
         level, num_answers = self.model_config.task_level, x.shape[0]

@@ -15,6 +15,7 @@ from .game import Game
 BY_NODE = "node"
 BY_MODEL, OF_DATA = "model", "data"  # where the model is another one: all other changes are one group
 OTHER = "other"
+NO_LABEL = "none"  # where a column says nothing of a change, such as the relation of a node
 
 Grouping = str | Mapping[int, Any] | Callable[[Any], Any]  # or one label a row of `changes()`
 
@@ -31,17 +32,20 @@ def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
         return [OF_DATA] * len(rows)
     if isinstance(by, str) and by == BY_NODE:
         return [names.get(node, str(node)) for node in _far_ends(game)]
-    return label_rows(game.players.changes, by, rows)
+    return label_rows(game.players.changes, by, rows, (BY_NODE,))
 
 
-def label_rows(table: pd.DataFrame, by: Any, rows: IntArray) -> list[str]:
-    """The group of each of these rows of `changes()`, whatever they are changes in sight of."""
+def label_rows(table: pd.DataFrame, by: Any, rows: IntArray, beside: tuple[str, ...] = ()) -> list[str]:
+    """The group of each of these rows of `changes()`, whatever they are changes in sight of.
+
+    `beside` are the words that may be given besides, which a refusal names.
+    """
     changes = table.iloc[rows]
     if isinstance(by, str):
         if by not in changes:
-            known = ", ".join((BY_NODE, *map(str, changes.columns)))
+            known = ", ".join((*beside, *map(str, changes.columns)))
             raise InputError(f"Expected `by` to be a column of `changes()` among {known} (got {by!r}).")
-        return [str(value) for value in changes[by]]
+        return [NO_LABEL if pd.isna(value) else str(value) for value in changes[by]]
     if isinstance(by, Mapping):
         return [str(by.get(number, OTHER)) for number in changes.id.tolist()]
     if callable(by):

@@ -170,7 +170,9 @@ class Change:
         """What is predicted and what its columns mean, as plain values."""
         models = {} if self.under_before is None else {"models": 2}
         edges = {} if self.before.edge_rows is None else {"edges": True}
-        return {"unit": self.unit, "output": self.output.to_dict(), **models, **edges}
+        relations = {} if self.before.edge_types is None else {"relations": True}
+        types = {} if self.before.schema is None else {"types": list(self.before.schema.node_types)}
+        return {"unit": self.unit, "output": self.output.to_dict(), **models, **edges, **relations, **types}
 
     @property
     def of_graphs(self) -> bool:

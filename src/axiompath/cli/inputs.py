@@ -98,6 +98,13 @@ class Graphs:
             )
         if found:
             return next(iter(found))
+        if self.typed:
+            alike = [name for name in self.names.values() if name.endswith(f" {text}")]
+            alike = alike or get_close_matches(text, list(self.index.numbers)[:10_000], 2) or [*self.names.values()]
+            raise InputError(
+                "Expected a node's type and its name or number after --target, such as "
+                f"{' or '.join(map(repr, alike[:2]))} (got {text!r})."
+            )
         try:
             number = int(text)
         except ValueError:

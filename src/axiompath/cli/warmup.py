@@ -10,7 +10,9 @@ import torch
 from torch_geometric.data import Data
 
 from ..experiments.trained import Training, prepare, train
-from ..explain.candidates import Priced
+from ..explain.question import Question
+from ..explain.relaxation import choose_searched
+from ..explain.searched import search_rows
 from ..explainer import Explainer
 from ..files import convert_graph, save_graph
 from ..files.sum_gnn import random_sum_gnn
@@ -27,9 +29,9 @@ def warm_up() -> None:
     for method in (*METHODS, *RIVALS):
         explainer.explain(3, budget=1, method=method)
     explainer.undo(3)
-    many = Priced(Explainer(random_sum_gnn([4, 3, 3, 2], seed=0), before, after).change, 3, 1)
-    many.best(np.ones(2), many.num_paths)
-    many.reach(1)
+    change = Explainer(random_sum_gnn([4, 3, 3, 2], seed=0), before, after).change
+    for method in ("convex", "topk"):
+        choose_searched(search_rows(change, np.array([3]), np.array([1], dtype=object)), Question(1, method))
     train(prepare(Data(x=x, edge_index=after.edge_index, y=torch.tensor([0, 1, 0, 1]))), Training("warmup", epochs=1))
     with tempfile.TemporaryDirectory() as folder:
         for weight in (None, torch.ones(4, dtype=torch.float32)):

@@ -48,7 +48,16 @@ from .hops import edges_of_paths, hops_of
 from .moved import find_moved
 from .question import Question
 from .replay import own_paths, replay_paths
-from .walks import Walks, count_all_paths, estimate_all_bytes, plan_listing, plan_walks, refuse_large, walk_rows
+from .walks import (
+    Walks,
+    count_all_paths,
+    estimate_all_bytes,
+    find_priced,
+    plan_listing,
+    plan_walks,
+    refuse_large,
+    walk_rows,
+)
 
 # What a softmax or sigmoid at a model's end was given, from what it gave; of a softmax up to a constant.
 BEFORE_END: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -159,6 +168,9 @@ class Case:
         """A target in a message: its name, and its number where that is another word."""
         if np.min(target) < 0:  # a number that no node has: what it stands for on a path is not meant
             return str(target)
+        schema = self.change.before.schema
+        if schema is not None and np.ndim(target) == 0 and int(target) not in self.node_names:
+            return str(schema.node(int(target)))
         name = label_targets(np.asarray([target]), self.node_names if self.change.unit != "graph" else {})[0]
         return str(target) if str(target) == name else f"{name!r}, {self.change.unit} {target}"
 
@@ -203,7 +215,9 @@ class Case:
         if self.change.under_before is not None:
             return plan_listing(rows, self.num_bytes[rows], memory)
         beside = pool_bytes(self.change, question)
-        return plan_walks(rows, self.num_bytes[rows], self.num_paths[rows], question.budget, memory, beside)
+        num_paths = self.num_paths[rows]
+        priced = find_priced(self.change, num_paths, question)
+        return plan_walks(rows, self.num_bytes[rows], num_paths, priced, memory, beside)
 
     def check(self, question: Question) -> None:
         """What can be asked of this change: rankings and groups are of the paths of one model."""
@@ -417,6 +431,13 @@ class Case:
         pairs = read_pairs(wanted)
         if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
             return self.newcomers._find_pairs(wanted)
+        schema = self.change.before.schema
+        if schema is not None:
+            for pair in pairs[(pairs % len(schema.node_types) != schema.link_ends).any(axis=1)][:1].tolist():
+                kinds = " and ".join(schema.node_types[end] for end in schema.link_ends)
+                raise InputError(
+                    f"Expected a pair of {kinds}, which the model answers for (got {tuple(map(schema.node, pair))})."
+                )
         case = self.with_pairs(pairs)
         rows = np.array([case._row_of_pair[pair] for pair in map(tuple, pairs.tolist())], dtype=np.int64)
         case._check_in_both(rows)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
+from ..paths.extremes import gather_entries
 from .group import Group
 
 
@@ -39,6 +40,7 @@ class Choices:
     kl_residual: FloatArray
     kl_bound: FloatArray
     status: NDArray[np.object_]
+    fewest: NDArray[np.object_]  # as in Selection
     causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
     groups: Sequence[tuple[Group, ...]]  # of each, where groups of paths are chosen; else nothing
 
@@ -49,14 +51,12 @@ def merge_choices(parts: Sequence[Choices], places: IntArray) -> Choices:
         return parts[0]
     order = np.argsort(places)
     chosen = [part.chosen for part in parts]
-    lengths = np.concatenate([np.diff(one.indptr) for one in chosen])
-    starts, taken = np.cumsum(lengths) - lengths, lengths[order]
-    indptr = np.concatenate([[0], np.cumsum(taken)])
-    rows = np.repeat(starts[order] - indptr[:-1], taken) + np.arange(indptr[-1])
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(one.indptr) for one in chosen]))])
+    rows, lengths = gather_entries(starts, order)
     return Choices(
         np.concatenate([part.rows for part in parts])[order],
         Chosen(
-            indptr,
+            np.concatenate([[0], np.cumsum(lengths)]),
             np.concatenate([one.paths for one in chosen])[rows],
             np.concatenate([one.contributions for one in chosen])[rows],
             np.concatenate([one.weights for one in chosen])[rows],
@@ -67,6 +67,13 @@ def merge_choices(parts: Sequence[Choices], places: IntArray) -> Choices:
         np.concatenate([part.kl_residual for part in parts])[order],
         np.concatenate([part.kl_bound for part in parts])[order],
         np.concatenate([part.status for part in parts])[order],
+        np.concatenate([part.fewest for part in parts])[order],
         np.concatenate([part.causes for part in parts])[order],
         (),
     )
+
+
+def words_of(words: Mapping[int, str], codes: FloatArray) -> NDArray[np.object_]:
+    """What each code says."""
+    table = np.array([words.get(code, "") for code in range(1 + max(words))], dtype=object)
+    return np.asarray(table[codes.astype(np.int64)])

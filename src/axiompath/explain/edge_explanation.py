@@ -18,7 +18,7 @@ from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
-from .explanation import Explanation, read_array, read_target, read_task
+from .explanation import Explanation, read_array, read_relations, read_target, read_task
 
 LAYER_EDGE, EDGE = "layer_edge", "edge"
 BY = (LAYER_EDGE, EDGE)
@@ -30,7 +30,7 @@ OF_THE_PREDICTION = {item.name for item in fields(Explanation)}
 class EdgeExplanation(Saved):
     """Why the prediction of one target changed: the chosen edges, how well they do, and what they were chosen from."""
 
-    form: ClassVar = FileForm("edge-explanation", 1)
+    form: ClassVar = FileForm("edge-explanation", 2, {"relations": 2})
 
     target: Target
     by: str  # edge or layer_edge
@@ -63,6 +63,7 @@ class EdgeExplanation(Saved):
     origin: Origin | None = None
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
+    relations: tuple[tuple[int, int, str], ...] = ()  # where edges have types: from, to, and what it is called
 
     @property
     def gap(self) -> float:
@@ -105,12 +106,15 @@ class EdgeExplanation(Saved):
         if self.kinds[row] == "feature":
             return f"features of {self.name_of(src)}"
         ends = [f"the {self.unit}" if end < 0 else self.name_of(end) for end in (src, dst)]
-        return f"{TO.join(ends)}{f', layer {self.layers[row]}' if self.layers[row] else ''}"
+        named = any((u, v) == (src, dst) for u, v, _ in self.relations)
+        joined = self.prediction.step(src, dst).join(ends) if named else TO.join(ends)
+        return f"{joined}{f', layer {self.layers[row]}' if self.layers[row] else ''}"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a unit: layer, src, dst, kind, and contribution to each class."""
+        """One row a unit: what it is in words, layer, src, dst, kind, and contribution to each class."""
         frame = pd.DataFrame({"layer": self.layers, "src": self.edges[:, 0], "dst": self.edges[:, 1]})
         frame["kind"] = self.kinds
+        frame.insert(0, "unit", [self.row_name(row) for row in range(len(self.kinds))])
         columns = class_columns(self.contributions.shape[1], self.class_names)
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
@@ -180,6 +184,7 @@ def _rebuild(cls: type[EdgeExplanation], values: dict[str, Any]) -> EdgeExplanat
         unit=unit,
         output=output,
         until=until,
+        relations=read_relations(values.get("relations") or ()),
         layers=read_array(values["layers"], np.int64, (n,), "layers"),
         edges=read_array(values["edges"], np.int64, (n, 2), "edges"),
         kinds=kinds,

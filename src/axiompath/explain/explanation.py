@@ -13,8 +13,8 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
-from ..errors import InputError
-from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node
+from ..errors import InputError, WrongKind
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.relation_names import RelationNames
 from ..graphs.snapshot import node_numbers
@@ -169,7 +169,7 @@ class Explanation(Saved):
     def step(self, u: int, v: int) -> str:
         """The arrow from one node of a path to the next, with what the edge is called where edges have types."""
         name = next((name for a, b, name in self.relations if (a, b) == (u, v)), "")
-        return f" –{name}→ " if name else " → "
+        return name_step(name)
 
     def class_name(self, label: int) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
@@ -277,10 +277,16 @@ class Explanation(Saved):
         explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
         """
         import torch
+        from torch_geometric.data import HeteroData
         from torch_geometric.explain import Explanation as PyGExplanation
 
         graphs = (self.graph_before, self.graph) if after is None else (before, after)
         data = graphs[1]
+        if isinstance(data, HeteroData):
+            raise WrongKind(
+                "Expected one table of nodes (got a HeteroData); ask an explanation that was not read from a file, "
+                "whose to_pyg() has the nodes of all types as rows of one graph, by `node_type` and `edge_type`."
+            )
         if data is None:
             raise InputError("Expected the graph `after` (this explanation was read from a file); call to_pyg(after).")
         row = np.atleast_1d(self.target)
@@ -298,6 +304,7 @@ class Explanation(Saved):
             target=torch.tensor([self.class_after]),
             index=torch.tensor(row),
             prediction=torch.from_numpy(self.logits_after)[None],
+            **{key: data[key] for key in ("node_type", "edge_type") if data.get(key) is not None},
             # No tensor: PyG would take one of as many entries as there are edges for one of them, and cut it with them.
             lost_edges=placed.on_lost,
             loops=torch.from_numpy(placed.on_loops).float(),
@@ -381,7 +388,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         hops=hops, groups=groups,
         retrained=retrained,
         until=until,
-        relations=_read_relations(values.get("relations") or ()),
+        relations=read_relations(values.get("relations") or ()),
         edge_places=edges,
     )  # fmt: skip
 
@@ -393,7 +400,7 @@ def _read_edges(values: Any) -> dict[int, EdgePlace]:
     return found
 
 
-def _read_relations(values: Any) -> tuple[tuple[int, int, str], ...]:
+def read_relations(values: Any) -> tuple[tuple[int, int, str], ...]:
     """Steps and what they are called, of a record."""
     found = []
     for u, v, name in values:

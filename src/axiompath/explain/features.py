@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from .case import Case
 from .replay import own_paths
 
 
-def list_features(case: Case, target: Target, paths: Any = None, names: Sequence[str] | None = None) -> pd.DataFrame:
+def list_features(case: Case, target: Target, paths: Any = None, names: Any = None) -> pd.DataFrame:
     """One row a column of a node, or of an edge: node, name, column, before, after, share, shares of every logit.
 
     Without paths, of every node or edge whose features changed: all sum to the causes of features. With paths, of the
@@ -30,6 +30,7 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Sequence
     change, row = found_in.change, int(row)
     told = change.before.edge_attr
     width = change.network.num_features - (0 if told is None else told.shape[1])
+    names = _in_a_row(change, names)
     if names is not None and len(names) != width:
         raise InputError(f"Expected a name for each of the {width:,} columns of the features (got {len(names):,}).")
     sides = [change] if change.under_before is None else [change, change.under_before]
@@ -41,8 +42,7 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Sequence
     leaf = shares.owner if given is None else _leaves(given)[shares.owner]
     nodes = change.before.node_ids[leaf]
     edges = change.edges_on(nodes)
-    column = np.where(leaf >= change.first_edge, shares.column - width, shares.column)  # an edge's own, from 0
-    column = np.where(shares.column < 0, shares.column, column)
+    column = _own_columns(change, leaf, shares.column, width)
     frame = pd.DataFrame(
         {
             "node": nodes,
@@ -63,6 +63,32 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Sequence
     size = -np.abs(frame.share.to_numpy())
     order = np.lexsort((size,) if given is None else (size, places[shares.owner]))
     return frame.iloc[order].reset_index(drop=True)
+
+
+def _in_a_row(change: Change, names: Any) -> Sequence[str] | None:
+    """Names of columns by node type, one type after the other, as their columns are; others as they are."""
+    schema = change.before.schema
+    if schema is None or names is None:
+        return names  # type: ignore[no-any-return]
+    known = dict(zip(schema.node_types, schema.widths, strict=True))
+    fits = isinstance(names, Mapping) and {*names} <= {*known}
+    if not fits or any(len(own) != known[kind] for kind, own in names.items()):
+        told = ", ".join(f"{width} of {kind}" for kind, width in known.items())
+        raise InputError(
+            f"Expected the names of columns by node type, such as {{{schema.node_types[0]!r}: [...]}}, one a column "
+            f"({told})."
+        )
+    return [str(name) for kind, width in known.items() for name in names.get(kind, range(width))]
+
+
+def _own_columns(change: Change, leaf: IntArray, column: IntArray, width: int) -> IntArray:
+    """Columns as the user counts them: an edge's own from 0, and those of a node among its type's, where it has one."""
+    start = np.where(leaf >= change.first_edge, width, 0)
+    schema, types = change.before.schema, change.before.node_types
+    if schema is not None and types is not None:
+        first = np.array([columns.start for columns in schema.columns])
+        start = np.where(leaf >= change.first_edge, width, first[types[np.minimum(leaf, len(types) - 1)]])
+    return np.where(column < 0, column, column - start)
 
 
 def _of_paths(change: Change, row: int, paths: IntArray) -> ColumnShares:

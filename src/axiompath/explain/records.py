@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -163,21 +162,39 @@ class Records(Sequence[Explanation]):
             groups=groups,
             retrained=None if self.retrained is None else self.retrained.take(i),
             until=self.until,
-            relations=self._relations(chosen.paths[rows], groups),
+            relations=self._relations_of(i),
             edge_places=dict(self.edges_of_each[i]),
             graph=self.caption.graph,
             graph_before=self.caption.graph_before,
         )
 
-    def _relations(self, paths: IntArray, groups: Sequence[Group]) -> tuple[tuple[int, int, str], ...]:
-        """What the steps of chosen paths are called, and of those that groups show."""
-        known = self.caption.relations
+    @cached_property
+    def steps(self) -> tuple[IntArray, IntArray, list[str]]:
+        """Steps of paths along edges that have types: where each answer's begin, their ends [n, 2], what they are."""
+        size, known = len(self), self.caption.relations
         if known is None:
-            return ()
-        every = [paths, *(group.paths for group in groups)]
-        return known.of(
-            (u, v) for some in every for path in some.tolist() for u, v in pairwise(path) if u >= 0 and u != v
-        )
+            return np.zeros(size + 1, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), []
+        found = [(np.repeat(np.arange(size), np.diff(self.chosen.indptr)), self.chosen.paths)]
+        shown = [(i, group.paths) for i, groups in enumerate(self.groups) for group in groups]
+        found += [(np.full(len(paths), i), paths) for i, paths in shown]
+        every = [
+            np.stack([owner, paths[:, hop], paths[:, hop + 1]], axis=1)
+            for owner, paths in found
+            for hop in range(paths.shape[1] - 1)
+        ]
+        rows = np.unique(np.concatenate([np.zeros((0, 3), dtype=np.int64), *every]), axis=0)
+        rows = rows[(rows[:, 1] >= 0) & (rows[:, 1] != rows[:, 2])]
+        pairs, place = np.unique(rows[:, 1:], axis=0, return_inverse=True)
+        named = {(u, v): name for u, v, name in known.of((u, v) for u, v in pairs.tolist())}
+        names = np.array([named.get((u, v), "") for u, v in pairs.tolist()], dtype=object)[place.reshape(-1)]
+        kept = names != ""
+        starts = np.searchsorted(rows[kept, 0], np.arange(size + 1))
+        return starts, rows[kept, 1:], names[kept].tolist()
+
+    def _relations_of(self, i: int) -> tuple[tuple[int, int, str], ...]:
+        starts, ends, names = self.steps
+        own = slice(*starts[i : i + 2])
+        return tuple((u, v, name) for (u, v), name in zip(ends[own].tolist(), names[own], strict=True))
 
     def __iter__(self) -> Iterator[Explanation]:
         """All of them, in order."""

@@ -150,7 +150,7 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
     told = question.tell_fewest(selection.fewest, len(selection.chosen), share, "edges")
     class_before, class_after = output.told(before, after)
     labels = units.labels[selection.chosen]
-    target = change.target(row)
+    target, named = change.target(row), case.caption.relations
     mentioned = {*labels[:, 1:].ravel().tolist(), *(target if isinstance(target, tuple) else (target,))}
     return EdgeExplanation(
         target=target,
@@ -184,4 +184,5 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         origin=case.origin,
         unit=change.unit,
         output=output,
+        relations=() if named is None else named.of((u, v) for u, v in labels[:, 1:].tolist() if min(u, v) >= 0),
     )

@@ -23,16 +23,33 @@ from ..paths.search import SEARCH_BYTES
 from ..paths.share_loops import Shares
 from ..paths.union import PathUnion, unite_paths
 from ..paths.walk import PathSet, count_paths, walk_paths
+from .question import Question
 
-# Measured on a power-law graph of 10^5 edges, three layers, budget 10, batches on one core: a list is faster up to some
-# 50,000 paths (12 ms against 15 ms at 35,000; 22 against 21 at 70,000), and five times slower at 300,000.
+# Measured on a power-law graph of 10^5 edges, three layers, budget 10, batches on one core, a target: a list takes 1.5
+# ms of 3,500 paths, 3.0 of 15,000, 12 of 55,000; a search by `convex` 1.2, 1.6, 2.5. `exact` looks at more candidates,
+# the fewest that are enough need several searches, and both prove more with a list.
 PRICED_PATHS = 50_000
+EASILY_PRICED = 10  # by convex, or a ranking: where paths are so many times fewer, and targets many
+SEARCH_PATHS = 7_500  # paths that are listed in the time of such a search
+SHARED_PATHS = 5  # paths that are listed in the time that bounds take for an entry of a layer
 PATHS_A_CHOICE = 100  # a choice of more than every hundredth path is made from a list
 
 
-def is_priced(num_paths: NDArray[Any], budget: int) -> BoolArray:
-    """Which targets are searched rather than listed, for this many paths of each."""
-    return np.asarray(num_paths >= max(PRICED_PATHS, PATHS_A_CHOICE * budget), dtype=np.bool_)
+def is_priced(num_paths: NDArray[Any], question: Question) -> BoolArray:
+    """Which targets are searched rather than listed, whatever the others are, for this many paths of each."""
+    return np.asarray(num_paths >= max(PRICED_PATHS, PATHS_A_CHOICE * question.budget), dtype=np.bool_)
+
+
+def find_priced(change: Change, num_paths: NDArray[Any], question: Question) -> BoolArray:
+    """Which of these targets are searched: also those with fewer paths, where together they pay for the bounds."""
+    priced = is_priced(num_paths, question)
+    if question.method == "exact" or question.until is not None:
+        return priced
+    least = max(PRICED_PATHS // EASILY_PRICED, PATHS_A_CHOICE * question.budget)
+    easy = np.asarray(num_paths >= least, dtype=np.bool_)
+    saved = float(num_paths[easy].sum()) - SEARCH_PATHS * float(easy.sum())
+    entries = sum(len(layer.indices) for layer in change.layers[change.lowest_hop : -1])
+    return easy if priced.any() or saved > SHARED_PATHS * entries else priced
 
 
 def walk_rows(change: Change, rows: IntArray) -> tuple[PathSet | PathUnion, Shares]:
@@ -94,7 +111,11 @@ class Walks:
     def batches(self, places: IntArray | None = None) -> Iterator[IntArray]:
         """Consecutive places that together fit into a batch."""
         places = np.arange(len(self.rows)) if places is None else places
-        return (places[start:stop] for start, stop in pairwise(cut_runs(self.sizes[places], self.batch_bytes)))
+        searched = self.counts[places] > 0
+        # Searches of one batch take turns in one place.
+        shared = SEARCH_BYTES * float(searched.any())
+        sizes = self.sizes[places] - np.where(searched, SEARCH_BYTES, 0.0)
+        return (places[start:stop] for start, stop in pairwise(cut_runs(sizes, self.batch_bytes - shared)))
 
     def take(self, places: IntArray) -> Walks:
         """Those in these places."""
@@ -107,10 +128,9 @@ def plan_listing(rows: IntArray, sizes: FloatArray, room: float) -> Walks:
 
 
 def plan_walks(
-    rows: IntArray, sizes: FloatArray, num_paths: NDArray[Any], budget: int, room: float, beside: float
+    rows: IntArray, sizes: FloatArray, num_paths: NDArray[Any], priced: BoolArray, room: float, beside: float
 ) -> Walks:
-    """List the paths of those targets that have few; `beside` is what choosing from many holds beside a search."""
-    priced = is_priced(num_paths, budget)
+    """List the paths of those that are not `priced`; `beside` is what choosing from many holds beside a search."""
     return Walks(rows, np.where(priced, SEARCH_BYTES + beside, sizes), np.where(priced, num_paths, 0), room)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow
 from rich.console import Console
 from rich.progress import Progress as Bars
+from torch_geometric.data import HeteroData
 
 from ..errors import InputError
 from ..graphs.stored import HEADER, STORED_FORMAT, STORED_VERSION, SparseRows, StoredGraph, open_graph
@@ -25,6 +26,12 @@ from .graph_file import NAME_FIELDS, SPARSE, GraphFile, read_graph, read_name_fi
 from .nodelists import Numbering, link_nodes, number_nodes, store_array, store_names, store_sparse, store_table
 from .npz import unpack_arrays
 from .order import sort_edges
+from .typed_folder import is_typed_folder
+
+TYPED = (
+    "Expected a graph of one kind of nodes to be stored (got {}, with several); a stored graph holds one table of "
+    "features and no types, so give this one to the commands as it is: it is read into memory."
+)
 
 
 class GraphParts(NamedTuple):
@@ -85,6 +92,8 @@ def _write(given: GraphParts, draft: Path, memory: float, console: Console) -> d
         whole = unpack_arrays(source, {*SPARSE, *NAME_FIELDS, "x", "edge_index", "edge_weight", "n_id"}, draft)
     elif source.suffix in (".pt", ".pth"):
         whole = _as_arrays(read_graph(source))
+    elif os.path.isdir(source) and is_typed_folder(source):
+        raise InputError(TYPED.format(f"the folder {source}"))
     elif os.path.isdir(source):
         raise InputError(f"Expected an edge list (got the folder {source}); name its edges and its --nodes.")
     elif not is_table(source) and source.suffix != ".npy":
@@ -180,6 +189,8 @@ def _store_whole(whole: dict[str, Any], path: Path, draft: Path) -> tuple[Number
 def _as_arrays(graph: GraphFile) -> dict[str, Any]:
     """What an .npz would hold."""
     data = graph.data
+    if isinstance(data, HeteroData):
+        raise InputError(TYPED.format("a HeteroData"))
     found: dict[str, Any] = {"edge_index": np.asarray(data.edge_index)}
     if data.x.is_sparse_csr:
         parts = data.x.values(), data.x.col_indices(), data.x.crow_indices(), list(data.x.shape)

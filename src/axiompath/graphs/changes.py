@@ -144,7 +144,7 @@ def add_model_row(changes: pd.DataFrame) -> pd.DataFrame:
     """The same table, and a last row that says that the model is another one; it has neither src nor dst."""
     found = changes.astype({"src": "Int64"})
     found["kind"] = found.kind.cat.add_categories([MODEL_RETRAINED])
-    row = {"id": len(found), "kind": MODEL_RETRAINED, "num_edges": 0, "directed": True}
+    row = {"id": len(found), "kind": MODEL_RETRAINED, "relation": -1, "num_edges": 0, "directed": True}
     last = pd.DataFrame([row]).reindex(columns=found.columns).astype(found.dtypes.to_dict())
     return pd.concat([found, last], ignore_index=True)
 

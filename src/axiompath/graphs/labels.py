@@ -38,6 +38,11 @@ def name_node(node: int, names: Mapping[int, str]) -> str:
     return names.get(node, str(node))
 
 
+def name_step(relation: str) -> str:
+    """The arrow from one node of a path to the next, with what the edge is called where edges have types."""
+    return f" –{relation}→ " if relation else " → "
+
+
 def name_edges(edges: Mapping[int, EdgePlace], names: Mapping[int, str]) -> dict[int, str]:
     """What the edges on paths are called, by the numbers that stand for them there."""
     found = {}

@@ -17,12 +17,13 @@ import pandas as pd
 
 from ..arrays import IntArray
 from ..errors import InputError
-from .labels import ANY, ANYTHING, BIAS
+from .labels import ANY, ANYTHING, BIAS, TO
 from .places import Target
 from .schema import Schema
 
 Names: TypeAlias = Mapping[int, Any] | Collection[Any]
-Asked: TypeAlias = Target | str | tuple[int | str, int | str]  # a target as people name it
+Named: TypeAlias = int | str | tuple[str, int | str]  # a node as people name it, by its type where it has one
+Asked: TypeAlias = Target | str | tuple[Named, Named]  # a target as people name it
 
 
 def read_names(names: Names | None, snapshots: Sequence[IntArray]) -> dict[int, str]:
@@ -93,15 +94,11 @@ class NameIndex:
 
     def target(self, asked: Any) -> Any:
         """A target by number, of one by name; what has no name in it is passed on."""
+        asked = meant_node(() if self.schema is None else self.schema.node_types, asked)
         if isinstance(asked, str):
             return self.number(asked)
-        if self.schema is not None and isinstance(asked, tuple) and len(asked) == 2 and isinstance(asked[0], str):
-            kind, own = asked
-            if kind not in self.schema.node_types:
-                raise InputError(f"Expected a node type among {', '.join(self.schema.node_types)} (got {kind!r}).")
-            return self.number(f"{kind} {own}") if isinstance(own, str) else self.schema.number(kind, int(own))
-        if isinstance(asked, (tuple, list)) and len(asked) == 2 and any(isinstance(end, str) for end in asked):
-            return tuple(self.number(end) if isinstance(end, str) else int(end) for end in asked)
+        if isinstance(asked, (tuple, list)) and len(asked) == 2 and any(isinstance(end, (str, tuple)) for end in asked):
+            return tuple(self.target(end) if isinstance(end, (str, tuple)) else int(end) for end in asked)
         return asked
 
     def paths(self, paths: Any) -> Any:
@@ -115,6 +112,29 @@ class NameIndex:
             [signs[cell] if cell in signs and not self.find(cell) else self.target(cell) for cell in path]
             for path in paths
         ]
+
+
+def meant_node(types: Sequence[str], asked: Any) -> Any:
+    """The name of a node that is asked for as ("author", "Ada"), the number of ("author", 5); all else as it is."""
+    if not types or not isinstance(asked, tuple) or len(asked) != 2 or not isinstance(asked[0], str):
+        return asked
+    kind, own = asked
+    if kind in types and isinstance(own, str):
+        return f"{kind} {own}"
+    if isinstance(own, (str, tuple)):  # two nodes
+        return asked
+    if kind not in types or isinstance(own, bool) or not isinstance(own, (int, np.integer)):
+        raise InputError(f"Expected a node type among {', '.join(types)} and a number or name (got {asked!r}).")
+    return int(own) * len(types) + types.index(kind)
+
+
+def meant_target(types: Sequence[str], asked: Any) -> Any:
+    """The same of a node or of a pair: a number, two of them, or what it is called."""
+    found = meant_node(types, asked)
+    if not types or not isinstance(found, tuple):
+        return found
+    ends = tuple(meant_node(types, end) for end in found)
+    return TO.join(ends) if all(isinstance(end, str) for end in ends) else ends
 
 
 def index_names(

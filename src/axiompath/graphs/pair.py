@@ -168,7 +168,10 @@ class Pair:
         """What the nodes are called, for messages."""
         if self.whole is None:
             return f"nodes 0 to {self.num_nodes - 1}"
-        ids = self.whole[0].node_ids
+        ids, schema = self.whole[0].node_ids, self.whole[0].schema
+        if schema is not None:
+            counts = np.bincount(ids % len(schema.node_types), minlength=len(schema.node_types)).tolist()
+            return f"nodes: {', '.join(f'{n:,} of {kind}' for kind, n in zip(schema.node_types, counts, strict=True))}"
         return f"{len(ids):,} nodes {ids.min()} to {ids.max()}"
 
     def _of_one(self) -> BoolArray:

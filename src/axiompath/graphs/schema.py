@@ -21,6 +21,7 @@ class Schema:
     node_types: tuple[str, ...]
     widths: tuple[int, ...]  # [num_types]: columns of x, side by side
     relations: tuple[Relation, ...]
+    links: Relation | None = None  # whose pairs are predicted, where pairs of nodes are
 
     @property
     def columns(self) -> tuple[slice, ...]:
@@ -32,6 +33,12 @@ class Schema:
     def ends(self) -> tuple[tuple[int, int], ...]:
         """Number of the type of sender and receiver of each relation."""
         return tuple((self.node_types.index(u), self.node_types.index(v)) for u, _, v in self.relations)
+
+    @property
+    def link_ends(self) -> tuple[int, int]:
+        """Number of the type of both nodes of a pair."""
+        assert self.links is not None
+        return self.node_types.index(self.links[0]), self.node_types.index(self.links[2])
 
     def number(self, node_type: str, own: int) -> int:
         """The number of the node that a type calls `own`."""

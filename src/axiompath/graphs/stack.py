@@ -7,6 +7,7 @@ that means. Whatever else the user's graph has of nodes or edges goes along, und
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,16 +18,18 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
-from .schema import Schema
+from .schema import Relation, Schema
 from .snapshot import warn_of_rows
+from .targets import match_in_graphs
 
 DENSE_NUMBERS = 2 * 10**6  # up to here features are held as one dense table
 WASTE = 2  # times as many numbers as there are, above that
 RELATION = " – "  # between the parts of a relation's name
-OWN = ("x", "edge_index", "edge_weight")
+OWN = ("x", "edge_index", "edge_weight", "batch", "ptr")
+PAIRS_FIELD = "edge_label_index"
 
 
-def name_relation(relation: tuple[str, str, str]) -> str:
+def name_relation(relation: Relation) -> str:
     """As people read it."""
     return RELATION.join(relation)
 
@@ -56,11 +59,23 @@ def find_schema(graphs: Sequence[HeteroData]) -> Schema:
                 "the columns that the model was trained on."
             )
         widths.append(next(iter(found_widths.values())))
-    return Schema(kinds, tuple(widths), tuple(graphs[0].edge_types))
+    return Schema(kinds, tuple(widths), tuple(graphs[0].edge_types), _find_links(graphs))
+
+
+def _find_links(graphs: Sequence[HeteroData]) -> Relation | None:
+    """The relation that brings along pairs to predict for; there may be one."""
+    found = {relation for data in graphs for relation in data.edge_types if data[relation].get(PAIRS_FIELD) is not None}
+    if len(found) > 1:
+        raise InputError(
+            f"Expected `{PAIRS_FIELD}` for one relation alone (got it for {' and '.join(map(str, sorted(found)))}); "
+            "pairs of one kind are predicted at a time, so delete the others."
+        )
+    return found.pop() if found else None
 
 
 def stack_all(graphs: Sequence[HeteroData], schema: Schema) -> tuple[Data, ...]:
     """All graphs as Data; a type without `n_id` is matched by row."""
+    graphs = _numbered_by_graph(graphs, schema)
     for kind in schema.node_types:
         numbered = [data[kind].get("n_id") is not None for data in graphs]
         if any(numbered) and not all(numbered):
@@ -72,6 +87,21 @@ def stack_all(graphs: Sequence[HeteroData], schema: Schema) -> tuple[Data, ...]:
         for before, after in pairwise(sizes) if not all(numbered) else ():
             warn_of_rows(before, after, f"give both `n_id` for {kind!r}")
     return tuple(stack(data, schema, "the graph") for data in graphs)
+
+
+def _numbered_by_graph(graphs: Sequence[HeteroData], schema: Schema) -> Sequence[HeteroData]:
+    """Batches whose nodes have no `n_id`, with one: a node is known by its graph and its place in it, type by type."""
+    batched = [[data[kind].get("batch") for data in graphs] for kind in schema.node_types]
+    if any(batch is None for of_kind in batched for batch in of_kind):
+        return graphs
+    found = [copy.copy(data) for data in graphs]
+    for kind, of_kind in zip(schema.node_types, batched, strict=True):
+        if any(data[kind].get("n_id") is not None for data in graphs):
+            continue
+        numbers = match_in_graphs([np.asarray(torch.as_tensor(batch).cpu(), dtype=np.int64) for batch in of_kind])
+        for data, own in zip(found, numbers, strict=True):
+            data[kind].n_id = torch.from_numpy(own)
+    return found
 
 
 def stack(data: HeteroData, schema: Schema, name: str) -> Data:
@@ -94,6 +124,12 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
         edge_type=torch.from_numpy(np.repeat(np.arange(len(edges)), counts)),
     )
     stacked["schema"] = schema
+    pairs = None if schema.links is None else data[schema.links].get(PAIRS_FIELD)
+    if schema.links is not None and pairs is not None:
+        stacked[PAIRS_FIELD] = _joined(pairs, schema.links, PAIRS_FIELD, first, sizes, schema, name)
+    batches = [data[node_type].get("batch") for node_type in schema.node_types]
+    if all(batch is not None for batch in batches):
+        stacked.batch = torch.cat([torch.as_tensor(batch).cpu() for batch in batches])
     _add_weights(stacked, data, schema, counts)
     for t, node_type in enumerate(schema.node_types):
         for key, value in _further(data[node_type], sizes[t]).items():
@@ -118,6 +154,8 @@ def unstack(data: Data) -> HeteroData:
         found[node_type].x = _take(data.x, rows[t], columns)
         for key, value in _fields_of(data, "node", t):
             found[node_type][key] = value[rows[t]]
+        if data.get("batch") is not None:
+            found[node_type].batch = torch.as_tensor(data.batch)[rows[t]]
     for r, relation in enumerate(schema.relations):
         chosen = torch.nonzero(relations == r).reshape(-1)
         found[relation].edge_index = place[torch.as_tensor(data.edge_index)[:, chosen]]
@@ -125,6 +163,8 @@ def unstack(data: Data) -> HeteroData:
             found[relation].edge_weight = data.edge_weight[chosen]
         for key, value in _fields_of(data, "edge", r):
             found[relation][key] = value[chosen]
+    if schema.links is not None and data.get(PAIRS_FIELD) is not None:
+        found[schema.links][PAIRS_FIELD] = place[torch.as_tensor(data[PAIRS_FIELD])]
     return found
 
 
@@ -154,7 +194,7 @@ def _own_numbers(data: HeteroData, node_type: str, size: int, name: str) -> Any:
 
 def _edges(
     data: HeteroData,
-    relation: tuple[str, str, str],
+    relation: Relation,
     first: Mapping[str, int],
     sizes: list[int],
     schema: Schema,
@@ -167,15 +207,28 @@ def _edges(
             f"Expected {name}[{relation!r}] to carry `edge_index` [2, num_edges]; without edges it is "
             "`torch.zeros(2, 0).long()`."
         )
-    edges = torch.as_tensor(edges).detach().cpu().to(torch.long)
-    for row, end in zip(edges, (relation[0], relation[2]), strict=True):
+    return _joined(edges, relation, "edge_index", first, sizes, schema, name)
+
+
+def _joined(
+    edges: Any,
+    relation: Relation,
+    key: str,
+    first: Mapping[str, int],
+    sizes: list[int],
+    schema: Schema,
+    name: str,
+) -> torch.Tensor:
+    """Rows of the types at the ends of a relation, as rows of the whole graph."""
+    rows: torch.Tensor = torch.as_tensor(edges).detach().cpu().to(torch.long)
+    for row, end in zip(rows, (relation[0], relation[2]), strict=True):
         size = sizes[schema.node_types.index(end)]
         if len(row) and (int(row.min()) < 0 or int(row.max()) >= size):
             worst = int(row.max()) if int(row.max()) >= size else int(row.min())
             raise InputError(
-                f"Expected {name}[{relation!r}].edge_index to name rows of {end!r}, below {size} (got {worst})."
+                f"Expected {name}[{relation!r}].{key} to name rows of {end!r}, below {size} (got {worst})."
             )
-    return edges + torch.tensor([[first[relation[0]]], [first[relation[2]]]])
+    return rows + torch.tensor([[first[relation[0]]], [first[relation[2]]]])
 
 
 def _side_by_side(parts: list[Any]) -> Any:

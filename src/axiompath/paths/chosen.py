@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..change.comparison import Change
-from .walk import PathSet, bias_rows_of, start_level
+from .walk import PathSet, bias_rows_of, place_rows, start_level
 from .walk_loops import Level, find_entries
 
 
@@ -15,12 +15,18 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
 
     `paths` [num, num_positions] are rows of nodes, leaf first, each once.
     """
+    return walk_chosen_of(change, np.array([target]), np.zeros(len(paths), dtype=np.int64), paths)
+
+
+def walk_chosen_of(change: Change, targets: IntArray, owner: IntArray, paths: IntArray) -> tuple[PathSet, IntArray]:
+    """The same of several targets; `owner` [num] is the place of each path's target."""
     lowest, steps = change.lowest_hop, change.steps
-    targets = np.array([target])
     level = start_level(change, targets)
     # Only what lies before a bias source is missing.
-    proper = (paths[:, -1] == target) & ((paths[:, :-1] < 0) | (paths[:, 1:] >= 0)).all(axis=1) & (len(level.node) > 0)
-    at = np.where(proper, 0, -1)
+    proper = (paths[:, -1] == targets[owner]) & ((paths[:, :-1] < 0) | (paths[:, 1:] >= 0)).all(axis=1)
+    root = np.full(len(targets), -1)
+    root[level.target] = np.arange(len(level.node))
+    at = np.where(proper, root[owner], -1)
     levels: dict[int, Level] = {}
     begins: dict[int, IntArray] = {}
     begun: dict[int, IntArray] = {}  # layer -> path that starts at the bias of each suffix
@@ -61,10 +67,9 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
         trail = level.trail[parent].copy()
         node = layer.indices[entry]
         trail[:, position] = node
-        ranks = np.zeros(len(parent), dtype=np.int32)
         level = Level(
             node.astype(np.int32),
-            ranks,
+            level.target[parent],
             parent.astype(np.int32),
             entry,
             below[fresh].astype(np.uint16),
@@ -74,16 +79,18 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
         at = np.full(len(paths), -1)
         at[going] = number
     num_leaves = np.bincount(leaf_parents, minlength=len(level.node)).astype(np.int64)
+    events = [*((levels[t].target, number) for t, number in begins.items()), (level.target, num_leaves)]
+    firsts, ends = place_rows(events, targets)
     rows = np.full(len(paths), -1)
     starts: dict[int, IntArray] = {}
-    done = 0
-    for t, number in begins.items():
-        starts[t] = np.where(number > 0, done + np.cumsum(number) - 1, -1)
+    for (t, number), first in zip(begins.items(), firsts[:-1], strict=True):
+        starts[t] = np.where(number > 0, first, -1)
         own = begun[t] >= 0
         rows[begun[t][own]] = starts[t][own]
-        done += int(number.sum())
-    rows[leaf_paths] = done + np.arange(len(leaf_paths))
-    num_paths = done + len(leaf_paths)
+    before = np.cumsum(num_leaves) - num_leaves
+    leaf_rows = (firsts[-1] - before)[leaf_parents] + np.arange(len(leaf_paths))
+    rows[leaf_paths] = leaf_rows
+    num_paths = int(ends[-1])
     chosen = np.full((num_paths, paths.shape[1]), -1, dtype=np.int64)
     chosen[rows[rows >= 0]] = paths[rows >= 0]
     held, entry = np.zeros(num_paths, dtype=np.uint16), np.full(num_paths, -1, dtype=np.int64)
@@ -91,18 +98,18 @@ def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, 
     for t, places in bias_rows.items():
         own = places >= 0
         held[places[own]] |= steps.sets[t].sources[levels[t].sets[own]]
-    held[done:] = steps.sets[lowest - 1].held[leaf_sets]
-    entry[done:] = leaf_entries
+    held[leaf_rows], entry[leaf_rows] = steps.sets[lowest - 1].held[leaf_sets], leaf_entries
     change.mark_leaves(chosen, held)
-    leaf_rows = done + np.cumsum(num_leaves) - num_leaves
-    ends = np.array([0, num_paths])
-    return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, leaf_rows, num_leaves), rows
+    return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, firsts[-1], num_leaves), rows
 
 
-def list_order(paths: IntArray) -> IntArray:
+def list_order(paths: IntArray, owner: IntArray | None = None) -> IntArray:
     """The order of a list of all paths of a target, as far as nodes tell: it decides between paths of equal worth.
+
+    With `owner`, the place of each one's target: one target after the other.
 
     Those that start at a bias come first, the nearest to the root before the others (a list has those of one node's
     local layers apart); then by nodes from the root down.
     """
-    return np.lexsort((*paths.T, -(paths < 0).sum(axis=1)))
+    keys = (*paths.T, -(paths < 0).sum(axis=1))
+    return np.lexsort(keys if owner is None else (*keys, owner))

@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..threads import run_in_pieces
 from . import search_loops as fields
 from .attribution import lay_out_maps
 from .extremes import Extremes, find_extremes, list_stages
-from .search_loops import Limits, Offered, reach_paths, search_paths
+from .search_loops import Limits, Offered, OfferedEach, search_range
 from .sums import Sums, sum_below, sum_causes_of
 
 # A search is given up after so much: some tenths of a second, and SEARCH_BYTES.
 LOOKED_AT = 2_000_000  # entries
 HEAP = 1 << 17  # suffixes that wait
+SEARCH_WORK = 1e6  # operations of a search, roughly
 REACH_OPENED = 1  # suffixes: the root, for a scale of rounding
 PRODUCT_BYTES = 4e6  # of the suffixes that were opened
 SEARCH_BYTES = 2.5 * (PRODUCT_BYTES + 24.0 * HEAP)  # arrays are copied when they grow
@@ -91,15 +93,47 @@ class Search:
 
         `ends` [num_positions] is negative where any node will do.
         """
+        found = self.find_each(np.array([root]), np.atleast_2d(prices), np.array([n]), limits, ends)
+        number = int(found.number[0])
+        numbers = float(found.floors[0]), int(found.opened[0]), int(found.looked_at[0])
+        return Offered(found.prices[0, :number], found.nodes[0, :number], *numbers)
+
+    def find_each(
+        self,
+        roots: IntArray,
+        prices: FloatArray,
+        sizes: IntArray,
+        limits: Limits | None = None,
+        ends: IntArray | None = None,
+    ) -> OfferedEach:
+        """The same of each root, by prices of its own [num_roots, num_classes]."""
         limits = limits or self.limits
         prices = np.ascontiguousarray(prices, dtype=np.float64)
         ends = self.anywhere if ends is None else np.ascontiguousarray(ends, dtype=np.int64)
-        return Offered(*search_paths(self.table, root, prices, n, ends, self.widest, limits))
+        num, most = len(roots), int(sizes.max(initial=0))
+        found = OfferedEach(
+            np.empty((num, most)),
+            np.empty((num, most, len(ends)), dtype=np.int64),
+            np.empty(num),
+            *np.empty((3, num), int),
+        )
+        given = self.table, roots.astype(np.int64), prices, sizes.astype(np.int64), ends, self.widest, limits
+        run_in_pieces(search_range, num, num * SEARCH_WORK, *given, found)
+        return found
 
     def reach(self, root: int, num_classes: int) -> FloatArray:
         """More than any path can add to each logit, [num_classes], after a short look."""
+        return np.asarray(self.reach_each(np.array([root]), num_classes)[0])
+
+    def reach_each(self, roots: IntArray, num_classes: int) -> FloatArray:
+        """The same of each root, [num_roots, num_classes]."""
         limits = Limits(LOOKED_AT, REACH_OPENED, HEAP)
-        return np.asarray(reach_paths(self.table, root, num_classes, self.anywhere, self.widest, limits))
+        sides = np.concatenate([-np.eye(num_classes), np.eye(num_classes)])
+        found = self.find_each(
+            np.repeat(roots, len(sides)), np.tile(sides, (len(roots), 1)), np.ones(len(roots) * len(sides), int), limits
+        )
+        least = np.minimum(np.minimum(found.floors, np.where(found.number > 0, found.prices[:, 0], 0.0)), 0.0)
+        return np.asarray(-least.reshape(len(roots), 2, num_classes).min(axis=1))
 
     def _at(self, array: NDArray[Any], dtype: Any = None) -> int:
         """The address of an array, which is kept for as long as this is."""
@@ -170,7 +204,12 @@ def search_of(change: Change) -> Search:
 
 def sum_paths(change: Change, root: int) -> FloatArray:
     """What all altered paths of a root contribute together, by cause, [len(KINDS), num_classes]."""
-    return sum_causes_of(change, root, known_of(change).sums)
+    return np.asarray(sum_each(change, np.array([root]))[0])
+
+
+def sum_each(change: Change, roots: IntArray) -> FloatArray:
+    """The same of each root, [num_roots, len(KINDS), num_classes]."""
+    return sum_causes_of(change, roots, known_of(change).sums)
 
 
 def _widest(change: Change) -> int:

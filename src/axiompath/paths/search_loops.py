@@ -45,6 +45,17 @@ class Offered(NamedTuple):
     looked_at: int  # entries
 
 
+class OfferedEach(NamedTuple):
+    """The same of several roots."""
+
+    prices: FloatArray  # [num_roots, most]
+    nodes: IntArray  # [num_roots, most, num_positions]
+    floors: FloatArray  # [num_roots]
+    number: IntArray  # [num_roots]: paths found
+    opened: IntArray  # [num_roots]
+    looked_at: IntArray  # [num_roots]
+
+
 @intrinsic
 def _pointer(context, address):
     """An address as numba's own kind of pointer."""
@@ -293,8 +304,11 @@ def _least(low, high, at, first, m, width, several):
 
 
 @compiled(inner=True)
-def _bound_of(row, below, e, held_below, p, q, work):
-    """A price that no path over entry e goes below: by the extremes where it leads to, and by those behind the maps."""
+def _bound_of(row, below, e, held_below, p, q, work, enough):
+    """A price that no path over entry e goes below: by the extremes where it leads to, and by those behind the maps.
+
+    Where the former say `enough`, the latter are not looked at.
+    """
     u = view(row[INDICES], (row[NUM_ENTRIES],), np.int32)[e]
     place = view(below[PLACE], (3, below[NUM_EXTREME_NODES]), np.int32)
     rows, width, columns = below[NUM_EXTREMES], row[WIDTH_BELOW], row[COLUMNS_BEHIND]
@@ -318,7 +332,7 @@ def _bound_of(row, below, e, held_below, p, q, work):
         for g in range(3):
             if _has(held_below, g):
                 total += _least(low, high, place[g, u], 0, work.m[g], width, several)
-    if below[LOW_BEHIND] == 0:
+    if below[LOW_BEHIND] == 0 or total >= enough:
         return total
     low = view(below[LOW_BEHIND], (rows, columns), np.float64)
     high = view(below[HIGH_BEHIND], (rows, columns), np.float64)
@@ -354,8 +368,8 @@ def _grown(values, size):
     return grown
 
 
-@compiled
-def search_paths(table, root, prices, n, ends, widest, limits):
+@compiled(inner=True)
+def _search_paths(table, root, prices, n, ends, widest, limits):
     """The n paths of a root with the least prices, or those found until a limit was met; see Offered.
 
     `ends` [num_positions] has the nodes that a path must end with, negative where it may be any. Suffixes wait on a
@@ -423,7 +437,8 @@ def search_paths(table, root, prices, n, ends, widest, limits):
                     below = _set_below(row, s, e)
                     if below == 0:
                         continue
-                    bound = _bound_of(row, table[t - 1], e, held[below], products[here], work.q, work)
+                    enough = least[0] if found == n else np.inf
+                    bound = _bound_of(row, table[t - 1], e, held[below], products[here], work.q, work, enough)
                     if found == n and bound >= least[0]:
                         continue
                     if bound < best or best_entry < 0:
@@ -483,16 +498,12 @@ def search_paths(table, root, prices, n, ends, widest, limits):
 
 
 @compiled
-def reach_paths(table, root, num_classes, ends, widest, limits):
-    """More than any path can add to each logit, as far as a search within these limits tells."""
-    found, prices = np.zeros(num_classes), np.zeros(num_classes)
-    for j in range(num_classes):
-        for sign in (-1.0, 1.0):
-            prices[j] = sign
-            chosen = search_paths(table, root, prices, 1, ends, widest, limits)
-            least = min(chosen.floor, 0.0)
-            for price in chosen.prices:
-                least = min(least, price)
-            found[j] = max(found[j], -least)
-        prices[j] = 0.0
-    return found
+def search_range(start, stop, table, roots, prices, sizes, ends, widest, limits, each):
+    """Search for the paths of some of the roots, by prices of their own."""
+    for i in range(start, stop):
+        found = _search_paths(table, roots[i], prices[i], sizes[i], ends, widest, limits)
+        number = len(found.prices)
+        each.prices[i, :number] = found.prices
+        each.nodes[i, :number] = found.nodes
+        each.floors[i], each.number[i] = found.floor, number
+        each.opened[i], each.looked_at[i] = found.opened, found.looked_at

@@ -25,9 +25,9 @@ SUM_DELTA_WORK = 10  # operations for a column of an entry, roughly
 Sums = tuple[FloatArray, FloatArray, FloatArray]
 
 
-def sum_causes_of(change: Change, row: int, sums: Sums) -> FloatArray:
-    """The whole change of a root's logits by cause, [len(KINDS), num_classes]; `sums` is what `sum_below` found."""
-    return np.asarray(_sum_layer(change, len(change.layers) - 1, np.array([row]), *sums)[0])
+def sum_causes_of(change: Change, rows: IntArray, sums: Sums) -> FloatArray:
+    """The whole change of roots' logits by cause, [rows, len(KINDS), num_classes]; `sums` is what `sum_below` found."""
+    return _sum_layer(change, len(change.layers) - 1, rows, *sums)
 
 
 def sum_below(change: Change, layer: int | None = None) -> Sums:

@@ -126,7 +126,7 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
             level = _descend(ways, level, num_children, level.position - (not change.layers[t].local))
 
     events = [(levels[t].target, number) for t, number in begins.items()]
-    starts, indptr = _place_rows([*events, (level.target, num_children)], targets)
+    starts, indptr = place_rows([*events, (level.target, num_children)], targets)
     num_paths = int(indptr[-1])
     paths = np.empty((num_paths, level.trail.shape[1]), dtype=np.int64)
     held = np.zeros(num_paths, dtype=np.uint16)
@@ -203,7 +203,7 @@ def _descend(ways: Ways, level: Level, num_children: IntArray, position: int) ->
     return child
 
 
-def _place_rows(events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray) -> tuple[list[IntArray], IntArray]:
+def place_rows(events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray) -> tuple[list[IntArray], IntArray]:
     """First row of each suffix's paths, an event at a time, so that the rows of one target lie together."""
     num_targets = len(targets)
     ends = []  # for each event and target: paths of all targets up to and including it

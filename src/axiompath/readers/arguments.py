@@ -30,7 +30,7 @@ ModelCall: TypeAlias = Callable[[Any, Any], Any]
 class TypedAnswer(Protocol):
     """A call that knows the answer by node type, for graphs that have several."""
 
-    def answer(self, model: Any, data: HeteroData) -> dict[str, torch.Tensor]:
+    def answer(self, model: Any, data: HeteroData) -> dict[str | None, torch.Tensor]:
         """The model's answer on a graph as the user knows it."""
         ...
 
@@ -87,7 +87,7 @@ class Arguments:
     def __str__(self) -> str:
         """As one would write it."""
         if self.call is not None:
-            return "call(model, data)"
+            return str(self.call) if isinstance(self.call, TypedAnswer) else "call(model, data)"
         named = [f"{name}={name}" for name in self.keywords]
         given = ", ".join([*(["data"] if self.whole else []), *self.positional, *named])
         return f"model.decode(model.encode({given}), {LINKS_FIELD})" if self.decoded else f"model({given})"

@@ -94,7 +94,8 @@ class Assembler:
         self.final: dict[Ref, Ref] = {}  # a dropped softmax -> the logits it was given
         self.uses = Counter(ref for step in recording.steps for ref in refs_in((step.args, step.kwargs)))
         self.same: dict[Ref, Ref] = {}  # a value outside of the features -> the one that it is a copy of
-        self.marks = {ref: MARKED[name] for ref, name in recording.fields.items() if name in MARKED}
+        about = recording.fields if recording.typed is None else recording.typed.about
+        self.marks = {ref: MARKED[name] for ref, name in about.items() if name in MARKED}
         self.edges = edges_of(recording)
         self.weights: set[str] = set()  # fields that serve as weights of edges
         self.types: set[str] = set()  # fields that serve as types of edges

@@ -17,7 +17,8 @@ import torch
 
 from ..arrays import FloatArray
 from ..network.attention import InverseLength
-from ..network.readouts import End, Pooled
+from ..network.coefficients import Rule
+from ..network.readouts import End, Pooled, PooledType
 from ..network.statistics import Moments
 from .bases import Bases
 from .calls import array, vector
@@ -174,7 +175,7 @@ def total(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, dtype
     if isinstance(x, Form) and dims in ((1,), (-1,)):
         return x @ np.ones((x.width, 1))  # one column, whether the dimension is kept or not
     if isinstance(x, Form) and dims in ((0,), (-2,)):
-        return place.bases.aggregate(x, Pooled())
+        return pool(place, x)
     raise Unsupported("adds up over everything; only sums over features, or over the nodes of a graph, can be read.")
 
 
@@ -206,7 +207,7 @@ def get_item(place: Place, x: Any, index: Any) -> Form:
     """x[:, columns], or x at one end of the pairs."""
     form = form_of(x)
     if isinstance(index, Marker) and index.kind == ENDS:
-        return place.bases.aggregate(form, End(index.number))
+        return replace(place.bases.aggregate(form, End(index.number)), node_type=None)
     whole = (slice(None), Ellipsis)
     if isinstance(index, tuple) and len(index) == 2 and any(index[0] is w or index[0] == w for w in whole):
         columns = np.arange(form.width)[np.asarray(index[1]) if not isinstance(index[1], slice) else index[1]]
@@ -223,19 +224,28 @@ def scatter_add(place: Place, zeros: Any, dim: int, index: Any, src: Any) -> For
     """The sum over the nodes of each graph."""
     one = isinstance(index, torch.Tensor) and place.shape[0] == 1 and len(index) == place.num_nodes  # a batch of zeros
     if dim in (0, -2) and (one or (isinstance(index, Marker) and index.kind == MEMBERS)):
-        return place.bases.aggregate(form_of(src), Pooled())
+        return pool(place, form_of(src))
     raise Unsupported(
         "adds up nodes outside of a convolution; only a sum or mean over each graph, by `batch`, can be read; else put "
         "it into a MessagePassing module and register a reader."
     )
 
 
+def pool(place: Place, form: Form, within: Callable[[Rule], Rule] = lambda rule: rule) -> Form:
+    """The sum over the nodes of each graph, or what `within` makes of that; where nodes have types, over one type."""
+    rule = Pooled() if form.node_type is None else PooledType(form.node_type)
+    return replace(place.bases.aggregate(form, within(rule)), node_type=None)
+
+
 def _mean_of(place: Place, form: Form) -> Form:
     """Sums over graphs, over the graphs' sizes."""
     form = place.bases.opened(form)
-    if form.bias is not None or not all(term.coefficients == Pooled() for term in form.terms):
+    sums = [term.coefficients for term in form.terms]
+    if form.bias is not None or not all(isinstance(rule, (Pooled, PooledType)) and not rule.mean for rule in sums):
         raise Unsupported("divides something else than a sum over graphs by the sizes of the graphs.")
-    return replace(form, terms=tuple(replace(term, coefficients=Pooled(mean=True)) for term in form.terms))
+    means = [replace(rule, mean=True) for rule in sums if isinstance(rule, (Pooled, PooledType))]
+    terms = tuple(replace(term, coefficients=rule) for term, rule in zip(form.terms, means, strict=True))
+    return replace(form, terms=terms)
 
 
 def reshape(place: Place, x: Any, *_: Any, **__: Any) -> Form:

@@ -11,10 +11,9 @@ import torch
 
 from ..network import activations
 from ..network.maxima import Extreme
-from ..network.readouts import Pooled
 from .elementwise import Unsupported
 from .forms import Form
-from .functions import MEMBERS, Marker, Place, Stack, constant_of, form_of
+from .functions import MEMBERS, Marker, Place, Stack, constant_of, form_of, pool
 
 
 class Positions:
@@ -27,7 +26,7 @@ def along(place: Place, x: Any, dim: Any = None, keepdim: bool = False, *, least
     if isinstance(x, Stack) and len(dims) == 1 and dims[0] is not None and dims[0] % 3 == x.dim and not keepdim:
         return place.bases.take_largest(x.forms, least=least)
     if isinstance(x, Form) and dims in ((0,), (-2,)):
-        return place.bases.aggregate(x, Extreme(Pooled(), least))
+        return pool(place, x, lambda rule: Extreme(rule, least))
     if isinstance(x, Form) and dims in ((1,), (-1,)):
         return place.bases.take_largest([x.select(np.array([i])) for i in range(x.width)], least=least)
     raise Unsupported(
@@ -65,7 +64,7 @@ def scatter_reduce(
             f'pools nodes outside of a convolution, or by "{reduce}"; only a sum, mean, maximum or minimum over each '
             "graph, by `batch`, can be read; else put it into a MessagePassing module and register a reader."
         )
-    return place.bases.aggregate(form_of(src), Extreme(Pooled(), reduce == "amin"))
+    return pool(place, form_of(src), lambda rule: Extreme(rule, reduce == "amin"))
 
 
 LARGEST: dict[str, Callable[..., Any]] = {

@@ -56,6 +56,7 @@ class TypedInputs:
     features: dict[Ref, int]  # number of the node type
     edges: dict[Ref, int]  # number of the relation
     weights: dict[Ref, int]  # number of the relation
+    about: dict[Ref, str]  # fields that say what is predicted, by name
 
 
 @dataclass(frozen=True, eq=False)

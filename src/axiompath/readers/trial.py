@@ -14,7 +14,16 @@ from torch_geometric.nn import MessagePassing
 
 from ..errors import WrongKind
 from ..graphs.stack import name_relation, unstack
-from .arguments import Arguments, ModelCall, TypedAnswer, copy_data, find_arguments, is_feature, watched_fields
+from .arguments import (
+    ABOUT_OUTPUT,
+    Arguments,
+    ModelCall,
+    TypedAnswer,
+    copy_data,
+    find_arguments,
+    is_feature,
+    watched_fields,
+)
 from .calls import READERS
 from .refusals import REASONS
 from .tape import RecordedStep, Recorder, Recording, Ref, TypedInputs, UnreadableModel, X, quoted, refs_in
@@ -115,6 +124,7 @@ def _record_typed(duplicate: nn.Module, data: Data, arguments: Arguments, name: 
     fields: dict[Ref, str] = {}
     kinds: dict[str, dict[Ref, int]] = {"x": {}, "edge_index": {}, "edge_weight": {}}
     outside: dict[Ref, frozenset[str]] = {}
+    about: dict[Ref, str] = {}
     for level, types in (("node", schema.node_types), ("edge", schema.relations)):
         for number, kind in enumerate(types):
             for key, value in hetero[kind].items():
@@ -124,8 +134,10 @@ def _record_typed(duplicate: nn.Module, data: Data, arguments: Arguments, name: 
                 inputs[ref], fields[ref] = value, f"{key} of {kind if level == 'node' else name_relation(kind)}"
                 if key in kinds:
                     kinds[key][ref] = number
+                if key in ABOUT_OUTPUT:
+                    about[ref] = key
                 if key != "x":
-                    outside[ref] = frozenset([key if key in kinds else fields[ref]])
+                    outside[ref] = frozenset([key if key in (*kinds, *ABOUT_OUTPUT) else fields[ref]])
     recorder = Recorder(inputs, outside)
     assert isinstance(call, TypedAnswer)
     try:
@@ -138,11 +150,11 @@ def _record_typed(duplicate: nn.Module, data: Data, arguments: Arguments, name: 
             "called otherwise, say so with `call=lambda model, data: ...`."
         ) from error
     untraced = "The model's output could not be traced back to the features `x` of its nodes."
-    results = {schema.node_types.index(kind): part for kind, part in found.items()}
+    results = {None if kind is None else schema.node_types.index(kind): part for kind, part in found.items()}
     recording = _finish(recorder, results, data.x.shape[0], dtype, fields, untraced)
     for part in found.values():
         _check_finite(recording, part, name)
-    return replace(recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"]))
+    return replace(recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about))
 
 
 def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..graphs.changes import EDGE_CHANGES
+from ..graphs.changes import EDGE_CHANGES, tell_kinds
 from ..graphs.places import Target
 from ..outputs import CLASSES_OUTPUT, Output
 from ..paths.attribution import Attribution
@@ -30,7 +30,7 @@ class Movers:
 
     edges: IntArray  # [num, 2]: src, dst; both directions are one where `directed` is false
     directed: BoolArray  # [num]
-    changes: tuple[str, ...]  # [num]: edge added, edge removed or edge reweighted
+    changes: tuple[str, ...]  # [num]: edge added, edge removed or edge reweighted, and the relation in brackets
     moved: FloatArray  # [num]: probability moved, summed over targets
     num_targets: IntArray  # [num]: targets of which it moved at least 0.001
     top_target: tuple[Target | None, ...]  # [num]: the target it moved the most
@@ -65,7 +65,7 @@ def find_movers(changes: pd.DataFrame, found: Iterable[Attribution], output: Out
     return Movers(
         edges[ranked],
         directed[ranked],
-        tuple(rows.kind.iloc[ranked]),
+        tell_kinds(rows.iloc[ranked]),
         moved[ranked],
         count[ranked],
         tuple(top[edge] for edge in ranked.tolist()),

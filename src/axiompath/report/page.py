@@ -54,10 +54,11 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
             if key not in rows:
                 rows[key] = len(paths)
                 drawn = {"nodes": path, "kind": kind, "shares": rounded(shares)}
-                if e.edge_places:  # people read nodes, and the edge that a path begins at
+                if e.edge_places or e.relations:  # people read nodes, the edge that a path begins at, and relations
                     drawn["label"] = e.unit_name(i)
+                if e.edge_places:
                     drawn["over"] = [e.edge_places[place][:2] for place in key if place in e.edge_places]
-                paths.append(drawn | (_describe_group(groups[i], seen.unit_name(i)) if i in groups else {}))
+                paths.append(drawn | (_describe_group(groups[i], seen, i) if i in groups else {}))
             chosen.append(rows[key])
         choices.append(
             {
@@ -98,11 +99,15 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
     }
 
 
-def _describe_group(group: Group, label: str) -> dict[str, Any]:
+def _describe_group(group: Group, seen: Explanation, row: int) -> dict[str, Any]:
     """What a page has of a group beside its sum: it opens into its largest paths and the rest."""
     shown = zip(group.paths.tolist(), group.kinds, group.contributions, strict=True)
-    members = [{"nodes": path, "kind": kind, "shares": rounded(shares)} for path, kind, shares in shown]
-    return {"label": label, "size": group.size, "members": members}
+    members: list[dict[str, Any]] = [
+        {"nodes": path, "kind": kind, "shares": rounded(shares)} for path, kind, shares in shown
+    ]
+    for member in members if seen.relations else ():
+        member["label"] = seen.path_name(member["nodes"])
+    return {"label": seen.unit_name(row), "size": group.size, "members": members}
 
 
 def name_columns(drawn: Explanation) -> list[str]:

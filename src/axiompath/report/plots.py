@@ -270,6 +270,8 @@ def _num_others(explanation: Explanation) -> int:
 
 def _label(explanation: Explanation, i: int) -> str:
     path = explanation.paths[i].tolist()
+    if explanation.relations:
+        return explanation.unit_name(i)
     names = [f"{explanation.sizes[i]:,} paths" if node == ANY else explanation.name_of(node) for node in path]
     return " → ".join(names[_start(path) :])
 

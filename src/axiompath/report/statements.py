@@ -17,7 +17,15 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..blame.groups import label_rows, number_groups
-from ..graphs.changes import CHANGES, EDGE_CHANGED, EDGE_CHANGES, FEATURES_CHANGED, MODEL_RETRAINED, NODE_ADDED
+from ..graphs.changes import (
+    CHANGES,
+    EDGE_CHANGED,
+    EDGE_CHANGES,
+    FEATURES_CHANGED,
+    MODEL_RETRAINED,
+    NODE_ADDED,
+    tell_kinds,
+)
 from ..graphs.labels import TO
 from ..scan.tally import TENTH
 from .credits import ELSEWHERE, RENORMALISED, UNIT_KINDS, Credits, Index
@@ -52,6 +60,7 @@ class Credited(NamedTuple):
     class_names: dict[int, str]
     labels: IntArray | None = None  # [num_units]: the user's groups
     groups: Sequence[str] = ()
+    told: Sequence[str] = ()  # [num_changes]: the kinds of the changes in words, and the relation of an edge
 
 
 class _Family(NamedTuple):
@@ -83,7 +92,7 @@ def list_units(
         labels = np.concatenate([codes, np.full(len(ends) - len(codes), -1)])
     found = classes.reindex(ends.ravel()).fillna(-1).to_numpy(dtype=np.int64).reshape(-1, 2)
     kinds = np.concatenate([index.kinds, renormalised, last]).astype(np.int64)
-    return Credited(kinds, ends, (names[0], names[1]), found, class_names, labels, groups)
+    return Credited(kinds, ends, (names[0], names[1]), found, class_names, labels, groups, tell_kinds(changes))
 
 
 def find_statements(
@@ -197,6 +206,7 @@ def name_unit(units: Credited, row: int) -> str:
         return f"links of {src} renormalised"
     if kind == ELSEWHERE:
         return "elsewhere"
+    kind = units.told[row] if row < len(units.told) else kind
     return f"{kind} {src}{TO}{dst}" if units.ends[row, 1] >= 0 else f"{kind} {src}"
 
 

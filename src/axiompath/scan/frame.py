@@ -12,22 +12,22 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
-from ..graphs.labels import label_nodes
+from ..graphs.labels import label_nodes, name_step
 from ..outputs import Output
 from ..trust import Damaged, blamed
 from .parts import read_nested
 
-ARROW = " → "
 FRAME_COLUMNS = ["problem", "objective", "class_before", "class_after", "kl_residual", "logits_before", "logits_after",
           "causes", "paths", "kinds", "node_names"]  # fmt: skip
 
 
-def describe_part(path: Path, output: Output) -> pd.DataFrame:
+def describe_part(path: Path, output: Output, *, relations: bool = False) -> pd.DataFrame:
     """One row a target that was explained, in order: explained, a column a cause, best_path and best_kind.
 
     A cause is told of the new class against the old one, or of the column that moved most, as shares are everywhere.
+    With `relations` edges have types, which the path names.
     """
-    table = read_nested(path, FRAME_COLUMNS)
+    table = read_nested(path, [*FRAME_COLUMNS, *(["relations"] if relations else [])])
     with blamed(f"Expected a whole part of a scan at {path} (its columns do not fit together)."):
         return _describe(table, output)
 
@@ -83,9 +83,23 @@ def _best(table: pa.Table) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
     named = _one(table.column("node_names"))
     names = dict(zip(np.asarray(named.keys).tolist(), named.items.to_pylist(), strict=True))
     words = label_nodes(nodes, names)
+    arrows = _arrows(table, nodes)
     text = words[:, 0]
     for hop in range(1, length):
-        text = text + ARROW + words[:, hop]
+        text = text + arrows[:, hop - 1] + words[:, hop]
     told[0][rows] = text
     told[1][rows] = np.asarray(kinds.values.take(pa.array(np.asarray(kinds.offsets)[rows])).to_pylist(), dtype=object)
     return told
+
+
+def _arrows(table: pa.Table, nodes: IntArray) -> NDArray[np.object_]:
+    """What stands between two nodes of each path: an arrow, and the relation where the scan says it. [n, hops]."""
+    hops = np.stack([nodes[:, :-1], nodes[:, 1:]], axis=2)
+    if "relations" not in table.column_names:
+        return np.full(hops.shape[:2], name_step(""), dtype=object)
+    steps = _one(table.column("relations")).flatten()
+    ends = (np.asarray(steps.field(end)).tolist() for end in ("src", "dst"))
+    known = dict(zip(zip(*ends, strict=True), steps.field("relation").to_pylist(), strict=True))
+    unique, place = np.unique(hops.reshape(-1, 2), axis=0, return_inverse=True)
+    texts = [name_step(known.get((u, v), "")) for u, v in unique.tolist()]
+    return np.array(texts, dtype=object)[place.reshape(hops.shape[:2])]

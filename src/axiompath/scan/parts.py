@@ -74,6 +74,7 @@ TWO_MODELS: dict[str, pa.DataType] = {
     "retrained": pa.struct([(field.name, VECTOR) for field in fields(Retrained)]),
 }
 EDGES = pa.map_(pa.int64(), pa.list_(pa.int64()))  # where edges are places of paths
+STEP = {"src": pa.int64(), "dst": pa.int64(), "relation": pa.string()}  # where edges have types
 PARTNER = "partner"  # the second end, where targets are links
 LATER = {"hops"}  # columns that scans of 0.1 do not have
 BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
@@ -97,6 +98,7 @@ def columns_of(task: Mapping[str, Any]) -> dict[str, pa.DataType]:
     """The columns of a part, by what its targets are and how many models were asked."""
     columns = {**COLUMNS, **TWO_MODELS} if task.get("models") == 2 else COLUMNS
     columns = {**columns, "edge_places": EDGES} if task.get("edges") else columns
+    columns = {**columns, "relations": pa.list_(pa.struct(list(STEP.items())))} if task.get("relations") else columns
     if task.get("unit") != UNIT_OF[LINKS]:
         return columns
     return {"target": pa.int64(), PARTNER: pa.int64(), **{k: v for k, v in columns.items() if k != "target"}}
@@ -273,6 +275,10 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
     if found.edge_places:
         told_edges = [[(code, list(edge)) for code, edge in edges.items()] for edges in found.edges_of_each]
         columns["edge_places"] = pa.array(told_edges, EDGES)
+    if caption.relations is not None:
+        begin, ends, words = found.steps
+        steps = [pa.array(ends[:, 0]), pa.array(ends[:, 1]), pa.array(words, pa.string())]
+        columns["relations"] = _cut(begin, pa.StructArray.from_arrays(steps, list(STEP)))
     if found.retrained is not None:
         columns["retrained"] = _struct(vars(found.retrained))
     if classes:
@@ -335,6 +341,8 @@ def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Expla
         target = read_target(row["target"], later.get("unit") or NODE_UNIT)
         return Failure(target, str(target) if name is None else str(name), problem)
     held = {key: value for key, value in row.items() if key not in BESIDE}
+    if "relations" in held:
+        held["relations"] = [[step[key] for key in STEP] for step in held["relations"]]
     if version == EXPLANATION_VERSION:
         held = {"retrained": None, "until": None, "edge_places": None, "relations": None} | held  # a scan has budgets
     return Explanation.from_dict({"format": Explanation.form.name, "version": version, **held, **later})

@@ -24,13 +24,14 @@ from ..explain.explanation import Explanation, read_task
 from ..explain.question import Question
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import label_nodes, target_column
+from ..graphs.names import meant_target
 from ..graphs.places import LINKS, UNIT_OF
 from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
 from ..signals import stoppable
-from ..trust import blamed
+from ..trust import blamed, read_words
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
@@ -93,7 +94,11 @@ class Scan:
         return (found for found in self._read() if isinstance(found, Explanation))
 
     def __getitem__(self, target: Any) -> Explanation:
-        """The Explanation of one target, by number (of a link, both) or by name."""
+        """The Explanation of one target, by number (of a link, both) or by name; by type and either, where it has one.
+
+        A node of several types is ("author", 5) or ("author", "Ada").
+        """
+        asked, target = target, meant_target(self.types, target)
         for path, part in self.files():
             ends = ["target", PARTNER] if self._of_links else ["target"]
             frame = _join_targets(read_columns(path, part["targets"], [*ends, "name"]).to_pandas())
@@ -101,10 +106,10 @@ class Scan:
             for row in np.flatnonzero(wanted)[:1]:
                 found = read_row(path, int(row))
                 if isinstance(found, Failure):
-                    raise InputError(f"Expected a target that could be explained (got {target!r}: {found.problem}).")
+                    raise InputError(f"Expected a target that could be explained (got {asked!r}: {found.problem}).")
                 return found
         raise InputError(
-            f"Expected a target that this scan explained (got {target!r}); `to_frame()` lists them, `moved()` all that "
+            f"Expected a target that this scan explained (got {asked!r}); `to_frame()` lists them, `moved()` all that "
             "moved."
         )
 
@@ -186,7 +191,8 @@ class Scan:
         frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
         if self.origin is not None and tables:
-            parts = [describe_part(path, self.output) for path, _ in self.files()]
+            typed = bool(self._task.get("relations"))
+            parts = [describe_part(path, self.output, relations=typed) for path, _ in self.files()]
             frame = pd.concat([frame, pd.concat(parts, ignore_index=True)], axis=1)
         if self.output.kind in (LABELS, VALUE):
             about = "label" if self.output.kind == LABELS else "column"
@@ -260,10 +266,23 @@ class Scan:
             frame[end] = table.select([end]).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)[end]
         kinds = CHANGE_COLUMNS if name == CHANGED else dict.fromkeys(NODE_COLUMNS, "i")
         held = {column: frame[column].dtype.kind for column in frame.columns}
-        fits = all(held.get(column, "") in letters for column, letters in kinds.items())
+        fits = all(column in held and held[column] in letters for column, letters in kinds.items())
         if not fits or (name == CHANGED and not {*frame.kind} <= {*CHANGES, MODEL_RETRAINED}):
             raise InputError(f"Expected the columns that a scan writes in {self.folder / name} (got others).")
         return frame
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that nodes have; none where there is one kind alone."""
+        held = self._task.get("types", [])
+        if not isinstance(held, list):
+            raise InputError(f"Expected a list of node types in {self.folder} (got something else).")
+        return read_words(held, "types")
+
+    @property
+    def _task(self) -> Mapping[str, Any]:
+        held = self.manifest.get("task", {})
+        return held if isinstance(held, Mapping) else {}
 
     @property
     def unit(self) -> str:

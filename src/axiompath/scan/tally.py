@@ -20,6 +20,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..blame.groups import label_rows, number_groups
+from ..graphs.changes import tell_kinds
 from ..graphs.labels import TO
 from ..notebook import show
 from ..outputs import VALUE, Output
@@ -65,17 +66,19 @@ class Tally:
         what = "groups of changes" if self.grouped else "changes"
         rows = self.frame.head(limit)
         lines = [
-            f"{self.num_changes:,} changes moved {self.num_targets:,} predictions by {self.total:.3g} of {about} in "
+            f"{self.num_changes:,} change{'s' * (self.num_changes != 1)} moved {self.num_targets:,} "
+            f"prediction{'s' * (self.num_targets != 1)} by {self.total:.3g} of {about} in "
             f"all. The {what} that moved the most:"
         ]
         for row in rows.to_dict("records"):
             back = f"; undone alone, {row['restored']:,} get their old class back" if row["restored"] else ""
-            lines.append(f"  {row['moved']:.3g} in {row['num_predictions']:,} predictions  {_name(row)}{back}")
+            several = "s" * (row["num_predictions"] != 1)
+            lines.append(f"  {row['moved']:.3g} in {row['num_predictions']:,} prediction{several}  {_name(row)}{back}")
         if len(self.frame) > limit:
             lines.append(f"  {self.frame.moved[limit:].sum():.3g}  the other {len(self.frame) - limit:,}")
         lines.append(
             f"An estimate: leaving each change out and putting it in alone. Off by {self.error:.2g} of the total on "
-            f"{self.num_sampled} predictions with exact blame."
+            f"{self.num_sampled} prediction{'s' * (self.num_sampled != 1)} with exact blame."
         )
         return "\n".join(lines)
 
@@ -152,7 +155,7 @@ def _error(facts: Facts, shares: FloatArray, sample: pd.DataFrame, num_changes: 
 
 def _frame(changes: pd.DataFrame) -> pd.DataFrame:
     kept = [name for name in ("kind", "src", "src_name", "dst", "dst_name") if name in changes]
-    frame = changes[kept].copy()
+    frame = changes[kept].assign(kind=list(tell_kinds(changes)))
     frame.insert(0, "change", changes.id.to_numpy())
     return frame
 

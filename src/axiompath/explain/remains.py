@@ -1,0 +1,35 @@
+"""Change + rows -> what a choice is to lead from and to, and what remains of the change with some paths or none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..selection.batch import MISSED, NO_FEWER
+from ..selection.choice import FEWEST
+
+
+def ends_of(change: Change, rows: IntArray, objective: str) -> tuple[FloatArray, FloatArray]:
+    """What a choice is to lead from and to; the share of another model is a row that every choice includes."""
+    before, after, fixed = change.logits_before[rows], change.logits_after[rows], change.model_share(rows)
+    return (before + fixed, after) if objective == "sufficiency" else (before, after - fixed)
+
+
+def wholes_of(change: Change, rows: IntArray, objective: str) -> FloatArray:
+    """What choosing nothing leaves of each target's change."""
+    before, after = ends_of(change, rows, objective)
+    return change.output.divergence(*((after, before) if objective == "sufficiency" else (before, after)))
+
+
+def residuals_of(change: Change, row: int, objective: str, contributions: FloatArray) -> FloatArray:
+    """What is left of a target's change with none of these paths, with the first, with the first two, ..."""
+    (before,), (after,) = ends_of(change, np.array([row]), objective)
+    sums = np.concatenate([np.zeros((1, len(before))), np.cumsum(contributions, axis=0)])
+    return change.output.divergence(*((after, before + sums) if objective == "sufficiency" else (before, after - sums)))
+
+
+def first_enough(residuals: FloatArray, most: int, left: float) -> tuple[int, str]:
+    """How many of an order leave no more than this share of what none leave; and what is known of fewer."""
+    reached = np.flatnonzero(residuals[: most + 1] <= left * residuals[0])
+    return (int(reached[0]), FEWEST[NO_FEWER]) if len(reached) else (most, FEWEST[MISSED])

@@ -1,0 +1,88 @@
+"""Targets whose paths are too many to list: found by their prices, see `paths.search`, and attributed one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray, IntArray
+from ..change.comparison import Change
+from ..paths.search import search_of, sum_each
+from .pools import Pools, gather_paths
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Targets whose paths are found by their prices, see `paths.search`, and attributed one by one."""
+
+    change: Change
+    rows: IntArray  # [num_targets]
+    num_paths: NDArray[np.object_]  # [num_targets]: any number
+    causes: FloatArray  # [num_targets, len(KINDS), num_classes]
+    counts: IntArray  # [3, num_targets]: suffixes opened, searches, those given up; they grow with every search
+
+    def one(self, i: int) -> Searched:
+        """Target number i by itself."""
+        own = slice(i, i + 1)
+        return Searched(self.change, self.rows[own], self.num_paths[own], self.causes[own], self.counts[:, own])
+
+    def best(self, places: IntArray, prices: FloatArray, sizes: IntArray) -> OfferedPools:
+        """The paths with the smallest C @ prices of the targets in these places; `sizes` of each."""
+        rows = self.rows[places]
+        found = search_of(self.change).find_each(rows, prices, sizes)
+        here = np.arange(found.prices.shape[1]) < found.number[:, None]
+        largest = np.where(here, found.prices, -np.inf).max(axis=1, initial=-np.inf)
+        given_up = (found.floors < largest) | (
+            found.number < np.minimum(sizes, self.num_paths[places]).astype(np.int64)
+        )
+        self.counts[:, places] += np.stack([found.opened, np.ones_like(found.opened), given_up])
+        return OfferedPools(gather_paths(self.change, rows, np.nonzero(here)[0], found.nodes[here]), found.floors)
+
+    def reach(self, sizes: IntArray) -> FloatArray:
+        """More than any so many paths of each target can add to a logit, or to a value in units of its scale."""
+        reach = search_of(self.change).reach_each(self.rows, self.change.network.num_classes)
+        scales = self.change.output.scales
+        return np.asarray(sizes * (reach if scales is None else reach / scales).max(axis=1, initial=0.0))
+
+    def told(self, i: int) -> str:
+        """How the paths of a target were found: sentences for the status, with a blank before them."""
+        opened, searches, given_up = self.counts[:, i].tolist()
+        left = ""
+        if given_up:
+            left = (
+                f" {given_up} of {searches} searches were given up early; the bound holds, but a better choice may "
+                "exist."
+            )
+        return f" Found among {self.num_paths[i]:,} paths by bounds, {opened:,} suffixes opened.{left}"
+
+
+def search_rows(change: Change, rows: IntArray, num_paths: NDArray[np.object_]) -> Searched:
+    """Nothing is searched yet."""
+    return Searched(change, rows, num_paths, sum_each(change, rows), np.zeros((3, len(rows)), dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class OfferedPools:
+    """The paths of each target with the least prices, as far as they were found."""
+
+    pools: Pools
+    floors: FloatArray  # [num_targets]: no other path has a lower price
+
+    def least(self, prices: FloatArray, budgets: IntArray, at_most: bool) -> FloatArray:
+        """The sum of the n least prices of all paths, or what it cannot be less than; with `at_most` of those below 0.
+
+        [num_targets].
+        """
+        owner, lengths = self.pools.owner, self.pools.lengths
+        # Row by row: a product may round a row by how many there are, and a path must have one key in every pool.
+        keys = (self.pools.contributions * prices[owner]).sum(axis=1)
+        order = np.lexsort((keys, owner))
+        rank = np.arange(len(order)) - self.pools.indptr[owner]  # owners ascend in any such order
+        first = rank < budgets[owner]
+        most = 0.0 if at_most else np.inf
+        taken = np.minimum(np.minimum(keys[order[first]], self.floors[owner[first]]), most)
+        missing = np.where(np.isfinite(self.floors), np.maximum(budgets - lengths, 0), 0)
+        floors = np.where(missing > 0, np.minimum(self.floors, most), 0.0)
+        return np.asarray(np.bincount(owner[first], weights=taken, minlength=len(lengths)) + missing * floors)
