@@ -30,7 +30,7 @@ from .stability import StabilitySettings, run_stability, summarise_stability
 from .study import Comparison, run_comparison
 from .timed import Slide, run_timed
 
-NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
+PRINTED_NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 QUICK_METHODS = ("edges", "leave one out", "put in alone", "random")  # neither slow nor bound to a time limit
 RESULTS_PAGE, FIELD_PAGE = "results.md", "field.md"
 
@@ -47,7 +47,7 @@ class Figure:
     factor: bool = False  # whether the bound is a factor, up or down; else a difference
 
 
-Found = Iterator[tuple[Figure, float]]
+FoundFigures = Iterator[tuple[Figure, float]]
 
 
 def read_figure(text: str, figure: Figure) -> float:
@@ -68,7 +68,7 @@ def read_figure(text: str, figure: Figure) -> float:
 
 
 def _first_number(cell: str, figure: Figure) -> float:
-    if number := NUMBER.search(cell):
+    if number := PRINTED_NUMBER.search(cell):
         return float(number[0].replace(",", ""))
     place = f"{figure.page}, {figure.heading or 'top'}, {' '.join(figure.row)}"
     raise InputError(f"Expected a number in column {figure.column!r} of {place} (found none).")
@@ -109,7 +109,7 @@ def run_slices(
     return pd.DataFrame(rows)
 
 
-def _fidelity(out: Path, root: str | Path | None) -> Found:
+def _fidelity(out: Path, root: str | Path | None) -> FoundFigures:
     """Cora, two layers, ten repeats, edges added; the main tables are of other weights, hence their bounds."""
     table = run_comparison(Comparison(("cora",), (2,), 10, "added", methods=COMPARED), out, root=root)
     means = _means(table)
@@ -131,7 +131,7 @@ def _fidelity(out: Path, root: str | Path | None) -> Found:
         yield Figure(RESULTS_PAGE, "Claim by claim", (sentence,), "measured", cases / 10), cases * share
 
 
-def _removed(out: Path, root: str | Path | None) -> Found:
+def _removed(out: Path, root: str | Path | None) -> FoundFigures:
     """Cora, two layers, ten repeats, edges removed."""
     table = run_comparison(Comparison(("cora",), (2,), 10, "removed", methods=COMPARED), out, root=root)
     for method in ("topk", "deeplift", "convex"):
@@ -139,7 +139,7 @@ def _removed(out: Path, root: str | Path | None) -> Found:
         yield figure, _means(table)[method]
 
 
-def _counts(out: Path, root: str | Path | None) -> Found:
+def _counts(out: Path, root: str | Path | None) -> FoundFigures:
     """Nodes, entries and pairs of Cora."""
     data, row = datasets.load("cora", root), ("Cora",)
     heading = "Table 1, side by side"
@@ -147,7 +147,7 @@ def _counts(out: Path, root: str | Path | None) -> Found:
     yield Figure(RESULTS_PAGE, heading, row, "pairs", 0), data.num_edges / 2
 
 
-def _preservation(out: Path, root: str | Path | None) -> Found:
+def _preservation(out: Path, root: str | Path | None) -> FoundFigures:
     """Cora, two layers: numbers of targets and paths are exact, rounding is of its size."""
     frame = summarise(list(run_preservation(("cora",), (2,), 1, root=root)))
     for record in frame.to_dict("records"):
@@ -157,7 +157,7 @@ def _preservation(out: Path, root: str | Path | None) -> Found:
         yield Figure(RESULTS_PAGE, "Preservation", row, "largest error", 30, True), float(record["largest_error"])
 
 
-def _runtime(out: Path, root: str | Path | None) -> Found:
+def _runtime(out: Path, root: str | Path | None) -> FoundFigures:
     """Targets of Cora with 11 to 30 paths, against SCS; a ratio of two times on whatever machine."""
     if not can_compare():
         return
@@ -167,7 +167,7 @@ def _runtime(out: Path, root: str | Path | None) -> Found:
     yield Figure(RESULTS_PAGE, "Running time", ("11 to 30",), "SCS / convex", 8, True), ratio
 
 
-def _timed(out: Path, root: str | Path | None) -> Found:
+def _timed(out: Path, root: str | Path | None) -> FoundFigures:
     """The high school."""
     frame = run_timed(Slide("highschool_2013"), root=root, cache=out / "weights")
     heading = "Graphs that changed in reality"
@@ -178,7 +178,7 @@ def _timed(out: Path, root: str | Path | None) -> Found:
     yield Figure(RESULTS_PAGE, heading, row, column, 0.002), float(own.fidelity_minus.mean())
 
 
-def _rivals(out: Path, root: str | Path | None) -> Found:
+def _rivals(out: Path, root: str | Path | None) -> FoundFigures:
     """The quick methods and Saliency on hubs and on the pairs of Bitcoin-Alpha, as many puzzles as on the page."""
     every = {**OUR_METHODS, **SIMPLE_RIVALS}
     contenders = {name: every[name] for name in QUICK_METHODS}
@@ -190,7 +190,7 @@ def _rivals(out: Path, root: str | Path | None) -> Found:
             yield Figure(FIELD_PAGE, f"{setting}", (method,), "left", bound), float(left)
 
 
-def _levels(out: Path, root: str | Path | None) -> Found:
+def _levels(out: Path, root: str | Path | None) -> FoundFigures:
     """The molecules; of chosen changes the search may be stopped earlier on a slow machine, so theirs are left out."""
     summary = summarise_levels(run_levels(LevelSettings(("mutag",), 20, 0.5), out, root=root))
     for row in summary.to_dict("records"):
@@ -199,7 +199,7 @@ def _levels(out: Path, root: str | Path | None) -> Found:
             yield figure, float(row["level_1"])
 
 
-def _stability(out: Path, root: str | Path | None) -> Found:
+def _stability(out: Path, root: str | Path | None) -> FoundFigures:
     """What draws nothing, on the pairs of Bitcoin-Alpha."""
     every = {**OUR_METHODS, **SIMPLE_RIVALS}
     contenders = {name: every[name] for name in ("edges", "leave one out")}
@@ -227,7 +227,7 @@ CLAIMS_RUN = (
 MEAN_HEADING = "Mean Fidelity-KL-minus, averaged over the ten levels"
 LEVELS_HEADING = "The authors' later tasks"
 STABLE_HEADING = "Stability"
-SLICES: dict[str, Callable[[Path, str | Path | None], Found]] = {
+SLICES: dict[str, Callable[[Path, str | Path | None], FoundFigures]] = {
     "counts": _counts,
     "fidelity": _fidelity,
     "removed": _removed,

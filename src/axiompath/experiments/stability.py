@@ -120,7 +120,8 @@ def toggle_unrelated(before: Data, after: Data, rng: np.random.Generator) -> tup
 
     found = []
     for data, own in zip((before, after), keys, strict=True):
-        kept = np.union1d(np.setdiff1d(own, both_ways(gone)), both_ways(new))
+        # In front, and all else in its order: masks of torch_geometric count on self-loops being the last.
+        kept = np.concatenate([both_ways(new), own[~np.isin(own, both_ways(gone))]])
         other = data.clone()
         other.edge_index = torch.from_numpy(np.stack([kept // size, kept % size]))
         found.append(other)
@@ -158,7 +159,7 @@ def summarise_stability(table: pd.DataFrame) -> pd.DataFrame:
 
 def _keys(data: Data, size: int) -> IntArray:
     src, dst = data.edge_index.numpy()
-    return np.unique(src.astype(np.int64) * size + dst)
+    return np.asarray(src.astype(np.int64) * size + dst)
 
 
 def _ask(contender: Contender, puzzle: Puzzle, seed: int) -> FloatArray | None:
