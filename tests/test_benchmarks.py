@@ -18,6 +18,7 @@ FOLDERS = {"scan": "--out", "stored": "--folder"}
 BLOCKS = {
     "attribution": ("attribution.md", ["attribution", "attribution memory"]),
     "blame": ("how-to-blame.md", ["blame", "blame of many changes", BESIDE_SHAP]),
+    "cold_start": ("command-line.md", ["cold start"]),
     "hubs": ("how-to-large-graphs.md", ["hubs", "groups"]),
     "retrained": ("how-to-data-or-model.md", ["retrained"]),
     "scan": ("how-to-scan.md", ["scan"]),

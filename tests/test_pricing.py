@@ -272,6 +272,16 @@ def test_how_a_target_is_explained_depends_on_its_number_of_paths_alone(hub, mon
     check_same(hub.explain(0, 10, "convex"), found, False)
 
 
+def test_many_targets_of_few_paths_are_searched_where_that_pays_for_the_bounds(hub):
+    one, many = np.array([20_000]), np.full(500, 20_000)
+    assert not walks.find_priced(hub.change, one, Question(10, "convex")).any()
+    assert walks.find_priced(hub.change, many, Question(10, "convex")).all()
+    assert not walks.find_priced(hub.change, many, Question(10, "exact")).any()
+    assert not walks.find_priced(hub.change, many, Question(10, "convex", until=0.9)).any()
+    assert not walks.find_priced(hub.change, many // 5 - 1, Question(10, "convex")).any()
+    assert walks.find_priced(hub.change, np.array([6_000, 60_000]), Question(10, "topk")).all()
+
+
 def test_a_choice_of_many_is_made_from_a_list(hub):
     assert "Found among" not in hub.explain(0, int(hub.num_paths[0] // 50), "topk").status
 

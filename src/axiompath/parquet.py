@@ -23,6 +23,7 @@ from .errors import InputError
 from .trust import Damaged, check_file, parse_json
 from .writing import file_digest, whole_file, write_text
 
+AT_ONCE = 1 << 18  # bytes that go to the disk together
 NOTES = b"axiompath"  # the key of a file's metadata under which our notes are
 
 
@@ -97,7 +98,9 @@ def read_notes(schema: pa.Schema) -> dict[Any, Any]:
 
 def _write(stream: IO[bytes], tables: Iterable[pa.Table], schema: pa.Schema) -> str:
     hashed = _Hashed(stream)
-    with pq.ParquetWriter(hashed, schema) as writer:
+    buffered = io.BufferedWriter(hashed, AT_ONCE)  # a column of a small group is many small writes
+    with pq.ParquetWriter(buffered, schema) as writer:
         for table in tables:
             writer.write_table(table)
+    buffered.flush()
     return hashed.digest.hexdigest()

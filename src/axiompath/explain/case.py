@@ -48,7 +48,16 @@ from .hops import edges_of_paths, hops_of
 from .moved import find_moved
 from .question import Question
 from .replay import own_paths, replay_paths
-from .walks import Walks, count_all_paths, estimate_all_bytes, plan_listing, plan_walks, refuse_large, walk_rows
+from .walks import (
+    Walks,
+    count_all_paths,
+    estimate_all_bytes,
+    find_priced,
+    plan_listing,
+    plan_walks,
+    refuse_large,
+    walk_rows,
+)
 
 # What a softmax or sigmoid at a model's end was given, from what it gave; of a softmax up to a constant.
 BEFORE_END: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -206,7 +215,9 @@ class Case:
         if self.change.under_before is not None:
             return plan_listing(rows, self.num_bytes[rows], memory)
         beside = pool_bytes(self.change, question)
-        return plan_walks(rows, self.num_bytes[rows], self.num_paths[rows], question, memory, beside)
+        num_paths = self.num_paths[rows]
+        priced = find_priced(self.change, num_paths, question)
+        return plan_walks(rows, self.num_bytes[rows], num_paths, priced, memory, beside)
 
     def check(self, question: Question) -> None:
         """What can be asked of this change: rankings and groups are of the paths of one model."""

@@ -29,15 +29,27 @@ from .question import Question
 # ms of 3,500 paths, 3.0 of 15,000, 12 of 55,000; a search by `convex` 1.2, 1.6, 2.5. `exact` looks at more candidates,
 # the fewest that are enough need several searches, and both prove more with a list.
 PRICED_PATHS = 50_000
-EASILY_PRICED = 10  # by convex, or a ranking: where paths are so many times fewer
+EASILY_PRICED = 10  # by convex, or a ranking: where paths are so many times fewer, and targets many
+SEARCH_PATHS = 7_500  # paths that are listed in the time of such a search
+SHARED_PATHS = 5  # paths that are listed in the time that bounds take for an entry of a layer
 PATHS_A_CHOICE = 100  # a choice of more than every hundredth path is made from a list
 
 
 def is_priced(num_paths: NDArray[Any], question: Question) -> BoolArray:
-    """Which targets are searched rather than listed, for this many paths of each."""
-    hard = question.method == "exact" or question.until is not None
-    least = PRICED_PATHS if hard else PRICED_PATHS // EASILY_PRICED
-    return np.asarray(num_paths >= max(least, PATHS_A_CHOICE * question.budget), dtype=np.bool_)
+    """Which targets are searched rather than listed, whatever the others are, for this many paths of each."""
+    return np.asarray(num_paths >= max(PRICED_PATHS, PATHS_A_CHOICE * question.budget), dtype=np.bool_)
+
+
+def find_priced(change: Change, num_paths: NDArray[Any], question: Question) -> BoolArray:
+    """Which of these targets are searched: also those with fewer paths, where together they pay for the bounds."""
+    priced = is_priced(num_paths, question)
+    if question.method == "exact" or question.until is not None:
+        return priced
+    least = max(PRICED_PATHS // EASILY_PRICED, PATHS_A_CHOICE * question.budget)
+    easy = np.asarray(num_paths >= least, dtype=np.bool_)
+    saved = float(num_paths[easy].sum()) - SEARCH_PATHS * float(easy.sum())
+    entries = sum(len(layer.indices) for layer in change.layers[change.lowest_hop : -1])
+    return easy if priced.any() or saved > SHARED_PATHS * entries else priced
 
 
 def walk_rows(change: Change, rows: IntArray) -> tuple[PathSet | PathUnion, Shares]:
@@ -116,10 +128,9 @@ def plan_listing(rows: IntArray, sizes: FloatArray, room: float) -> Walks:
 
 
 def plan_walks(
-    rows: IntArray, sizes: FloatArray, num_paths: NDArray[Any], question: Question, room: float, beside: float
+    rows: IntArray, sizes: FloatArray, num_paths: NDArray[Any], priced: BoolArray, room: float, beside: float
 ) -> Walks:
-    """List the paths of those targets that have few; `beside` is what choosing from many holds beside a search."""
-    priced = is_priced(num_paths, question)
+    """List the paths of those that are not `priced`; `beside` is what choosing from many holds beside a search."""
     return Walks(rows, np.where(priced, SEARCH_BYTES + beside, sizes), np.where(priced, num_paths, 0), room)
 
 

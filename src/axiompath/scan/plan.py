@@ -22,7 +22,7 @@ from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
 from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
-from ..explain.walks import Walks, plan_listing, plan_walks
+from ..explain.walks import Walks, find_priced, plan_listing, plan_walks
 from ..memory import cut_runs
 from ..origin import Origin, digest_of
 from ..rivals.gnnlrp import BLOCK_BYTES
@@ -104,7 +104,8 @@ def make_plan(
     admitted = moved[thresholds.admit(moved)]
     rows = admitted.row.to_numpy()
     sizes, kept = counts.num_bytes[rows] + beside, pool_bytes(change, question) + beside
-    walks = plan_walks(rows, sizes, num_paths[rows], question, room, kept)
+    priced = find_priced(change, num_paths[rows], question)
+    walks = plan_walks(rows, sizes, num_paths[rows], priced, room, kept)
     if change.under_before is not None:
         walks = plan_listing(rows, sizes, room)
     fits = walks.fits

@@ -266,7 +266,7 @@ class Scan:
             frame[end] = table.select([end]).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)[end]
         kinds = CHANGE_COLUMNS if name == CHANGED else dict.fromkeys(NODE_COLUMNS, "i")
         held = {column: frame[column].dtype.kind for column in frame.columns}
-        fits = all(held.get(column, "") in letters for column, letters in kinds.items())
+        fits = all(column in held and held[column] in letters for column, letters in kinds.items())
         if not fits or (name == CHANGED and not {*frame.kind} <= {*CHANGES, MODEL_RETRAINED}):
             raise InputError(f"Expected the columns that a scan writes in {self.folder / name} (got others).")
         return frame

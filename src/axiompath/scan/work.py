@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..arrays import IntArray
 from ..change.comparison import Change
@@ -102,18 +103,24 @@ class Workload:
         return self.failure(place, "the process that explained it died, also when it was tried alone")
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """Libraries with threads of their own; looking for them takes as long as some targets do."""
+    return ThreadpoolController()
+
+
 def run_part(load: Workload, part: int) -> None:
     """Explain the targets of a part and write them; a target that fails is written with its reason."""
     places = load.places_of(part)
     # The rounding of a product may depend on how many threads share it.
-    with threadpool_limits(1):
+    with _libraries().limit(limits=1):
         found = (item for batch in load.walks.batches(places) for item in _explain_batch(load, batch))
         write_part(load.file_of(part), found, load.notes_of(part))
 
 
 def explain_alone(load: Workload, place: int) -> Records | Failure:
     """One target, by itself."""
-    with threadpool_limits(1):
+    with _libraries().limit(limits=1):
         (found,) = _explain_batch(load, np.array([place]))
     return found
 
