@@ -161,6 +161,10 @@ PROMISES = {
             "views::a_scan_says_why_not_all_were_explained",
     },
     "docs/how-to-events.md": {
+        "a pair has an edge for each kind": "snapshots::an_edge_a_pair_and_relation_is_what_each_relation_alone_makes",
+        "the commonest of the first window, and puts all others into one":
+            "snapshots::rare_relations_are_one_and_later_events_change_none",
+        "RGCN where `--relation` tells kinds of events apart": "watch::kinds_of_events_are_relations",
         "finds and explains every prediction that moved from each snapshot to the next, and writes `watched/report.html`":
             "watch::a_list_of_events_becomes_a_report",
         "it does the steps that are new and no others; the model stays the same":

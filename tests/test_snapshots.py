@@ -23,6 +23,7 @@ from axiompath.graphs.clock import is_same_period, show_period, show_time
 from axiompath.graphs.windows import RULES
 from references import literal_snapshot
 
+COLUMNS = ["source", "target", "time", "weight"]
 ROWS = ["Ann,Bob,2024-01-01", "Bob,Cy,2024-01-20", "Cy,Dee,2024-02-10", "Ann,Bob,2024-02-20", "Ann,Dee,2024-03-15"]
 
 
@@ -325,3 +326,45 @@ def test_snapshots_take_no_more_memory_than_they_may():
     assert len(snapshots(events, 500, "all", max_bytes=10**6)) == 4
     with pytest.raises(InputError, match=r"dates from 1678 to 2261 .* \(got 1 to 9999\)"):
         snapshots([("a", "b", "0001-01-01"), ("b", "c", "9999-12-31")], "1D", "1D")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(*[st.integers(0, 4)] * 2, st.integers(0, 9), st.integers(-3, 3), st.sampled_from("abc")), min_size=1
+    ),
+    st.sampled_from(RULES), st.booleans(),
+)  # fmt: skip
+def test_an_edge_a_pair_and_relation_is_what_each_relation_alone_makes(rows, rule, directed):
+    events = pd.DataFrame([(f"n{u}", f"n{v}", t, w, r) for u, v, t, w, r in rows], columns=[*COLUMNS, "what"])
+    options = {"rule": rule, "directed": directed, "keep": "all", "weight": None if rule == "once" else "weight"}
+    events = events[events.source != events.target]
+    if events.empty:
+        return
+    (made,) = snapshots(events, 10, 10, start=0, until=10, relation="what", **options)
+    names = made.node_names
+    weights = made.edge_weight.tolist() if "edge_weight" in made else [None] * made.num_edges
+    found = {}
+    for (u, v), kind, weight in zip(made.edge_index.T.tolist(), made.edge_type.tolist(), weights, strict=True):
+        assert found.setdefault(made.relation_names[kind], {}).setdefault((names[u], names[v]), weight) == weight
+    assert set(found) == set(events.what)
+    for kind, part in events.groupby("what"):
+        (alone,) = snapshots(part, 10, 10, start=0, until=10, **options)
+        assert edges_of(alone) == found[kind]
+
+
+def test_rare_relations_are_one_and_later_events_change_none(tmp_path):
+    rng = np.random.default_rng(0)
+    events = pd.DataFrame({"source": rng.integers(0, 9, 200), "target": rng.integers(9, 19, 200), "time": range(200)})
+    events["what"] = [f"r{min(int(k), 6)}" for k in rng.exponential(1.5, 200)]
+    events.loc[150:, "what"] = "new"
+    first = snapshots(events[:150], 50, 50, relation="what", most_relations=2)
+    made = snapshots(events, 50, 50, relation="what", most_relations=2)
+    assert made[0].relation_names == first[0].relation_names == ["r0", "r1", "other"]
+    assert [torch.equal(a.edge_type, b.edge_type) for a, b in zip(first, made, strict=False)] == [True] * 3
+    assert set(made[3].edge_type.tolist()) == {2}
+    assert "3 relations" in made.rule
+    back = read_snapshots(save_snapshots(made, tmp_path / "s"))
+    assert back[0].relation_names == made[0].relation_names
+    assert torch.equal(back[3].edge_type, made[3].edge_type)
+    assert back.to_frame().equals(made.to_frame())

@@ -111,6 +111,20 @@ def test_links_need_no_labels(tmp_path, call):
     assert type(model).__name__ == "LinkGNN"
 
 
+def test_kinds_of_events_are_relations(tmp_path):
+    rows = events(420)
+    rows["what"] = np.where(rows.who.map(LABELS) == rows.whom.map(LABELS), "likes", "hates")
+    done = watch_events(rows, tmp_path / "w", LABELS, relation="what", every=100, window=300, **QUICK)
+    assert "A two-layer RGCN was trained on" in str(done)
+    assert type(axiompath.load_model(done.folder / "model")).__name__ == "RelationGNN"
+    assert set(done.scan(1).changes().relation_name.dropna()) <= {"likes", "hates", "other"}
+    opened = axiompath.Explainer(axiompath.load_model(done.folder / "model"), *done.snapshots)
+    told = opened.explain(int(opened.moved().target[0])).summary()
+    assert "–likes→" in told or "–hates→" in told
+    with pytest.raises(InputError, match="Expected no `relation` where links are learnt"):
+        watch_events(rows, tmp_path / "l", relation="what", every=100, window=300, **QUICK)
+
+
 def test_a_model_that_is_given_is_not_trained(watched, tmp_path):
     own = axiompath.load_model(watched.folder / "model")
     given = watch_events(events(420), tmp_path / "w", LABELS, model=own, every=100, window=300, **QUICK)

@@ -186,10 +186,9 @@ def number_pair_changes(
         open_nodes=open_nodes,
         values=pair.values,
     )
-    schema = getattr(pair.before.graph, "schema", None)
-    if schema is not None:
-        known = {r: relation[1] for r, relation in enumerate(schema.relations)}
-        insert_beside(found, "relation", found.relation.map(known))
+    called = max((getattr(side.graph, "relation_names", ()) for side in (pair.before, pair.after)), key=len)
+    if called and "relation" in found:
+        insert_beside(found, "relation", found.relation.map(dict(enumerate(called))))
     return found
 
 

@@ -63,6 +63,10 @@ class EventColumns:
     dst: Annotated[str | None, typer.Option(help="Column of the receiver.")] = None
     time: Annotated[str | None, typer.Option(help="Column of the time: dates or numbers.")] = None
     weight: Annotated[str | None, typer.Option(help="Column of a weight or rating; else edges have none.")] = None
+    relation: Annotated[str | None, typer.Option(help="Column of what an event is: edges have types.")] = None
+    most_relations: Annotated[
+        int | None, typer.Option(min=1, help="As many relations, the commonest at first; all others are one.")
+    ] = None
     rule: Annotated[
         str | None,
         typer.Option(help="How a pair's events make one edge: once, count, sum, mean, min, max, first, last"),

@@ -48,6 +48,7 @@ class Columns(NamedTuple):
     dst: Any = None
     time: Any = None
     weight: Any = None
+    relation: Any = None
 
 
 def read_event_table(
@@ -98,10 +99,10 @@ def to_frame(table: Any, what: str) -> pd.DataFrame:
 
 
 def find_columns(table: pd.DataFrame, asked: Columns, what: str) -> list[Any]:
-    """The columns of sender, receiver, time and weight; the last is None where none is asked for."""
+    """The columns of sender, receiver, time, weight and relation; the last two are None where none is asked for."""
     found: list[Any] = []
-    for name, role, known in zip(asked, Columns._fields, (SENDERS, RECEIVERS, MOMENTS, ()), strict=True):
-        if name is None and role == "weight":
+    for name, role, known in zip(asked, Columns._fields, (SENDERS, RECEIVERS, MOMENTS, (), ()), strict=True):
+        if name is None and role in ("weight", "relation"):
             found.append(None)
             continue
         column = _find(table, known if name is None else (name,))

@@ -2,7 +2,7 @@
 
 .npz      pickle-free arrays: x [num_nodes, num_features], or x_data, x_indices, x_indptr, x_shape (CSR); edge_index
           [2, num_edges]; and where there are any edge_weight, edge_attr,
-          edge_type, n_id, y, node_names, class_names
+          edge_type, n_id, y, node_names, class_names, relation_names
 .pt       a torch_geometric Data or HeteroData, or a dict of the same keys (see tensors.py)
 .csv ...  an edge list with a node table beside it (see tables.py), or a folder that holds edges.* and nodes.*
 folder    one table a node type and one a relation (see typed_folder.py); or a stored graph, which is opened and not
@@ -38,6 +38,7 @@ from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 ARRAYS = ("x", "edge_index", "edge_weight", "edge_attr", "edge_type", "n_id", "y")
 NAME_FIELDS = ("node_names", "class_names")
+RELATIONS_CALLED = "relation_names"
 NPZ_VERSION = 1
 
 
@@ -78,7 +79,9 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         file, found = _find_table(file, "edges"), _find_table(file, "nodes")
         nodes = nodes or found
     if file.suffix == ".npz":
-        graph = _from_values(read_arrays(file, {*SPARSE, *ARRAYS, *NAME_FIELDS, "version"}, max_bytes), file)
+        graph = _from_values(
+            read_arrays(file, {*SPARSE, *ARRAYS, *NAME_FIELDS, RELATIONS_CALLED, "version"}, max_bytes), file
+        )
     elif file.suffix in (".pt", ".pth"):
         values = read_tensors(file, max_bytes)
         if set(values) == {"nodes", "edges"}:
@@ -158,7 +161,9 @@ def save_graph(
     for key in ARRAYS[2:]:
         if data.get(key) is not None:
             arrays[key] = np.asarray(torch.as_tensor(data[key]).detach().cpu())
-    for key, names in zip(NAME_FIELDS, (called, read_class_names(class_names)), strict=True):
+    relations = [str(name) for name in data.get(RELATIONS_CALLED) or ()]
+    called_by = (called, read_class_names(class_names), relations)
+    for key, names in zip((*NAME_FIELDS, RELATIONS_CALLED), called_by, strict=True):
         if names:
             arrays[key] = np.array(names)
     target = Path(path).with_suffix(".npz")
@@ -196,6 +201,9 @@ def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
         raise InputError(
             f"Expected a name for each of the {data.x.shape[0]} nodes in {path} (got {len(names['node_names'])} names)."
         )
+    relations = read_name_field(values.get(RELATIONS_CALLED), RELATIONS_CALLED, path)
+    if relations:
+        data.relation_names = list(relations)
     return GraphFile(data, names["node_names"], names["class_names"])
 
 

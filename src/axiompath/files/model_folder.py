@@ -1,7 +1,7 @@
 """torch module <-> a folder of two files: model.json (class and arguments) and weights.safetensors.
 
-A folder can only name a network of torch_geometric.nn, the paper's SumGNN or our LinkGNN, so that reading one runs no
-code but theirs. Your own code is named by you, as `package.module:function`, never by a file.
+A folder can only name a network of torch_geometric.nn, the paper's SumGNN, our LinkGNN or our RelationGNN, so that
+reading one runs no code but theirs. Your own code is named by you, as `package.module:function`, never by a file.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ from ..errors import InputError, MissingFile, Notice
 from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, check_version, read_json
 from ..writing import whole_file
 from .link_gnn import LinkGNN
+from .relation_gnn import RelationGNN
 from .sum_gnn import SumGNN
 
 MODEL_FORMAT, MODEL_VERSION = "axiompath.model", 1
 PYG = "torch_geometric.nn"
 # Names of the format, wherever the classes lie.
-OURS: dict[str, type[nn.Module]] = {"axiompath.experiments.models.SumGNN": SumGNN, "axiompath.LinkGNN": LinkGNN}
+OURS: dict[str, type[nn.Module]] = {
+    "axiompath.experiments.models.SumGNN": SumGNN,
+    "axiompath.LinkGNN": LinkGNN,
+    "axiompath.RelationGNN": RelationGNN,
+}
 MAX_ARGUMENT = 10**7
 MAX_LAYERS = 1000
 MAX_JSON = 10**6

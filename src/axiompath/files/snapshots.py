@@ -10,9 +10,10 @@ from typing import Any
 from torch_geometric.data import Data
 
 from ..errors import InputError
+from ..graphs.clock import show_time
 from ..graphs.sequence import Recipe, Snapshots, make_snapshots
-from ..graphs.windows import cut_windows
-from ..trust import MAX_BYTES, blamed, check_version, read_json, read_words
+from ..graphs.windows import cut_windows, keep_relations
+from ..trust import MAX_BYTES, Damaged, blamed, check_version, read_json, read_words
 from ..writing import write_text
 from .event_tables import Columns, read_event_table, read_node_table
 from .graph_file import read_graph, save_graph
@@ -30,6 +31,8 @@ def snapshots(
     dst: Any = None,
     time: Any = None,
     weight: Any = None,
+    relation: Any = None,
+    most_relations: int | None = None,
     rule: str | None = None,
     nodes: Any = None,
     features: Any = None,
@@ -48,6 +51,8 @@ def snapshots(
     every, window: "30D" or "12h" where times are dates, else numbers; window="all" keeps everything so far. Without
         them about a twelfth of the time covered, and three steps.
     src, dst, time, weight: the columns; the first three are found by their names where these say it.
+    relation: the column that says what an event is: edges then have types, `edge_type`, one edge a pair and relation;
+        with `most_relations` as many, the commonest of the first window, and one for all others.
     rule: how the events of a pair make one edge: once (no weight), count, sum, mean, min, max, first or last; without
         one, once, and the sum where there is a `weight`.
     nodes: a table with a column `id`, and where there are any a `label` and features, a number in every other column.
@@ -62,13 +67,15 @@ def snapshots(
         table = table._replace(x=None)
     how = Recipe(rule or ("once" if weight is None else "sum"), bool(directed), keep, features or "degrees")
     if is_graph_list(events):
-        for name, value in {"every": every, "window": window, "time": time, "start": start, "until": until}.items():
+        periods = {"every": every, "window": window, "time": time, "start": start, "until": until}
+        for name, value in (periods | {"relation": relation}).items():
             if value is not None:
                 raise InputError(f"Expected no `{name}` with a list of graphs, one a snapshot (got {value!r}).")
         return snapshots_of_graphs(events, how, table, directed)
-    columns, periods = Columns(src, dst, time, weight), (every, None if window == "all" else window)
-    read = read_event_table(events, columns, periods=periods, loops=loops, max_bytes=max_bytes)
-    return make_snapshots(read, cut_windows(read, every, window, start, until), how, table, max_bytes)
+    columns, lengths = Columns(src, dst, time, weight, relation), (every, None if window == "all" else window)
+    read = read_event_table(events, columns, periods=lengths, loops=loops, max_bytes=max_bytes)
+    windows = cut_windows(read, every, window, start, until)
+    return make_snapshots(keep_relations(read, windows, most_relations), windows, how, table, max_bytes)
 
 
 def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Path:
@@ -101,10 +108,15 @@ def read_snapshots(folder: str | Path, *, max_bytes: float = MAX_BYTES) -> Snaps
     """What `save_snapshots` wrote."""
     source, held = Path(folder), read_held(Path(folder))
     graphs = [named_data(source / file, max_bytes) for file in held["files"]]
+    dated = held["dated"] is True
     with blamed(f"Expected the bounds of windows in {source / SNAPSHOTS} (got something else)."):
         bounds = tuple((start + 0, end + 0) for start, end in held["bounds"])
         waiting = int(held["waiting"])
-    return Snapshots(tuple(graphs), held["names"], str(held["rule"]), bounds, held["dated"] is True, waiting)
+        if len(bounds) not in (0, len(graphs)):
+            raise Damaged("bounds of other windows")
+        for moment in (moment for pair in bounds for moment in pair):
+            show_time(moment, dated)
+    return Snapshots(tuple(graphs), held["names"], str(held["rule"]), bounds, dated, waiting)
 
 
 def read_held(folder: Path) -> dict[str, Any]:
@@ -130,6 +142,8 @@ def named_data(path: Path, max_bytes: float = MAX_BYTES) -> Data:
     graph = read_graph(path, max_bytes=max_bytes)
     if not isinstance(graph.data, Data):
         raise InputError(f"Expected a graph in memory at {path} (got a stored one).")
+    if not graph.numbered:
+        raise InputError(f"Expected the numbers of its nodes, `n_id`, in {path} (got none); make the snapshots again.")
     if graph.row_names:
         graph.data.node_names = list(graph.row_names)
     if graph.class_names:

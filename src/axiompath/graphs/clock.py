@@ -100,7 +100,7 @@ def _nanoseconds(dates: Any, what: str) -> IntArray:
         return np.asarray(index.as_unit("ns").asi8, dtype=np.int64)
     except pd.errors.OutOfBoundsDatetime as error:
         raise InputError(
-            f"Expected dates from 1678 to 2261 in {what} (got {index.min():%Y} to {index.max():%Y})."
+            f"Expected dates from 1678 to 2261 in {what} (got {index.min().year} to {index.max().year})."
         ) from error
 
 

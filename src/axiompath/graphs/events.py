@@ -26,6 +26,8 @@ class Events:
     times: Times
     weights: FloatArray | None
     names: tuple[str, ...]  # of the nodes, by number
+    relation: IntArray | None  # what each event is, by number, where kinds of events are told apart
+    relation_names: tuple[str, ...]
     node: IntArray  # appearances: whoever is there at a time, with an event or without, in order of time
     node_times: IntArray | FloatArray
 
@@ -39,19 +41,22 @@ def read_events(
     target: Any,
     time: Any,
     weight: Any = None,
+    relation: Any = None,
     *,
     what: str = "the events",
     dated: bool = False,
     loops: bool = False,
     alone: tuple[Any, Any] | None = None,
 ) -> Events:
-    """Events of columns of any kind; rows without an end, a time or a weight are left out, which a Notice counts.
+    """Events of columns of any kind; rows with a cell missing are left out, which a Notice counts.
 
     `alone` are further nodes and the times at which they are there.
     """
     columns: dict[str, Any] = {"source": read_labels(source), "target": read_labels(target), "time": _plain(time)}
     if weight is not None:
         columns["weight"] = _plain(weight)
+    if relation is not None:
+        columns["relation"] = read_labels(relation)
     if len({len(column) for column in columns.values()}) > 1:
         sizes = ", ".join(f"{len(column):,} in {name!r}" for name, column in columns.items())
         raise InputError(f"Expected columns of one length in {what} (got {sizes}).")
@@ -83,12 +88,15 @@ def read_events(
         moments = np.concatenate([moments, further])[place]
     node, names = pd.factorize(appear)
     numbers = node if alone is None or not len(alone[0]) else pd.Index(names).get_indexer(pairs)
+    kinds, called = (None, ()) if relation is None else pd.factorize(columns["relation"].to_numpy()[kept][order])
     return Events(
         source=numbers[0::2].astype(np.int64),
         target=numbers[1::2].astype(np.int64),
         times=replace(times, values=times.values[order]),
         weights=None if weights is None else weights[order],
         names=tuple(str(name) for name in names),
+        relation=None if kinds is None else kinds.astype(np.int64),
+        relation_names=tuple(str(name) for name in called),
         node=node.astype(np.int64),
         node_times=moments,
     )

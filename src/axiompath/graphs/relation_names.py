@@ -51,5 +51,4 @@ def name_relations(before: Snapshot, after: Snapshot) -> RelationNames | None:
         if side.edge_types is not None
     ]
     src, dst, relation = np.unique(np.concatenate(edges, axis=1), axis=1)
-    names = () if before.schema is None else tuple(name for _, name, _ in before.schema.relations)
-    return RelationNames(src, dst, relation, names)
+    return RelationNames(src, dst, relation, max(before.relation_names, after.relation_names, key=len))

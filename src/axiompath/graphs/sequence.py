@@ -94,7 +94,7 @@ class Snapshots(Sequence[Data]):
     def to_frame(self) -> pd.DataFrame:
         """One row a snapshot: its name, where its window begins and ends, nodes, edges, edges that came and went."""
         rows: list[dict[str, Any]] = []
-        keys_before: IntArray | None = None
+        keys_before: Any = None
         for place, graph in enumerate(self.graphs):
             keys = _edge_keys(graph)
             row: dict[str, Any] = {"snapshot": self.names[place]}
@@ -177,9 +177,10 @@ def make_snapshots(
             )
         if recipe.keep == "window":
             source, target = np.searchsorted(nodes, source), np.searchsorted(nodes, target)
-        edges, pooled = pool_edges(source, target, weights, recipe.rule, directed=recipe.directed)
+        kinds = None if events.relation is None else events.relation[first:stop]
+        pooled = pool_edges(source, target, weights, recipe.rule, directed=recipe.directed, relations=kinds)
         called = names[: len(nodes)] if recipe.keep != "window" else tuple(names[node] for node in nodes.tolist())
-        data = Data(edge_index=torch.from_numpy(edges), n_id=torch.from_numpy(nodes))
+        data = Data(edge_index=torch.from_numpy(pooled.edges), n_id=torch.from_numpy(nodes))
         if table is not None and table.x is not None:
             data.x = torch.from_numpy(np.ascontiguousarray(table.x[rows[nodes]], dtype=np.float32))
         else:
@@ -188,8 +189,10 @@ def make_snapshots(
                 None if codes is None else codes[nodes],
             )  # fmt: skip
             data.x = make_features(moment, recipe.features)
-        if pooled is not None:
-            data.edge_weight = torch.from_numpy(pooled.astype(np.float32))
+        if pooled.weights is not None:
+            data.edge_weight = torch.from_numpy(pooled.weights.astype(np.float32))
+        if pooled.relations is not None:
+            data.edge_type, data.relation_names = torch.from_numpy(pooled.relations), list(events.relation_names)
         if table is not None and table.y is not None:
             found = rows[nodes]
             data.y = torch.from_numpy(np.where(found >= 0, table.y[found], -1))
@@ -208,7 +211,7 @@ def make_snapshots(
     return Snapshots(
         tuple(graphs),
         windows.names,
-        f"{windows.rule}; {words}",
+        f"{windows.rule}; {words}" + (f"; {len(events.relation_names)} relations" * (events.relation is not None)),
         tuple(zip(windows.starts.tolist(), windows.ends.tolist(), strict=True)),
         windows.dated,
         len(events) - int(windows.stop[-1]),
@@ -251,11 +254,19 @@ def _rows_in(table: KnownNodes | None, names: tuple[str, ...]) -> IntArray:
     return np.asarray(pd.Index(table.names).get_indexer(pd.Index(names)), dtype=np.int64)
 
 
-def _edge_keys(graph: Data) -> IntArray:
-    """A number for each edge, sorted; both directions of a pair are one where every edge has one back."""
+def _edge_keys(graph: Data) -> Any:
+    """A value for each edge, sorted; both directions of a pair are one where every edge has one back."""
     ends = graph.n_id.numpy()[graph.edge_index.numpy()]
-    forth, back = np.unique(pair_keys(*ends)), np.unique(pair_keys(*ends[::-1]))
+    relations = graph.edge_type.numpy() if graph.get("edge_type") is not None else np.zeros_like(ends[0])
+    forth, back = (np.unique(_pairs_and_relations(way, relations)) for way in (ends, ends[::-1]))
     if not np.array_equal(forth, back):
         return forth
-    source, target = split_keys(forth)
+    source, target = split_keys(forth["pair"])
     return forth[source <= target]
+
+
+def _pairs_and_relations(ends: IntArray, relations: IntArray) -> Any:
+    """One value an edge, which orders by pair, then by relation."""
+    held = np.empty(len(relations), dtype=[("pair", np.int64), ("relation", np.int64)])
+    held["pair"], held["relation"] = pair_keys(*ends), relations
+    return held

@@ -48,6 +48,7 @@ class Snapshot:
     edge_types: IntArray | None = None  # [num_edges]: number of each edge's relation, where edges have types
     node_types: IntArray | None = None  # [num_nodes]: number of each node's type, where nodes have types
     schema: Schema | None = None  # what types of nodes and edges are called, and which columns of x are whose
+    relation_names: tuple[str, ...] = ()  # by number, where the user's graph has a name for each
     edge_attr: FloatArray | None = None  # [num_edges, num_edge_features], where a model takes them
     # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes, see `widened`
     edge_rows: IntArray | None = None
@@ -185,8 +186,19 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
         edge_types=None if types is None else _read_types(data.get(types), edge_index.shape[1], f"{name}.{types}"),
         node_types=None if schema is None else _read_types(data.get("node_type"), num_nodes, f"{name}.node_type"),
         schema=schema,
+        relation_names=_read_relation_names(data, types, schema),
         edge_attr=_read_edge_features(data, edge_index.shape[1], name, fields.edge_features),
     )
+
+
+def _read_relation_names(data: Data, types: str | None, schema: Schema | None) -> tuple[str, ...]:
+    """What relations are called: as the schema says, or as a field of the graph does, where it names each of them."""
+    if schema is not None:
+        return tuple(name for _, name, _ in schema.relations)
+    names = data.get("relation_names") if types is not None else None
+    if not isinstance(names, (list, tuple)) or not len(names) > int(np.asarray(_to_numpy(data[types])).max(initial=-1)):
+        return ()
+    return tuple(str(name) for name in names)
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:

@@ -6,8 +6,8 @@ whose end the events have reached are made: what comes later cannot change them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .events import Events
 
 RULES = ("once", "count", "sum", "mean", "min", "max", "first", "last")
 SO_FAR = "all"
+OTHER_RELATIONS = "other"  # relations that are too rare for a name
 MAX_SNAPSHOTS = 10_000
 
 
@@ -82,6 +83,21 @@ def whole_windows(times: Times, count: int) -> Windows:
     return Windows(moments, moments, first, stop, 1, 1, False)
 
 
+def keep_relations(events: Events, windows: Windows, most: int | None) -> Events:
+    """The same with the commonest relations of the first window alone; all others are one, the last."""
+    if events.relation is None or most is None:
+        return events
+    if most < 1:
+        raise InputError(f"Expected a number of relations of 1 or more (got {most}).")
+    counts = np.bincount(events.relation[windows.first[0] : windows.stop[0]], minlength=len(events.relation_names))
+    kept = np.argsort(-counts, kind="stable")[:most]
+    kept = kept[counts[kept] > 0]
+    places = np.full(len(counts), len(kept))
+    places[kept] = np.arange(len(kept))
+    names = (*(events.relation_names[kind] for kind in kept.tolist()), OTHER_RELATIONS)
+    return replace(events, relation=places[events.relation], relation_names=names)
+
+
 def pair_keys(source: IntArray, target: IntArray) -> IntArray:
     """One number a pair, which orders as the pair does; nodes are numbered below 2^31."""
     return source << 31 | target
@@ -92,10 +108,24 @@ def split_keys(keys: IntArray) -> tuple[IntArray, IntArray]:
     return keys >> 31, keys & (2**31 - 1)
 
 
+class PooledEdges(NamedTuple):
+    """The edges that events make: one a pair, or one a pair and relation, sorted."""
+
+    edges: IntArray  # [2, num_edges]
+    weights: FloatArray | None
+    relations: IntArray | None
+
+
 def pool_edges(
-    source: IntArray, target: IntArray, weights: FloatArray | None, rule: str, *, directed: bool
-) -> tuple[IntArray, FloatArray | None]:
-    """One edge a pair, sorted by it, [2, num_edges]; and its weight by this rule, None for `once`.
+    source: IntArray,
+    target: IntArray,
+    weights: FloatArray | None,
+    rule: str,
+    *,
+    directed: bool,
+    relations: IntArray | None = None,
+) -> PooledEdges:
+    """One edge a pair (and relation, where there are any), and its weight by this rule, None for `once`.
 
     Events are in order of time. Where edges have no direction, events of both directions make one edge, which is listed
     in both.
@@ -108,18 +138,20 @@ def pool_edges(
         )
     if not directed:
         source, target = np.minimum(source, target), np.maximum(source, target)
-    keys = pair_keys(source, target)
-    order = np.argsort(keys, kind="stable")  # events of a pair stay in order of time
-    keys = keys[order]
-    begins = np.flatnonzero(np.diff(keys, prepend=-1))
+    keys, kinds = pair_keys(source, target), np.zeros(len(source), dtype=np.int64) if relations is None else relations
+    order = np.lexsort((kinds, keys))  # events of a pair stay in order of time
+    keys, kinds = keys[order], kinds[order]
+    begins = np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(kinds, prepend=-1) != 0))
     pooled = None if rule == "once" else _pool(None if weights is None else weights[order], begins, len(order), rule)
-    edges = np.stack(split_keys(keys[begins]))
-    if directed:
-        return edges, pooled
-    mirrored = np.flatnonzero(edges[0] != edges[1])
-    both = np.concatenate([edges, edges[::-1, mirrored]], axis=1)
-    order = np.argsort(pair_keys(*both))
-    return both[:, order], None if pooled is None else np.concatenate([pooled, pooled[mirrored]])[order]
+    edges, kinds = np.stack(split_keys(keys[begins])), kinds[begins]
+    if not directed:
+        mirrored = np.flatnonzero(edges[0] != edges[1])
+        edges = np.concatenate([edges, edges[::-1, mirrored]], axis=1)
+        kinds = np.concatenate([kinds, kinds[mirrored]])
+        order = np.lexsort((kinds, pair_keys(*edges)))
+        edges, kinds = edges[:, order], kinds[order]
+        pooled = None if pooled is None else np.concatenate([pooled, pooled[mirrored]])[order]
+    return PooledEdges(edges, pooled, None if relations is None else kinds)
 
 
 def _pool(weights: FloatArray | None, begins: IntArray, num_events: int, rule: str) -> FloatArray:

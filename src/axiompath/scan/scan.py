@@ -266,7 +266,7 @@ class Scan:
             frame[end] = table.select([end]).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)[end]
         kinds = CHANGE_COLUMNS if name == CHANGED else dict.fromkeys(NODE_COLUMNS, "i")
         held = {column: frame[column].dtype.kind for column in frame.columns}
-        fits = all(held.get(column, "") in letters for column, letters in kinds.items())
+        fits = all(column in held and held[column] in letters for column, letters in kinds.items())
         if not fits or (name == CHANGED and not {*frame.kind} <= {*CHANGES, MODEL_RETRAINED}):
             raise InputError(f"Expected the columns that a scan writes in {self.folder / name} (got others).")
         return frame
@@ -383,8 +383,9 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
     case.check(question)
     if blame and case.change.under_before is not None:
         raise InputError(
-            "Expected one model for a scan with blame (got another in `model_before`); scan without blame, and ask "
-            "`explainer.blame(target)` where the model is a change like the others."
+            "Expected one model for a scan with blame (got another in `model_before`, and its estimate toggles changes "
+            "in one network); scan without blame, and ask `explainer.blame(target)`, where the model is a change like "
+            "the others."
         )
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)

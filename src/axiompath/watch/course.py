@@ -46,6 +46,7 @@ from .learners import LINKS_TASK, NODES, right_share, train_classifier, train_li
 
 LINK_FEATURES = ("degrees", "codes")
 GIVEN = "given"
+MOST_RELATIONS = 10  # kinds of events that are told apart, where nobody says how many
 MOST_LINKS = 500  # that are asked for at a step of links
 
 
@@ -76,17 +77,25 @@ def watch_events(
 ) -> Watch:
     """From a list of events to a report: snapshots, a model, every prediction that moved at each step, explained.
 
-    events and columns (every, window, src, dst, time, weight, rule, directed, keep, start, until) are those of
-    `snapshots`; labels a table of `id` and `label`, or a dict. Without any, or with task="links", links are predicted.
-    The model is trained on the first snapshot, unless one is given (a module, or what the command line takes for one).
-    features are those of `nodes`; else, of nodes, the labels of half of them (Clues), and of links degrees and codes.
+    events and columns (every, window, src, dst, time, weight, relation, most_relations, rule, directed, keep, start,
+    until) are those of `snapshots`; labels a table of `id` and `label`, or a dict. Without any, or with task="links",
+    links are predicted. The model is trained on the first snapshot, unless one is given (a module, or what the
+    command line takes for one). features are those of `nodes`; else, of nodes, the labels of half of them (Clues),
+    and of links degrees and codes.
     At each step, predictions whose KL is at least `min_kl` are explained, and the `top` that moved most have a page.
     Run again with the same folder and more events, it does the steps that are new, and no others.
     """
     folder, pace = Path(out), Pace(budget, min_kl, top, workers)
+    if columns.get("relation") is not None and columns.get("most_relations") is None:
+        columns["most_relations"] = MOST_RELATIONS
     wanted = task or (LINKS_TASK if labels is None and model is None and not _has_labels(nodes) else NODES)
     if wanted not in (NODES, LINKS_TASK):
         raise InputError(f"Expected a task among {NODES} and {LINKS_TASK} (got {task!r}).")
+    if wanted == LINKS_TASK and model is None and columns.get("relation") is not None:
+        raise InputError(
+            "Expected no `relation` where links are learnt (got one: the network that is trained for them looks at no "
+            "types); leave it out, or give labels, or a model of your own."
+        )
     if folder.exists() and any(folder.iterdir()) and read_progress(folder) is None:
         raise InputError(f"Expected an empty folder, or one of a watch (got {folder}); choose another.")
     table = _join(nodes, labels)

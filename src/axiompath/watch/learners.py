@@ -1,8 +1,9 @@
 """The first snapshot -> Learned: a classifier of nodes or a predictor of links, how well it does, in words too.
 
-Nodes: two GCN layers, trained on six tenths of the labelled nodes (of those whose label is no clue); two tenths
-choose the epoch, two judge it. Links: a fifth of the pairs is hidden from the graph and asked for, beside as many
-random pairs that are not linked; of these, again, six tenths train, two choose, two judge.
+Nodes: two GCN layers, or two RGCN layers where edges have relations, trained on six tenths of the labelled nodes (of
+those whose label is no clue); two tenths choose the epoch, two judge it. Links: a fifth of the pairs is hidden from
+the graph and asked for, beside as many random pairs that are not linked; of these, again, six tenths train, two
+choose, two judge.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch_geometric.nn import GCN
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError
 from ..files.link_gnn import LinkGNN
+from ..files.relation_gnn import RelationGNN
 from ..graphs.labels import label_class
 from ..graphs.windows import pair_keys, split_keys
 from .clues import is_shown
@@ -58,24 +60,32 @@ def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, s
     arguments = {
         "in_channels": data.x.shape[1], "hidden_channels": WIDTH_WATCHED, "num_layers": 2, "out_channels": num_classes,
     }  # fmt: skip
-    x = data.x.double()
+    given = [data.x.double(), data.edge_index]
+    num_relations = len(data.get("relation_names") or ())
+    if num_relations:
+        del arguments["num_layers"]
+        arguments["num_relations"] = num_relations
+        given.append(data.edge_type)
 
     def loss_on(net: nn.Module, nodes: IntArray) -> torch.Tensor:
-        return nn.functional.cross_entropy(net(x, data.edge_index)[nodes], y[nodes])
+        return nn.functional.cross_entropy(net(*given)[nodes], y[nodes])
 
     def right(net: nn.Module, nodes: IntArray) -> float:
         with torch.no_grad():
-            return float((net(x, data.edge_index)[nodes].argmax(dim=1) == y[nodes]).double().mean())
+            return float((net(*given)[nodes].argmax(dim=1) == y[nodes]).double().mean())
 
     def judged(net: nn.Module) -> float:
         with torch.no_grad():
             return -float(loss_on(net, choose))
 
-    model = fit(lambda: GCN(**arguments, dropout=0.5), [train], loss_on, judged, NODE_EPOCHS, seed, decay=5e-4)
+    def build() -> nn.Module:
+        return RelationGNN(**arguments) if num_relations else GCN(**arguments, dropout=0.5)
+
+    model = fit(build, [train], loss_on, judged, NODE_EPOCHS, seed, decay=5e-4)
     counts = np.bincount(y[train], minlength=num_classes)
     common = int(counts.argmax())
     facts = {
-        "task": NODES, "clues": clues, "num_trained": len(train), "num_tested": len(judge),
+        "task": NODES, "clues": clues, "relations": num_relations, "num_trained": len(train), "num_tested": len(judge),
         "score": right(model, judge),
         "baseline": float((y[judge] == common).double().mean()), "common": label_class(common, class_names),
     }  # fmt: skip
@@ -147,7 +157,8 @@ def tell_training(facts: dict[str, Any], window: str) -> list[str]:
     """What was trained, how well it does, and what one should not conclude."""
     if facts["task"] == NODES:
         told = [
-            f"A two-layer GCN was trained on {facts['num_trained']:,} labelled nodes of the first window, {window}."
+            f"A two-layer {'RGCN' if facts.get('relations') else 'GCN'} was trained on {facts['num_trained']:,} "
+            f"labelled nodes of the first window, {window}."
             + (
                 " Of the other half of the labels each is a feature of its node, which its neighbours see."
                 * facts["clues"]
