@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-all check benchmark clean
+.PHONY: demo test test-all check benchmark results-quick clean
 
 demo: $(INSTALLED)
 	$(BIN)/axiompath demo --out out/demo
@@ -28,6 +28,11 @@ check: $(READY)
 benchmark: $(READY)
 	failed=0; for script in $(filter-out benchmarks/tables.py,$(wildcard benchmarks/*.py)); do \
 	$(BIN)/python $$script --docs docs || failed=1; done; exit $$failed
+
+# A slice of every table of docs/results.md and docs/field.md, within stated bounds; under five minutes. AXIOMPATH_DATA
+# names the data; `make test-all` runs it, too.
+results-quick: $(READY)
+	$(BIN)/axiompath reproduce quick --docs docs --out out/quick
 
 # What users install; what it runs is compiled as it runs.
 $(INSTALLED): pyproject.toml constraints.txt

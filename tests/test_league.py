@@ -1,6 +1,7 @@
 """The benchmark of explanations of change: rankings, places in the table, submissions, rivals, stability."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,10 +21,26 @@ from axiompath.experiments.contenders import (
     direction_of,
 )
 from axiompath.experiments.league import LeagueSettings, run_league, summarise_league, tell_places
+from axiompath.experiments.levels import (
+    EDGE_SIZES,
+    LAYER_EDGE_SIZES,
+    LEVEL_METHODS,
+    LevelSettings,
+    run_levels,
+    sizes_of,
+    summarise_levels,
+)
 from axiompath.experiments.puzzles import NUM_RANDOM, Puzzle, open_puzzles
 from axiompath.experiments.pyg_rivals import pyg_contenders
 from axiompath.experiments.ranked import MOST_LEFT, judge, judge_failure, order_of
-from axiompath.experiments.stability import compare_rankings, summarise_stability, toggle_unrelated
+from axiompath.experiments.slices import Figure, read_figure
+from axiompath.experiments.stability import (
+    StabilitySettings,
+    compare_rankings,
+    run_stability,
+    summarise_stability,
+    toggle_unrelated,
+)
 from axiompath.experiments.submission import make_contender, read_scores
 
 PERFECT = """
@@ -239,3 +256,56 @@ def test_correlations_of_rankings(hubs):
     assert flat["spearman"] == 0.0
     frame = pd.DataFrame([{"setting": "hub", "shake": "seed", "method": "random", **flat}] * 2)
     assert summarise_stability(frame).spearman.tolist() == [0.0]
+
+
+def test_answers_of_a_real_graph_hold_when_unrelated_edges_change(data_root):
+    contenders = {name: SIMPLE_RIVALS[name] for name in ("leave one out", "random")}
+    table = run_stability(StabilitySettings(("bitcoinalpha",), 2), contenders, root=data_root)
+    assert {*table["shake"]} == {"seed", "edges"}  # the authors' weights are given, not trained
+    means = summarise_stability(table).set_index(["shake", "method"]).spearman
+    assert means["seed", "leave one out"] == pytest.approx(1.0)
+    assert means["edges", "leave one out"] > 0.5
+    assert abs(means["seed", "random"]) < 0.5
+
+
+def test_levels_are_the_authors_sizes(data_root, tmp_path):
+    assert sizes_of("bitcoinotc", LAYER_EDGE_SIZES, 401) == (24, 28, 32, 36, 40)
+    assert sizes_of("uci", LAYER_EDGE_SIZES, 10**6) == (4, 8, 12, 16, 20)
+    assert sizes_of("bitcoinalpha", EDGE_SIZES, 100) == (1, 2, 3, 4, 5)
+    table = run_levels(LevelSettings(("mutag",), 2, 0.2), tmp_path, root=data_root)
+    assert {*table.method} == {*LEVEL_METHODS}
+    left = table.pivot(index=["target", "level"], columns="method", values="left")
+    assert (left.enough <= left["real edges"] + 1e-12).all()  # of all sets of so many, theirs is one
+    assert (left.enough <= left.blame + 1e-12).all()
+    last = table[(table.level == 5) & (table.method == "blame")]
+    assert (last.left < 1e-9 * last.kl).all()  # all four changes
+    assert (summarise_levels(table).nothing > 0).all()
+    with pytest.raises(InputError, match="settings among uci"):
+        LevelSettings(("cora",))
+
+
+def test_figures_are_read_off_a_page():
+    page = """# Title
+| a | b |
+|---|---:|
+| x | 1,234 |
+## One
+| set | n | left |
+|---|---:|---:|
+| `u` | 2 | **0.5** ± 0.1 |
+| u | 3 | 1.5e-14 |
+"""
+    assert read_figure(page, Figure("", "", ("x",), "b", 0)) == 1234
+    assert read_figure(page, Figure("", "One", ("u", "2"), "left", 0)) == 0.5
+    assert read_figure(page, Figure("", "One", ("u", "3"), "left", 0)) == 1.5e-14
+    for row, column in ((("u", "4"), "left"), (("u", "3"), "right")):
+        with pytest.raises(InputError, match="a number in column"):
+            read_figure(page, Figure("", "One", row, column, 0))
+
+
+@pytest.mark.slow
+def test_a_slice_of_every_table_is_what_the_pages_say(data_root, tmp_path, call):
+    """`make results-quick`."""
+    docs = Path(__file__).parent.parent / "docs"
+    code, out, error = call("reproduce", "quick", "--docs", docs, "--out", tmp_path)
+    assert code == 0, out + error

@@ -346,6 +346,36 @@ def test_reports_and_pictures_tell_the_models_part(tmp_path):
     assert e.to_pyg().edge_mask.shape[0] == after.edge_index.shape[1]
 
 
+@pytest.mark.parametrize(
+    ("names", "by"), [(("gcn", "gcn3"), "edge"), (("sage", "gat"), "layer_edge"), (("pooled", "pooled"), "edge")]
+)
+def test_edges_under_two_models_are_the_mean_of_either_and_complete_with_the_models_share(names, by):
+    before, after = evolve(3, 5)
+    old, new, explainer = opened(names, before, after)
+    target = first_target(explainer)
+    found = explainer.explain(target, 10**4, by=by)
+    assert found.completeness < 1e-9
+    answers = four_answers(explainer, target)
+    model = 0.5 * (answers[3] - answers[1] + answers[2] - answers[0])
+    np.testing.assert_allclose(found.model_share, model, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.contributions.sum(axis=0) + model, answers[3] - answers[0], rtol=0, atol=1e-9)
+    sums: dict[tuple[int, ...], np.ndarray] = {}
+    for one in (axiompath.Explainer(network, before, after).explain(target, 10**4, by=by) for network in (old, new)):
+        rows = np.column_stack([one.layers, one.edges, np.array(one.kinds) == "feature"]).tolist()
+        for row, share in zip(rows, one.contributions, strict=True):
+            sums[tuple(row)] = sums.get(tuple(row), 0.0) + 0.5 * share
+    rows = np.column_stack([found.layers, found.edges, np.array(found.kinds) == "feature"]).tolist()
+    assert {tuple(row) for row in rows} == {*sums}
+    for row, share in zip(rows, found.contributions, strict=True):
+        np.testing.assert_allclose(share, sums[tuple(row)], rtol=0, atol=1e-12)
+    # All of them put in: each model comes to its own answer.
+    np.testing.assert_allclose(found.logits_added, answers[1], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.logits_undone, answers[2], rtol=0, atol=1e-9)
+    few = explainer.explain(target, 2, by=by)
+    assert "with the model's share" in few.summary()
+    assert axiompath.EdgeExplanation.from_dict(few.to_dict()).summary() == few.summary()
+
+
 def test_what_cannot_be_combined_says_so(tmp_path):
     before, after = evolve(3, 5)
     _, new, explainer = opened(("gcn", "gcn3"), before, after)
@@ -354,6 +384,12 @@ def test_what_cannot_be_combined_says_so(tmp_path):
         explainer.explain(target, 3, "gnnlrp")
     with pytest.raises(InputError, match="where the model was retrained \\(got 'grad'"):
         explainer.scan(tmp_path / "rival", 3, "grad", progress=False)
+    with pytest.raises(InputError, match=r"got depth='auto', which is of the paths of one model.*the mean of both"):
+        explainer.explain(target, depth="auto")
+    with pytest.raises(InputError, match="two models of one depth for edges of single layers"):
+        explainer.explain(target, by="layer_edge")
+    with pytest.raises(InputError, match="toggles changes in one network"):
+        explainer.scan(tmp_path / "blame", progress=False, blame=True)
     with pytest.raises(InputError, match="Expected interactions of data and model alone"):
         explainer.blame(target, interactions=True)
     with pytest.raises(InputError, match="Expected models that are read to go with `model_before`"):

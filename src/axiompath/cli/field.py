@@ -1,4 +1,4 @@
-"""Commands that put the method beside others: `axiompath benchmark`, `axiompath reproduce rivals` and `stability`."""
+"""Commands that put us beside others: `axiompath benchmark`, `axiompath reproduce rivals`, `stability`, `levels`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def benchmark(
         console.print(" ".join(tell_places(summary, name)), markup=False, highlight=False)
         if reasons := sorted(set(table.reason[(table.method == name) & table.failed])):
             console.print(f"The first reason: {reasons[0]}", markup=False, highlight=False)
-    if {*settings.settings} <= {*PLANTED_SETTINGS}:
+    if settings_here(root) == PLANTED_SETTINGS:
         console.print("Planted causes alone: real windows need a data folder (--root, or AXIOMPATH_DATA).")
 
 
@@ -79,20 +79,20 @@ def league_table(group: pd.DataFrame, part: str, marked: object = ()) -> Table:
     heads = ["cause first", "cause found"] if planted else []
     title = {"planted": "Planted causes, by how much of the cause is found", "real": "Real windows, by what is left"}
     table = Table("", "method", *heads, "left", "to restore", "s", "failed", box=None, title=title.get(part, part))
+    table.columns[1].no_wrap = True
     for row in records(group):
         told = [f"{row['first']:.2f}", _with_error(row, "found")] if planted else []
-        told += [_with_error(row, "left"), _with_error(row, "restore", 1), f"{row['seconds']:.3f}"]
+        restore = "" if row["restore"] is None else f"{row['restore']:.1f}"
+        told += [_with_error(row, "left"), restore, f"{row['seconds']:.3f}"]
         failed = f"{row['failed']} of {row['puzzles']}" if row["failed"] else ""
         style = "bold" if row["method"] in marked else None  # type: ignore[operator]
         table.add_row(str(row["place"]), row["method"], *told, failed, style=style)
     return table
 
 
-def _with_error(row: dict[str, object], column: str, digits: int = 3) -> str:
+def _with_error(row: dict[str, object], column: str) -> str:
     value, error = row[column], row[f"{column}_error"]
-    if value is None:
-        return ""
-    return f"{value:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
+    return f"{value:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
 
 @reproduce.command()
@@ -111,6 +111,7 @@ def rivals(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, seed: Seed
         table = run_league(contenders, settings, root=folders.root, report=report)
     write_results(folders.out, "rivals", table, {"settings": vars(settings)})
     summary = summarise_league(table, ("setting",))
+    summary = summary[summary.failed < summary.puzzles].reset_index(drop=True)
     shown: list[Table | str] = [
         league_table(group, "planted" if group.found.notna().all() else str(setting))
         for setting, group in summary.groupby("setting", sort=False)
@@ -137,3 +138,52 @@ def stability(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, seed: S
     for row in records(summary):
         shown.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
     show_results(summary, [shown], folders)
+
+
+@reproduce.command()
+@spread
+def levels(
+    *,
+    names: DatasetOption = None,
+    max_targets: Annotated[int, typer.Option(min=1, help="Of each setting.")] = 20,
+    seconds: Annotated[float, typer.Option(min=0, help="For blame, and for each search of changes.")] = 0.5,
+    folders: Folders,
+) -> None:
+    """The authors' later tasks at their sizes. Example: axiompath reproduce levels --datasets mutag --out levels"""
+    from ..experiments.levels import LEVEL_SETTINGS, NUM_LEVELS, LevelSettings, run_levels, summarise_levels
+
+    settings = LevelSettings(split_commas(names, LEVEL_SETTINGS), max_targets, seconds)
+    with progress_bar(folders.json) as report:
+        summary = summarise_levels(run_levels(settings, folders.out, root=folders.root, report=report))
+    numbers = range(1, NUM_LEVELS + 1)
+    title = "Mean KL left in nats, by level"
+    shown = Table("setting", "method", "targets", "nothing", *map(str, numbers), box=None, title=title)
+    for row in records(summary):
+        told = [f"{row[f'level_{level}']:.1e}" for level in numbers]
+        shown.add_row(row["setting"], row["method"], str(row["targets"]), f"{row['nothing']:.1e}", *told)
+    show_results(summary, [shown], folders)
+
+
+@reproduce.command()
+@spread
+def quick(
+    *,
+    docs: Annotated[Path, typer.Option(help="Folder of the pages that the figures are compared with.")] = Path("docs"),
+    folders: Folders,
+) -> None:
+    """A slice of every table again, beside the pages. Example: axiompath reproduce quick --out quick"""
+    from ..experiments.conditions import write_results
+    from ..experiments.slices import run_slices
+
+    with progress_bar(folders.json) as report:
+        table = run_slices(docs, folders.out, folders.root, report=report)
+    write_results(folders.out, "quick", table, {"docs": str(docs)})
+    shown = Table("", "slice", "figure", "page", "found", "bound", box=None)
+    for row in records(table):
+        mark = "" if row["within"] else "OUT"
+        shown.add_row(mark, row["slice"], row["figure"], f"{row['said']:g}", f"{row['found']:.4g}", row["bound"])
+    seconds = float(table.groupby("slice").seconds.first().sum())
+    told = f"{int(table.within.sum())} of {len(table)} figures are within their bounds; {seconds:.0f} s."
+    show_results(table, [shown, told], folders)
+    if not table.within.all():
+        raise typer.Exit(1)

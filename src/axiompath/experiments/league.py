@@ -70,7 +70,8 @@ def face(puzzle: Puzzle, contender: Contender, settings: LeagueSettings) -> dict
         reason = str(error)
     seconds = time.perf_counter() - start
     found = judge_failure(puzzle) if reason else judge(puzzle, scores)
-    return {"target": str(puzzle.target), "seconds": seconds, "failed": bool(reason), "reason": reason, **found}
+    asked = {"puzzle": puzzle.number, "target": str(puzzle.target)}
+    return {**asked, "seconds": seconds, "failed": bool(reason), "reason": reason, **found}
 
 
 def summarise_league(table: pd.DataFrame, by: tuple[str, ...] = ("part",)) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
     house, cycle    a motif on a Barabasi-Albert graph loses an edge; a GIN of three layers
     hub, shift      a node comes, with many edges; the features of a class move; a GraphSAGE of two layers
+    cora            a tenth of the citations drawn anew; a GCN of two layers; torch_geometric downloads it where need be
     pubmed_gcn      citations: windows that slide on, papers as targets; a GCN of two layers, trained on the first
     pubmed_gat      the same with attention
     bitcoinalpha, bitcoinotc, uci   who rates or writes to whom, a month against the same month a little later; the
@@ -28,6 +29,7 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GATConv
 
+from .. import datasets
 from ..arrays import BoolArray
 from ..blame.game import Game, board_of
 from ..datasets.archives import find_root
@@ -41,15 +43,16 @@ from .authors import AUTHORS_LINKS, open_authors
 from .flips import HIDDEN, WINDOWS, TwoLayers, train_on_nodes
 from .tasks import MIN_KL, TaskSettings, examine_molecules, examine_trees
 from .timed import Slide, load_slide
-from .trained import SEED
+from .trained import SEED, prepare
 
 PLANTED_SETTINGS = (*MOTIFS, HUB, SHIFT)
-REAL_SETTINGS = ("pubmed_gcn", "pubmed_gat", "bitcoinalpha", "bitcoinotc", "uci", "mutag", "trees")
+REAL_SETTINGS = ("cora", "pubmed_gcn", "pubmed_gat", "bitcoinalpha", "bitcoinotc", "uci", "mutag", "trees")
 NUM_RANDOM = {MOTIF: 60, HUB: 120, SHIFT: 160}  # pairs that come or go beside the planted cause
 DRAWS = 4  # of a planted graph, for each puzzle that is wanted
 TRIES = 12  # targets of a planted graph that are looked at
 MOST_OF_SIGHT = 0.7  # share of the changes in sight that may be of the planted cause
 LEAST_IN_SIGHT, MOST_IN_SIGHT = 3, 300  # changes that a target may see: something to choose, and time to try each
+NUM_REWIRED = 500  # edges of Cora that go, and as many that come
 STEPS_OF_LINKS = {"bitcoinalpha": 7, "bitcoinotc": 7, "uci": 1}  # days by which the month of links slides on
 DAY_OF_SECONDS = 24 * 3600
 
@@ -122,7 +125,12 @@ def open_puzzles(setting: str, number: int, root: str | Path | None = None, *, s
 
 def open_papers(setting: str, root: str | Path | None, seed: int) -> tuple[nn.Module, tuple[Data, Data]]:
     """A model of papers trained on the first window, and the first two windows; features as a plain matrix."""
-    snapshots = load_slide(Slide("pubmed_pmid", 2, *WINDOWS["pubmed_pmid"]), root)[:2]
+    if setting == "cora":
+        first = datasets.load(setting, root)
+        second = datasets.evolve(first, added=NUM_REWIRED, removed=NUM_REWIRED, seed=SEED)
+        snapshots = [prepare(data) for data in (first, second)]
+    else:
+        snapshots = load_slide(Slide("pubmed_pmid", 2, *WINDOWS["pubmed_pmid"]), root)[:2]
     for data in snapshots:
         data.x = data.x.to_dense()
     kind = TwoAttentions if setting == "pubmed_gat" else TwoLayers

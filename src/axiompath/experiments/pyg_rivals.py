@@ -50,7 +50,9 @@ class Algorithm:
 
     make: Callable[[int], Any]
     signed: bool = False
-    of_nodes: bool = True  # whether it scores nodes, too
+    node_mask: str | None = (
+        "object"  # what it scores of nodes, where features changed; None where it scores edges alone
+    )
     trained: bool = False
 
 
@@ -68,10 +70,12 @@ class _Said(logging.Handler):
 
 ALGORITHMS = {
     "GNNExplainer": Algorithm(lambda layers: GNNExplainer(epochs=MASK_EPOCHS)),
-    "Integrated Gradients": Algorithm(lambda layers: CaptumExplainer("IntegratedGradients"), signed=True),
-    "Saliency": Algorithm(lambda layers: CaptumExplainer("Saliency")),
-    "PGExplainer": Algorithm(lambda layers: PGExplainer(epochs=TRAINED_EPOCHS), of_nodes=False, trained=True),
-    "AttentionExplainer": Algorithm(lambda layers: AttentionExplainer(), of_nodes=False),
+    "Integrated Gradients": Algorithm(
+        lambda layers: CaptumExplainer("IntegratedGradients"), signed=True, node_mask="attributes"
+    ),
+    "Saliency": Algorithm(lambda layers: CaptumExplainer("Saliency"), node_mask="attributes"),
+    "PGExplainer": Algorithm(lambda layers: PGExplainer(epochs=TRAINED_EPOCHS), node_mask=None, trained=True),
+    "AttentionExplainer": Algorithm(lambda layers: AttentionExplainer(), node_mask=None),
     "GraphMaskExplainer": Algorithm(lambda layers: GraphMaskExplainer(layers, epochs=GATE_EPOCHS, log=False)),
 }
 
@@ -112,7 +116,7 @@ def _rank(name: str, puzzle: Puzzle, seed: int, *, difference: bool) -> FloatArr
 def score_changes(algorithm: Algorithm, puzzle: Puzzle, side: Data, label: int, seed: int) -> FloatArray:
     """What one explainer says of one graph, summed over the edges and nodes of each change. [num_rows]."""
     changes = puzzle.game.players.changes
-    with_nodes = algorithm.of_nodes and bool((changes.kind == FEATURES_CHANGED).any())
+    with_nodes = algorithm.node_mask is not None and bool((changes.kind == FEATURES_CHANGED).any())
     part = cut_part(puzzle, side)
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
@@ -164,7 +168,7 @@ def explain_part(
         part.model,
         made,
         explanation_type="phenomenon" if not isinstance(made, AttentionExplainer) else "model",
-        node_mask_type="object" if with_nodes or isinstance(made, GraphMaskExplainer) else None,
+        node_mask_type=algorithm.node_mask if with_nodes or isinstance(made, GraphMaskExplainer) else None,
         edge_mask_type="object",
         model_config={"mode": "multiclass_classification", "task_level": part.level, "return_type": "raw"},
     )

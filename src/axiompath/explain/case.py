@@ -225,8 +225,8 @@ class Case:
             asked = f"{question.method!r}" if question.depth is None else f"depth={question.depth!r}"
             raise InputError(
                 f"Expected a method among {', '.join(METHODS)} and whole paths where the model was retrained "
-                f"(got {asked}, which is of the paths of one model); leave `model_before` out to explain the data's "
-                "change alone."
+                f"(got {asked}, which is of the paths of one model, and two have no groups or ranks in common); ask "
+                "each model by itself, Explainer(model, before, after): the data's share is the mean of both."
             )
         num_hops = count_hops(self.change)
         if isinstance(question.depth, int) and question.depth > num_hops:

@@ -18,7 +18,8 @@ from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
-from .explanation import Explanation, read_array, read_relations, read_target, read_task
+from .explanation import Explanation, read_array, read_relations, read_retrained, read_target, read_task
+from .retrained import Retrained
 
 LAYER_EDGE, EDGE = "layer_edge", "edge"
 BY = (LAYER_EDGE, EDGE)
@@ -30,7 +31,7 @@ OF_THE_PREDICTION = {item.name for item in fields(Explanation)}
 class EdgeExplanation(Saved):
     """Why the prediction of one target changed: the chosen edges, how well they do, and what they were chosen from."""
 
-    form: ClassVar = FileForm("edge-explanation", 2, {"relations": 2})
+    form: ClassVar = FileForm("edge-explanation", 2, {"relations": 2, "retrained": 2})
 
     target: Target
     by: str  # edge or layer_edge
@@ -52,7 +53,9 @@ class EdgeExplanation(Saved):
     kl_residual: float  # as of an Explanation, and so are bound and status
     kl_bound: float
     logits_added: FloatArray  # [num_classes]: of `before` with exactly these coefficients, in these layers, of `after`
-    logits_undone: FloatArray  # [num_classes]: of `after` with them as in `before`
+    logits_undone: (
+        FloatArray  # [num_classes]: of `after` with them as in `before`; of two models, each on its own graph
+    )
     fidelity_minus: float
     fidelity_plus: float
     completeness: float  # largest difference between the sum of all units and the change of a logit
@@ -64,6 +67,15 @@ class EdgeExplanation(Saved):
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
     relations: tuple[tuple[int, int, str], ...] = ()  # where edges have types: from, to, and what it is called
+    retrained: Retrained | None = None  # where the model is another one: contributions are means under both
+
+    @property
+    def model_share(self) -> FloatArray:
+        """The share of every logit's change that the model itself has; 0 where it is the same one. [num_classes]."""
+        if self.retrained is None:
+            return np.zeros(len(self.logits_before))
+        crossed = self.logits_after - self.retrained.logits_after + self.retrained.logits_before - self.logits_before
+        return 0.5 * crossed
 
     @property
     def gap(self) -> float:
@@ -92,6 +104,7 @@ class EdgeExplanation(Saved):
             "kinds": (),
             "weights": np.zeros(0),
             "causes": {},
+            "retrained": None,
         }
         contributions = np.zeros((0, len(self.logits_before)))
         return Explanation(**{**values, "contributions": contributions, "paths": np.zeros((0, 0), dtype=np.int64)})
@@ -129,6 +142,17 @@ class EdgeExplanation(Saved):
             doing, goal = "`after` with exactly these put back", "`before`"
         goes = f"The network itself, run on {doing}, goes {100 * self.network_share:.0f} % of the way to {goal}."
         about, weights = self.prediction.view
+        if self.retrained is not None:
+            plain = self.objective == "sufficiency"
+            left = self.retrained.fidelity_plus if plain else self.retrained.fidelity_minus
+            old, new = (_way(self.output.explained(1.0, float(part))) for part in left)
+            share = float(self.model_share @ weights)
+            words = f"{words}, with the model's share ({share:+.3f} of {about}),"
+            told = f"{self.prediction.headline}. {len(self.kinds)} of {self.num_units:,} {words}"
+            goes = (
+                f"Run on {doing}, the old model goes {old} and the new model {new} of the way to its own answer on "
+                f"{goal}."
+            )
         values = self.contributions @ weights
         rows = [
             f"  {self.row_name(i)}  ({self.kinds[i]}, {values[i]:+.3f})" for i in range(min(limit, len(self.kinds)))
@@ -154,6 +178,11 @@ class EdgeExplanation(Saved):
     def from_dict(cls, values: dict[str, Any]) -> EdgeExplanation:
         """The record again, every field checked; raises InputError with a sentence where one is amiss."""
         return rebuild(cls, values, _rebuild)
+
+
+def _way(share: float) -> str:
+    """How far a model goes; its answer may be the same on both graphs."""
+    return f"{100 * max(share, 0.0):.0f} %" if np.isfinite(share) else "nothing"
 
 
 def _rebuild(cls: type[EdgeExplanation], values: dict[str, Any]) -> EdgeExplanation:
@@ -185,6 +214,7 @@ def _rebuild(cls: type[EdgeExplanation], values: dict[str, Any]) -> EdgeExplanat
         output=output,
         until=until,
         relations=read_relations(values.get("relations") or ()),
+        retrained=read_retrained(values.get("retrained"), c),
         layers=read_array(values["layers"], np.int64, (n,), "layers"),
         edges=read_array(values["edges"], np.int64, (n, 2), "edges"),
         kinds=kinds,

@@ -339,7 +339,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
     groups = tuple(Group.from_dict(group, (paths.shape[1], num_classes)) for group in values.get("groups") or ())
     if np.flatnonzero((paths == ANY).any(axis=1)).tolist() != [group.row for group in groups]:
         raise InputError(f"Expected a group for each path that holds {ANY}, in order (got others).")
-    retrained = _read_retrained(values.get("retrained"), num_classes)
+    retrained = read_retrained(values.get("retrained"), num_classes)
     least, models = (ANY, 1) if retrained is None else (ABSENT, 2)
     known_kinds = len(kinds) == n and {*kinds} <= {*KINDS, "unchanged"} and are_causes(causes, models=models)
     edges = _read_edges(values.get("edge_places"))
@@ -410,7 +410,8 @@ def read_relations(values: Any) -> tuple[tuple[int, int, str], ...]:
     return tuple(found)
 
 
-def _read_retrained(values: Any, num_classes: int) -> Retrained | None:
+def read_retrained(values: Any, num_classes: int) -> Retrained | None:
+    """What two models say where they are crossed, of a record."""
     if values is None:
         return None
     sizes = {"logits_before": num_classes, "logits_after": num_classes, "fidelity_minus": 2, "fidelity_plus": 2}

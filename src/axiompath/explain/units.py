@@ -9,15 +9,21 @@ Units of choice beside paths. A path's contribution is split equally over the co
 What runs over no changed coefficient belongs to the features of its leaf, a unit of its own. Units are chosen by the
 solvers that choose paths, with their certificate, and judged by a real pass of the network: `before` with exactly these
 coefficients, in these layers, as `after` has them; and `after` with them as they were.
+
+Where the model is another one, the change that the data made is split under each model by itself, and a unit has the
+mean of both, as a path has; the model's own share is a row that every choice includes. Each model is then asked by
+itself what it makes of the chosen units.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..change.comparison import Change
 from ..errors import InputError, TooLarge
 from ..graphs.changes import is_symmetric
 from ..metrics import fidelity_minus, fidelity_plus
@@ -26,6 +32,9 @@ from ..selection import METHODS, select_many
 from .case import Case
 from .edge_explanation import BY, EDGE_KINDS, LAYER_EDGE, EdgeExplanation
 from .question import Question
+from .remains import ends_of
+from .retrained import Retrained
+from .walks import same_depth
 
 NO_LAYER, NO_NODE = 0, -1
 GAINED_EDGE, LOST_EDGE, REWEIGHTED_EDGE, FEATURE_UNIT = range(4)  # places in EDGE_KINDS
@@ -111,12 +120,58 @@ def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShare
     return found, find_units(found, by, symmetric=symmetric)
 
 
+@dataclass(frozen=True, eq=False)
+class ModelUnits:
+    """One model's split of the change, and the place of each of its units among those of both."""
+
+    change: Change
+    found: EntryShares
+    units: Units
+    places: IntArray  # [num_units]
+
+    def try_units(self, row: int, chosen: BoolArray) -> tuple[FloatArray, FloatArray, float, float]:
+        """Logits with these put in and put back; fidelity of undoing and of adding them; `chosen` of all units."""
+        own = chosen[self.places]
+        added, undone = put_in(self.found, self.units, own), put_in(self.found, self.units, ~own)
+        before, after = self.change.before_pass.logits[row], self.change.after_pass.logits[row]
+        apart = self.change.output.divergence
+        return (
+            added,
+            undone,
+            float(fidelity_minus(undone, before, after, apart)),
+            float(fidelity_plus(added, before, after, apart)),
+        )
+
+
+def unite_units(
+    sides: Sequence[tuple[Change, EntryShares, Units]],
+) -> tuple[list[ModelUnits], IntArray, IntArray, FloatArray]:
+    """The units of one model or two as one list: labels, kinds, and what each contributes, the mean under either.
+
+    A unit that one model alone has contributes half of what it does there: that is its part of the data's share.
+    """
+    keys = [np.column_stack([units.labels, units.kinds == FEATURE_UNIT]) for _, _, units in sides]
+    every, place = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    places = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
+    kinds = np.full(len(every), -1)
+    contributions = np.zeros((len(every), sides[0][2].contributions.shape[1]))
+    for (_, _, units), here in zip(sides, places, strict=True):
+        contributions[here] += units.contributions / len(sides)
+        kinds[here] = np.where((kinds[here] < 0) | (kinds[here] == units.kinds), units.kinds, REWEIGHTED_EDGE)
+    found = [ModelUnits(*side, here) for side, here in zip(sides, places, strict=True)]
+    return found, every[:, :3], kinds, contributions
+
+
 def explain_units(case: Case, row: int, by: str, question: Question, memory: float) -> EdgeExplanation:
     """The units that explain one target, in rows of the case."""
-    if case.change.under_before is not None or question.depth is not None:
+    if question.depth is not None:
         raise InputError(
-            "Expected one model and no depth for edges as units (got another); leave `model_before` and `depth` out, "
-            "or ask for paths."
+            f"Expected no depth for edges as units (got {question.depth!r}); leave it out, or ask for paths."
+        )
+    if by == LAYER_EDGE and not same_depth(case.change):
+        raise InputError(
+            "Expected two models of one depth for edges of single layers (got others, whose layers do not correspond); "
+            "ask by edge, or for paths."
         )
     if case.change.before.edge_rows is not None:
         raise InputError(
@@ -128,12 +183,17 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
             f"Expected a method among {', '.join(METHODS)} for edges (got {question.method!r}, which ranks paths)."
         )
     change, output = case.change, case.change.output
-    found, units = split_over(case, row, by, memory)
-    before, after = change.before_pass.logits[row], change.after_pass.logits[row]
+    cases = [case] if change.under_before is None else [case.of_model_before, case.of_model_after]
+    sides, every, kinds, contributions = unite_units(
+        [(one.change, *split_over(one, row, by, memory / len(cases))) for one in cases]
+    )
+    before, after = change.logits_before[row], change.logits_after[row]
+    (model_share,) = change.model_share(np.array([row]))
+    starts, goals = ends_of(change, np.array([row]), question.objective)
     (selection,) = select_many(
-        [units.contributions],
-        before[None],
-        after[None],
+        [contributions],
+        starts,
+        goals,
         int(question.budget),
         question.method,
         question.objective,
@@ -142,14 +202,19 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         scales=output.scales,
         until=question.until,
     )
-    chosen = np.zeros(len(units.labels), dtype=np.bool_)
+    chosen = np.zeros(len(every), dtype=np.bool_)
     chosen[selection.chosen] = True
-    added, undone = put_in(found, units, chosen), put_in(found, units, ~chosen)
+    tried = [side.try_units(row, chosen) for side in sides]
+    old, new = tried[0], tried[-1]
+    retrained = None
+    if change.under_before is not None:
+        crossed = change.before_pass.logits[row].copy(), change.under_before.after_pass.logits[row].copy()
+        retrained = Retrained(*crossed, np.array([old[2], new[2]]), np.array([old[3], new[3]]))
     ends = (after, before) if question.objective == "sufficiency" else (before, after)
     share = output.explained(float(output.divergence(*ends)), selection.kl_residual)
     told = question.tell_fewest(selection.fewest, len(selection.chosen), share, "edges")
     class_before, class_after = output.told(before, after)
-    labels = units.labels[selection.chosen]
+    labels = every[selection.chosen]
     target, named = change.target(row), case.caption.relations
     mentioned = {*labels[:, 1:].ravel().tolist(), *(target if isinstance(target, tuple) else (target,))}
     return EdgeExplanation(
@@ -164,19 +229,19 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         logits_before=before.copy(),
         logits_after=after.copy(),
         kl=float(output.divergence(after, before)),
-        num_units=len(units.labels),
+        num_units=len(every),
         layers=labels[:, 0],
         edges=labels[:, 1:],
-        kinds=tuple(EDGE_KINDS[kind] for kind in units.kinds[selection.chosen].tolist()),
-        contributions=units.contributions[selection.chosen],
+        kinds=tuple(EDGE_KINDS[kind] for kind in kinds[selection.chosen].tolist()),
+        contributions=contributions[selection.chosen],
         weights=selection.weights[selection.chosen],
         kl_residual=selection.kl_residual,
         kl_bound=selection.kl_bound,
-        logits_added=added,
-        logits_undone=undone,
-        fidelity_minus=float(fidelity_minus(undone, before, after, output.divergence)),
-        fidelity_plus=float(fidelity_plus(added, before, after, output.divergence)),
-        completeness=float(np.abs(units.contributions.sum(axis=0) - (after - before)).max()),
+        logits_added=old[0],
+        logits_undone=new[1],
+        fidelity_minus=new[2],
+        fidelity_plus=old[3],
+        completeness=float(np.abs(contributions.sum(axis=0) + model_share - (after - before)).max()),
         status=selection.status + told,
         fewest=selection.fewest,
         node_names={node: case.node_names[node] for node in mentioned if node in case.node_names},
@@ -185,4 +250,5 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         unit=change.unit,
         output=output,
         relations=() if named is None else named.of((u, v) for u, v in labels[:, 1:].tolist() if min(u, v) >= 0),
+        retrained=retrained,
     )

@@ -383,8 +383,9 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
     case.check(question)
     if blame and case.change.under_before is not None:
         raise InputError(
-            "Expected one model for a scan with blame (got another in `model_before`); scan without blame, and ask "
-            "`explainer.blame(target)` where the model is a change like the others."
+            "Expected one model for a scan with blame (got another in `model_before`, and its estimate toggles changes "
+            "in one network); scan without blame, and ask `explainer.blame(target)`, where the model is a change like "
+            "the others."
         )
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)
