@@ -28,9 +28,9 @@ def check_against_brute_force(name, seed, num_changes, most):
     changes = explainer.changes(open_nodes=opened)
     target = targets_of(name, before, after)[0]
     blame = explainer.blame(target, open_nodes=opened)
-    assert blame.exact
     if len(changes) > most:
         return False
+    assert blame.exact
     rows = changes.id.tolist()
     values = brute(model, before, after, changes, rows, target, opened)
     expected = literal_shares(values, len(rows))
@@ -82,6 +82,8 @@ def test_estimates_of_models_lie_within_three_standard_errors():
             _, explainer = open_model(name, before, after)
             target, board = targets_of(name, before, after)[0], explainer._board
             exact = blame_target(board, target, effort=Effort())
+            if len(exact.changes) < 3:  # of two, a single pair of orders is all of them
+                continue
             estimate = blame_target(board, target, effort=Effort(seed, 5.0, 0.01, most_exact=0))
             assert exact.exact
             assert not estimate.exact
