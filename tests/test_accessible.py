@@ -35,7 +35,7 @@ def pages(tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing(pages, open_page, scheme):
     found = {}
     for name, (path, address, wanted) in pages.items():

@@ -30,9 +30,7 @@ def find(network, before, after):
     return find_change(network, before, after, run_network(network, before), run_network(network, after))
 
 
-@settings(relaxed, max_examples=1000)
-@given(gcn_models(), graph_pairs())
-def test_contributions_sum_to_the_change_of_every_logit(model, graphs):
+def assert_complete(model, graphs):
     explainer = axiompath.Explainer(model, *graphs)
     present = explainer.change.before.present & explainer.change.after.present
     targets = explainer.change.before.node_ids[present]
@@ -45,6 +43,19 @@ def test_contributions_sum_to_the_change_of_every_logit(model, graphs):
         assert np.abs(sum(found.causes.values()) - found.delta_logits).max() < 1e-9 * scale
         if count == 0:
             assert np.abs(found.delta_logits).max() < 1e-9 * scale
+
+
+@settings(relaxed, max_examples=250)
+@given(gcn_models(), graph_pairs())
+def test_contributions_sum_to_the_change_of_every_logit(model, graphs):
+    assert_complete(model, graphs)
+
+
+@pytest.mark.slow
+@settings(relaxed, max_examples=1000)
+@given(gcn_models(), graph_pairs())
+def test_contributions_of_a_thousand_evolutions_sum_to_the_change_of_every_logit(model, graphs):
+    assert_complete(model, graphs)
 
 
 @pytest.mark.parametrize("num_classes", [1, 3, 4, 5, 8, 9, 12, 13, 17])
@@ -68,7 +79,7 @@ def test_any_number_of_classes_equals_the_literal_twin(num_classes):
             np.testing.assert_allclose(value, expected[tuple(path)], rtol=0, atol=1e-12)
 
 
-@settings(relaxed, max_examples=300)
+@settings(relaxed, max_examples=150)
 @given(any_networks(), graph_pairs(max_nodes=6))
 def test_paths_contributions_kinds_and_causes_equal_the_literal_twin(network, graphs):
     before, after = aligned(*graphs)

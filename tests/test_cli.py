@@ -281,6 +281,7 @@ def test_scan_of_a_sequence_has_a_folder_for_each_step(call, files, tmp_path):
     assert call("scan", model, before, "--out", tmp_path / "one")[0] == 2
 
 
+@pytest.mark.slow
 def test_a_scan_that_was_killed_goes_on(files, tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "axiompath.cli", "scan", *map(str, files), "--min-kl", "0", "--out"]

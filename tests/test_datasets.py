@@ -198,6 +198,7 @@ print(len(frame), int(frame.num_paths.sum()), worst, resource.getrusage(resource
 """
 
 
+@pytest.mark.slow
 def test_sparse_features_of_coauthor_physics_stay_under_3_gb(data_root):
     # A process of its own, so that its peak is its own; dense features alone would take 2.3 GB in float64.
     done = subprocess.run([sys.executable, "-c", PHYSICS], capture_output=True, text=True, check=True)

@@ -242,6 +242,7 @@ def test_settings_of_a_comparison_are_checked():
         running.Comparison(layers=(0,))
 
 
+@pytest.mark.slow
 def test_the_same_numbers_on_any_number_of_workers(tmp_path, data_root):
     comparison = running.Comparison(("cora",), (2,), 2, max_targets=4)
     one = running.run_comparison(comparison, tmp_path / "one", root=data_root)

@@ -63,6 +63,7 @@ def test_ray_writes_the_bytes_that_local_processes_write(explainer, cluster, tmp
     assert not ray.is_initialized()
 
 
+@pytest.mark.slow
 def test_a_ray_worker_killed_in_mid_task_changes_no_byte(explainer, cluster, tmp_path, undisturbed):
     folder = tmp_path / "out"
     killed = []
@@ -87,6 +88,7 @@ def test_a_ray_worker_killed_in_mid_task_changes_no_byte(explainer, cluster, tmp
     assert content(folder) == undisturbed
 
 
+@pytest.mark.slow
 def test_a_target_at_which_ray_workers_die_is_recorded(explainer, cluster, tmp_path, monkeypatch):
     moved = explainer.moved()
     victim = int(moved.target[3])

@@ -379,7 +379,10 @@ if {node} in nodes and not os.path.exists({str(mark)!r}):
     assert content(tmp_path / "out") == undisturbed
 
 
-@pytest.mark.parametrize("silence", ["threading.Event().wait()", "os.kill(os.getpid(), signal.SIGSTOP)"])
+@pytest.mark.parametrize(
+    "silence",
+    ["threading.Event().wait()", pytest.param("os.kill(os.getpid(), signal.SIGSTOP)", marks=pytest.mark.slow)],
+)
 def test_a_worker_that_shows_no_life_is_replaced_and_its_part_done_again(
     explainer, tmp_path, undisturbed, tell_workers, monkeypatch, silence
 ):

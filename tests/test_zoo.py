@@ -402,7 +402,7 @@ ACTIVATIONS = (nn.ReLU(), nn.ELU(), nn.Sigmoid(), nn.Tanh(), nn.LeakyReLU(0.1), 
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-@pytest.mark.parametrize("depth", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("depth", [1, 2, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (3, 4))])
 def test_every_convolution_is_read_exactly(name, depth):
     make, weighted = CONVOLUTIONS[name]
     several = name.startswith(("SG ", "SSG", "TAG", "APPNP")) or "hops" in name
@@ -489,7 +489,7 @@ def test_models_of_pyg_are_read_exactly_with_every_activation(act):
     assert_read_exactly(model, *evolution(2, EVOLUTIONS[3]))
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+@pytest.mark.parametrize("layers", [1, 3, *(pytest.param(layers, marks=pytest.mark.slow) for layers in (2, 4))])
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_pyg_are_read_exactly_at_every_depth(name, layers):
     explainer = assert_read_exactly(randomise(MODELS[name](layers)), *evolution(layers, EVOLUTIONS[3]))
