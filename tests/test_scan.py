@@ -519,12 +519,12 @@ def test_workers_that_cannot_read_the_model_are_not_used(explainer, tmp_path, un
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_stop_a_scan_in_good_order(tmp_path, number):
-    process = run_script(
-        "explainer.scan(sys.argv[1], min_kl=0, workers=2, progress=False)", tmp_path,
+    process = run_script(  # hundreds of parts, so that it is not over before the signal comes
+        "plan.PART_TARGETS = 2\nexplainer.scan(sys.argv[1], min_kl=0, workers=2, progress=False)", tmp_path,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("parts/*.part")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("parts/*.par*")) and time.monotonic() < deadline:
         time.sleep(0.001)
     tree = psutil.Process(process.pid).children(recursive=True)
     assert len(tree) >= 3
