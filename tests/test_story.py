@@ -485,6 +485,7 @@ def test_report_of_three_graphs_is_a_story(call, files, tmp_path):
     assert "monday → friday, 3 snapshots" in page
 
 
+@pytest.mark.slow
 def test_the_large_demonstration_writes_both_reports(tmp_path, monkeypatch):
     small = demo.drifting_communities(num_nodes=300)
     monkeypatch.setattr(demo, "drifting_communities", lambda: small)

@@ -158,6 +158,7 @@ def test_the_area_under_the_curve_counts_pairs():
     assert rank_auc(scores, labels) == pytest.approx(literal)
 
 
+@pytest.mark.slow
 def test_the_command_runs_the_tasks(data_root, tmp_path, call):
     options = ("--max-targets", 2, "--epochs", 12, "--largest-tree", 60, "--root", data_root, "--out", tmp_path)
     code, shown, complaint = call("reproduce", "tasks", *options)
