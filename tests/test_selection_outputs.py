@@ -99,7 +99,9 @@ def test_bounds_are_below_every_choice_and_optimal_is_the_best_of_all(output, se
     rule = {"objective": objective, "scales": scales}
     best = apart_best(output, C, z0, z1, n, at_most=at_most, **rule)
     whole = apart_value(output, C, z0, z1, np.zeros(m), **rule)
-    grain = 1e-13 * max(1.0, whole)
+    # What the sums of the reference itself are rounded to: logits may be thousands here.
+    rounded = 4 * np.finfo(np.float64).eps * max(np.abs(z).max() for z in (C, z0, z1))
+    grain = 1e-13 * max(1.0, whole) + rounded
     for method in ("convex", "exact") if at_most else METHODS:
         answer = ask(output, scales, C, z0, z1, n, method, objective, at_most)
         x = np.zeros(m)
