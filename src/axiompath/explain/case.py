@@ -398,7 +398,7 @@ class Case:
         rows, known = find_numbers(self.change.root_ids, np.array(targets, dtype=np.int64))
         return np.where(known, rows, 0), known
 
-    @property
+    @cached_property
     def has_newcomers(self) -> bool:
         """Whether nodes that `after` alone has stand in `before` already, or there are none."""
         before, after = self.change.before, self.change.after
@@ -429,7 +429,7 @@ class Case:
     def _find_pairs(self, wanted: Sequence[Any]) -> tuple[Case, IntArray]:
         """Pairs among those that were given, else a Case with exactly these."""
         pairs = read_pairs(wanted)
-        if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
+        if not self.has_newcomers and not np.isin(pairs, self.region.pair.before.numbers).all():
             return self.newcomers._find_pairs(wanted)
         schema = self.change.before.schema
         if schema is not None:

@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import (
-    CAUSES,
     COUNT_STATES,
     DELTA,
     KIND_OF_SET,
@@ -189,7 +188,7 @@ def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
     # a path with.
     total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * length + 1) + 1 + 8 + 40)
     # Sums by cause, of those suffixes that have a path of several.
-    mixes = can_mix(change)
+    mixes = change.steps.can_mix
     product_above, peak = np.zeros(len(total)), np.zeros(len(total))
     for t in range(len(layers) - 1, lowest - 1, -1):
         suffixes, states = count_suffixes(change, t)
@@ -287,7 +286,7 @@ def _take(
     work = float(shares.contributions.size) * above.product.shape[1]
     run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
     nowhere = np.full(size, -1), np.zeros((0, *shares.causes.shape[1:]))
-    if not can_mix(change):
+    if not change.steps.can_mix:
         return nowhere
     several = np.zeros(size, dtype=np.int64)
     run_in_pieces(mark_mixed, size, float(sources.number.sum()), sources, several)
@@ -299,17 +298,3 @@ def _take(
     run_in_pieces(take_mixed, size, work, above, here, sources, mixed)
     np.add.at(shares.causes, level.target[slot >= 0], causes)
     return slot, causes
-
-
-def can_mix(change: Change) -> bool:
-    """Whether a path of this change can have several causes: at its leaf, at a bias, or at several biases of a node."""
-    found = [change.steps.sets[change.lowest_hop - 1].held]
-    together = 0  # causes of the biases of one node so far, from the highest layer down
-    for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
-        sources = change.steps.sets[t].sources
-        found.append(sources)
-        here = int(np.bitwise_or.reduce(CAUSES[sources]))
-        if together and here and (together | here).bit_count() > 1:
-            return True
-        together = together | here if change.layers[t].local else 0
-    return any(bool(((ONE_CAUSE[held] < 0) & (CAUSES[held] > 0)).any()) for held in found)
