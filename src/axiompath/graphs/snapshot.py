@@ -360,7 +360,7 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
     if batch.shape != (num_nodes,) or not np.issubdtype(batch.dtype, np.integer) or batch.min(initial=0) < 0:
         raise InputError(
             f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
-            f"(got {batch.dtype} of shape {batch.shape})."
+            f"(got {batch.dtype} of shape {batch.shape}, the least {batch.min(initial=0)})."
         )
     if data.get("graph_id") is None:
         return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)

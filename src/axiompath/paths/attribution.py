@@ -47,11 +47,12 @@ from ..change.states import (
     STATISTICS,
     name_causes,
 )
-from ..graphs.labels import class_columns, label_nodes, label_targets, name_edges, target_column
+from ..graphs.labels import label_nodes, label_targets, name_edges, target_column
 from ..graphs.places import EdgePlace, Target
 from ..network.layers import Layer
 from ..network.statistics import OF_GRAPH
 from ..notebook import show
+from ..outputs import CLASSES_OUTPUT, VALUE, Output
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -91,6 +92,7 @@ class Attribution:
     node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
     class_names: tuple[str, ...] = ()
     edge_places: Mapping[int, EdgePlace] = field(default_factory=dict)  # those on paths, by what stands for them there
+    output: Output = CLASSES_OUTPUT  # what the columns mean
 
     @property
     def delta_logits(self) -> FloatArray:
@@ -109,9 +111,10 @@ class Attribution:
     def __repr__(self) -> str:
         """How many paths, and how far their sum is from the change."""
         called = label_targets(np.asarray([self.target]), self.node_names)[0]
+        word = "value" if self.output.kind == VALUE else "logit"
         return (
             f"Attribution of {called}: {len(self.paths):,} altered paths, whose shares sum to the change of "
-            f"{len(self.delta_logits)} logits to within {self.residual:.1e}"
+            f"{len(self.delta_logits)} {word}{'s' * (len(self.delta_logits) != 1)} to within {self.residual:.1e}"
         )
 
     def _repr_html_(self) -> str:
@@ -133,7 +136,7 @@ class Attribution:
             if names:
                 frame[f"hop_{i}_name"] = label_nodes(nodes, names)
         frame["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
-        columns = class_columns(self.contributions.shape[1], self.class_names)
+        columns = self.output.table_columns(self.contributions.shape[1], self.class_names)
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
 
@@ -177,6 +180,7 @@ def split_by_target(change: Change, found: PathSet | PathUnion, shares: Shares) 
             name_causes(shares.causes[i].copy()),
             change.logits_before[row],
             change.logits_after[row],
+            output=change.output,
         )
 
 
