@@ -98,6 +98,11 @@ class Output:
             weights[self.column(new)] = 1.0
         return weights
 
+    @property
+    def flip(self) -> str:
+        """Where a prediction goes whose decision changed, in words; empty for values, which decide nothing."""
+        return {CLASSES: "to another class", VALUE: ""}.get(self.kind, "to another answer")
+
     def class_name(self, label: int, names: Sequence[str]) -> str:
         """The user's name of a class, else its number; of one logit `no` and `yes`."""
         if label < len(names):
@@ -110,6 +115,14 @@ class Output:
             return names[column]
         word = "label" if self.kind == LABELS else "the value"
         return word if num_columns == 1 else f"{word} {column}" if word == "label" else f"value {column}"
+
+    def table_columns(self, num_columns: int, names: Sequence[str]) -> list[str]:
+        """What a table calls the columns of the logits: `class_0`, `label_0`, `value_0`, of one logit `logit`; behind
+        it the user's name in brackets, of one logit that of yes."""
+        if self.kind == BINARY:
+            return [f"logit ({names[1]})" if len(names) > 1 else "logit"]
+        word = {CLASSES: "class", LABELS: "label", VALUE: "value"}[self.kind]
+        return [f"{word}_{k} ({names[k]})" if k < len(names) else f"{word}_{k}" for k in range(num_columns)]
 
     def slopes(self, labels: IntArray, before: FloatArray, after: FloatArray) -> FloatArray:
         """Weights of the columns that make shares of what is told of shares of the logits. [n, num_columns].

@@ -38,7 +38,7 @@ def find_goal(
     def name(label: int) -> str:
         if output.kind == BINARY and not names:
             return NO_YES[label]
-        return names[label] if label < len(names) else f"class {label}"
+        return names[label] if label < len(names) else f"{'label' if output.kind == LABELS else 'class'} {label}"
 
     if below is not None:
         if to is not None:
@@ -55,7 +55,11 @@ def find_goal(
         if to is not None:
             raise InputError("Expected `below=`, or nothing, for labels (got `to`); each label is there or not.")
         sign = np.where(before > 0, 1.0, -1.0)
-        _check_flip(bool(((after > 0) != (before > 0)).any()))
+        if not ((after > 0) != (before > 0)).any():
+            raise InputError(
+                "Expected a prediction with a label that came or went (got the same labels as before); say with "
+                f"`below=` a probability of {name(new)}, which moved the most, that is to be reached."
+            )
         return UndoGoal(
             "its old labels back",
             lambda logits: (logits * sign).min(axis=1),

@@ -304,7 +304,7 @@ class Change:
 
     def _rates_of(self, t: int) -> Rates | None:
         layer, before, after = self.network.layers[t], self.before_pass.z[t], self.after_pass.z[t]
-        if layer.rates(after[:0], after[:0]) is None:
+        if layer.linear:
             return None
         # Where nothing differs, `before` has the same slopes as `after`, and no path is in delta.
         nodes = np.flatnonzero(self.differs[t + 1])
@@ -330,11 +330,10 @@ class Change:
 
 def with_roots(change: Change, before: Snapshot, after: Snapshot) -> Change:
     """The same change seen from other pairs: the snapshots' own, all else about their nodes being the same."""
-    passes = [
-        run_network(change.network, side, found)
-        for side, found in ((before, change.before_pass), (after, change.after_pass))
-    ]
-    found = find_change(change.network, before, after, passes[0], passes[1], change)
+    before_pass = run_network(change.network, before, change.before_pass)
+    alike = np.array_equal(before.predicted.present, after.predicted.present)
+    after_pass = run_network(change.network, after, change.after_pass, before_pass if alike else None)
+    found = find_change(change.network, before, after, before_pass, after_pass, change)
     if change.under_before is None:
         return found
     return replace(found, under_before=with_roots(change.under_before, before, after))
@@ -408,10 +407,10 @@ def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array
     """Both snapshots' matrices, one a rule, merged row by row; a block of rows at a time, for memory's sake."""
     sides = [*before, *after]
     num_nodes = sides[0].shape[0]
-    total = sum(matrix.nnz for matrix in sides)
-    bounds = np.linspace(0, num_nodes, 2 + total // BLOCK_ENTRIES).astype(np.int64).tolist()
+    num_blocks = 1 + sum(matrix.nnz for matrix in sides) // BLOCK_ENTRIES
+    blocks = list(itertools.pairwise(num_nodes * i // num_blocks for i in range(num_blocks + 1)))
     sizes = np.zeros(num_nodes, dtype=np.int64)
-    for first, last in itertools.pairwise(bounds):
+    for first, last in blocks:
         stacked = _stack(sides, first, last)
         run_in_pieces(count_union, last - first, len(stacked.indices) * MERGE_WORK, stacked, sizes)
     indptr = np.concatenate([[0], np.cumsum(sizes)])
@@ -419,8 +418,9 @@ def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array
     indices, marks = np.empty(shape[0], np.int32), np.empty(shape, np.uint16)
     kept = np.empty(shape)
     found = LayerChange(indptr, indices, np.empty(shape), np.empty(shape), kept, marks, local, kept, kept)
-    for first, last in itertools.pairwise(bounds):
-        stacked = _stack(sides, first, last)
+    for first, last in blocks:
+        if num_blocks > 1:  # a single one is still there
+            stacked = _stack(sides, first, last)
         run_in_pieces(fill_union, last - first, len(stacked.indices) * MERGE_WORK, stacked, found)
     return found
 

@@ -36,7 +36,7 @@ from ..graphs.values import types_of, weights_of
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import ForwardPass, Layer, Network
 from ..network.update import run_pair
-from ..readers import AS_IT_IS, Usage, prepare_inputs, read_network, read_samples
+from ..readers import AS_IT_IS, Usage, asks_for_places, prepare_inputs, read_network, read_samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,13 @@ class Region:
         return _graphs_of(self.pair, cut_rings(self.pair, start, depth, depth))
 
 
+NODES_ALONE = (
+    "Expected a model of nodes to go with stored graphs (got one of links or whole graphs, and only the part of stored "
+    "graphs that a change reaches is ever read: a pooled graph takes from every node, and a pair may lie anywhere); "
+    "give Data, such as axiompath.read_graph makes of the files that they were converted from."
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Opened:
     """A model read on two graphs, and its passes over what a change between them reaches."""
@@ -81,16 +88,13 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
     if isinstance(before, Data) and isinstance(after, Data):
         inputs = prepare_inputs(model, before, after, usage)
         before, after, pairs = inputs.before, inputs.after, inputs.pairs
-    elif usage.links is not None:
-        raise InputError("Expected graphs in memory to go with `links` (got stored ones); open them with read_graph.")
     pair = open_pair(before, after)
     if pair.whole is None:
+        if usage.links is not None or asks_for_places(model, usage.call):
+            raise InputError(NODES_ALONE)
         network, fields = read_samples(model, *sample_pair(pair), usage)
         if network.rise is not None:
-            raise InputError(
-                "Expected a model of nodes to go with stored graphs (got one that predicts whole graphs or links); "
-                "open the graphs in memory, with axiompath.read_graph."
-            )
+            raise InputError(NODES_ALONE)
         if network.takes_edges:
             raise InputError(
                 "Expected a model whose messages are made at nodes to go with stored graphs (got one that makes them "

@@ -50,7 +50,8 @@ def diff(
     """
     pair = read_pair(before, after, sources)
     changes, counts = pair.changes(directed=directed)
-    moved = open_explainer(model, pair, sources).moved() if model else None
+    explainer = open_explainer(model, pair, sources) if model else None
+    moved = None if explainer is None else explainer.moved()
     if json:
         predictions = [] if moved is None else records(moved)
         print_json({**counts, "changes": records(changes), "predictions": predictions})
@@ -63,9 +64,9 @@ def diff(
     )
     if len(changes):
         console.print(changes_table(changes, limit))
-    if moved is not None:
+    if explainer is not None and moved is not None:
         from ..explain.moved import find_flipped
 
-        flipped = int(find_flipped(moved).sum())
-        console.print(f"{len(moved):,} predictions moved, {flipped:,} of them to another class.")
+        flipped, flip = int(find_flipped(moved).sum()), explainer.change.output.flip
+        console.print(f"{len(moved):,} predictions moved{f', {flipped:,} of them {flip}' if flip else ''}.")
         console.print(moved_table(moved, limit))

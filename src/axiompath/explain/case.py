@@ -398,7 +398,7 @@ class Case:
         rows, known = find_numbers(self.change.root_ids, np.array(targets, dtype=np.int64))
         return np.where(known, rows, 0), known
 
-    @property
+    @cached_property
     def has_newcomers(self) -> bool:
         """Whether nodes that `after` alone has stand in `before` already, or there are none."""
         before, after = self.change.before, self.change.after
@@ -410,8 +410,9 @@ class Case:
         before, after = (side.data for side in (self.region.pair.before, self.region.pair.after))
         if before is None or after is None:
             raise InputError(
-                "Expected targets that both graphs have (got one that `after` alone has, in stored graphs); open them "
-                "in memory, with axiompath.read_graph, and it is explained against itself without edges."
+                "Expected targets that both graphs have (got one that `after` alone has, and stored graphs are read as "
+                "they are: `before` cannot be given the node, to stand there without edges); give Data, such as "
+                "axiompath.read_graph makes of the files that they were converted from."
             )
         usage = self.usage
         if self.change.of_links:
@@ -428,8 +429,12 @@ class Case:
 
     def _find_pairs(self, wanted: Sequence[Any]) -> tuple[Case, IntArray]:
         """Pairs among those that were given, else a Case with exactly these."""
+        for target in [one for one in wanted if np.shape(one) != (2,)][:1]:
+            raise WrongKind(
+                f"Expected a pair of nodes, such as (3, 8), as a target of a model of links (got {target!r})."
+            )
         pairs = read_pairs(wanted)
-        if not np.isin(pairs, self.region.pair.before.numbers).all() and not self.has_newcomers:
+        if not self.has_newcomers and not np.isin(pairs, self.region.pair.before.numbers).all():
             return self.newcomers._find_pairs(wanted)
         schema = self.change.before.schema
         if schema is not None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
-from ..graphs.labels import TO, class_columns
+from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..origin import Origin
@@ -128,7 +128,7 @@ class EdgeExplanation(Saved):
         frame = pd.DataFrame({"layer": self.layers, "src": self.edges[:, 0], "dst": self.edges[:, 1]})
         frame["kind"] = self.kinds
         frame.insert(0, "unit", [self.row_name(row) for row in range(len(self.kinds))])
-        columns = class_columns(self.contributions.shape[1], self.class_names)
+        columns = self.output.table_columns(self.contributions.shape[1], self.class_names)
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
     def summary(self, limit: int = 5) -> str:

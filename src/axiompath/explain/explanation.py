@@ -14,7 +14,7 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError, WrongKind
-from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, class_columns, name_edges, name_node, name_step
+from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.relation_names import RelationNames
 from ..graphs.snapshot import node_numbers
@@ -225,7 +225,7 @@ class Explanation(Saved):
         (more than one where it is a group), then the share of every logit.
         """
         _, weights = self.view
-        columns = class_columns(self.contributions.shape[1], self.class_names)
+        columns = self.output.table_columns(self.contributions.shape[1], self.class_names)
         frame = pd.DataFrame(
             {
                 "path": [self.unit_name(row) for row in range(len(self.paths))],

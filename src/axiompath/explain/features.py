@@ -11,7 +11,7 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..errors import InputError
-from ..graphs.labels import class_columns, insert_beside, label_nodes, name_edges
+from ..graphs.labels import insert_beside, label_nodes, name_edges
 from ..graphs.places import Target
 from ..outputs import CLASSES
 from ..paths.leaf_columns import ColumnShares, join_columns, share_columns, share_columns_of_paths
@@ -58,7 +58,7 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Any = No
     if names is not None:
         known = dict(enumerate(map(str, names)))
         insert_beside(frame, "column", [known.get(column) for column in shares.column.tolist()])  # of nodes alone
-    columns = class_columns(shares.shares.shape[1], case.class_names)
+    columns = change.output.table_columns(shares.shares.shape[1], case.class_names)
     frame = pd.concat([frame, pd.DataFrame(shares.shares, columns=columns)], axis=1)
     size = -np.abs(frame.share.to_numpy())
     order = np.lexsort((size,) if given is None else (size, places[shares.owner]))

@@ -36,7 +36,9 @@ from .tensors import read_tensors
 from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_typed_values
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
-ARRAYS = ("x", "edge_index", "edge_weight", "edge_attr", "edge_type", "n_id", "y")
+ARRAYS = (
+    "x", "edge_index", "edge_weight", "edge_attr", "edge_type", "n_id", "y", "batch", "graph_id", "edge_label_index",
+)  # fmt: skip
 NAME_FIELDS = ("node_names", "class_names")
 RELATIONS_CALLED = "relation_names"
 NPZ_VERSION = 1

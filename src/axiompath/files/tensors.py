@@ -29,6 +29,8 @@ STORAGES = {
 }  # fmt: skip
 DTYPES = {str(dtype): dtype for dtype in (*STORAGES.values(), torch.uint16, torch.uint32, torch.uint64)}
 PYG_CLASSES = {
+    "torch_geometric.data.batch.Batch",
+    "torch_geometric.data.batch.DynamicInheritanceGetter",  # makes a Batch of the kind of graph that it holds
     "torch_geometric.data.data.Data",
     "torch_geometric.data.data.DataEdgeAttr",
     "torch_geometric.data.data.DataTensorAttr",
@@ -153,9 +155,12 @@ class _Machine:
                 stack.append(Name(".".join(words)))
             case "NEWOBJ" | "REDUCE":
                 function, arguments = self.take(name)
-                if type(arguments) is not tuple or type(function) is not Name:
+                if type(arguments) is not tuple or type(function) not in (Name, Thing):
                     raise Damaged("a call of something else")
-                stack.append(self.make(function.text) if name == "NEWOBJ" else self.call(function.text, arguments))
+                if isinstance(function, Thing):
+                    stack.append(Thing())  # a Batch; what it is made of comes with its attributes
+                else:
+                    stack.append(self.make(function.text) if name == "NEWOBJ" else self.call(function.text, arguments))
             case "BUILD":
                 (state,) = self.take(name)
                 if isinstance(stack[-1], Thing) and type(state) is dict:
@@ -289,4 +294,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch.Size": lambda machine, size: size,
     "torch.device": lambda machine, *_: None,
     "collections.OrderedDict": lambda machine: {},
+    "collections.defaultdict": lambda machine, *_: {},  # where a Batch was cut, which `batch` says, too
 }

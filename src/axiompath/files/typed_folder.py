@@ -73,13 +73,13 @@ def read_typed_values(values: dict[str, Any], path: Path) -> HeteroData:
     data = HeteroData()
     with blamed(f"Expected a HeteroData in {path} (its types and relations do not fit together)."):
         for kind, store in values["nodes"].items():
-            for key in ("x", "n_id", "y"):
+            for key in ("x", "n_id", "y", "batch"):
                 if store.get(key) is not None:
                     data[kind][key] = _tensor(store[key], f"{kind}.{key}", path)
             if store.get("name") is not None:
                 data[kind].name = list(read_words(store["name"], "name"))
         for relation, store in values["edges"].items():
-            for key in ("edge_index", "edge_weight"):
+            for key in ("edge_index", "edge_weight", "edge_label_index"):
                 if store.get(key) is not None:
                     data[relation][key] = _tensor(store[key], f"{relation}.{key}", path)
         if not all(type(kind) is str for kind in (*values["nodes"], *(end for key in values["edges"] for end in key))):

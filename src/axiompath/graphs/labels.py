@@ -82,8 +82,3 @@ def with_class_names(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 def insert_beside(frame: pd.DataFrame, column: str, names: Any) -> None:
     """Put the names of a column's numbers directly after it, as `<column>_name`."""
     frame.insert(list(frame.columns).index(column) + 1, f"{column}_name", names)
-
-
-def class_columns(num_classes: int, names: Sequence[str]) -> list[str]:
-    """Columns that hold one number a class: `class_0`, and `class_0 (name)` where classes have names."""
-    return [f"class_{k} ({names[k]})" if k < len(names) else f"class_{k}" for k in range(num_classes)]

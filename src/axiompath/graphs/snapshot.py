@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -76,6 +77,11 @@ class Snapshot:
     def listed_graphs(self) -> IntArray:
         """Numbers of the graphs in the order in which a model answers for them; 0 where this is one graph."""
         return np.zeros(1, dtype=np.int64) if self.listed is None else self.listed
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Rows of the nodes by their number, for those who look some up again and again. [num_nodes]."""
+        return np.argsort(self.node_ids, kind="stable")
 
     @property
     def predicted(self) -> Snapshot:
@@ -261,9 +267,9 @@ def node_numbers(data: Data) -> IntArray:
     return np.asarray(_to_numpy(data.n_id), dtype=np.int64)
 
 
-def find_numbers(ids: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
+def find_numbers(ids: IntArray, wanted: IntArray, order: IntArray | None = None) -> tuple[IntArray, BoolArray]:
     """Row of each wanted number among different ids in any order, and whether it is there at all."""
-    order = np.argsort(ids, kind="stable")
+    order = np.argsort(ids, kind="stable") if order is None else order
     rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
     return rows, np.asarray(ids[rows] == wanted)
 
@@ -354,7 +360,7 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
     if batch.shape != (num_nodes,) or not np.issubdtype(batch.dtype, np.integer) or batch.min(initial=0) < 0:
         raise InputError(
             f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
-            f"(got {batch.dtype} of shape {batch.shape})."
+            f"(got {batch.dtype} of shape {batch.shape}, the least {batch.min(initial=0)})."
         )
     if data.get("graph_id") is None:
         return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)

@@ -37,8 +37,7 @@ def with_graphs(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
 
 def with_links(before: Snapshot, after: Snapshot, pairs: IntArray) -> tuple[Snapshot, Snapshot]:
     """Both snapshots with these pairs [num_pairs, 2] of node numbers as places."""
-    ids = before.node_ids
-    rows, known = find_numbers(ids, pairs)
+    rows, known = find_numbers(before.node_ids, pairs, before.order)
     for pair in pairs[~known.all(axis=1)][:1]:
         raise InputError(
             f"Expected pairs of nodes of the graphs (got {tuple(pair.tolist())}); nodes are named by `n_id` where the "

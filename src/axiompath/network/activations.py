@@ -97,6 +97,8 @@ class Product(Activation):
         """What each column is multiplied by for its share of the change of the product."""
         low, high = _factors(before, self.num_factors), _factors(after, self.num_factors)
         k = self.num_factors
+        if k == 2:
+            return np.asarray((0.5 * low + 0.5 * high)[:, ::-1].reshape(after.shape))
         rates = np.zeros_like(high)
         for i in range(k):
             others = [j for j in range(k) if j != i]

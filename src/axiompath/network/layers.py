@@ -100,9 +100,14 @@ class Layer:
         """Whether it leads from nodes to what is predicted: whole graphs, or pairs of nodes."""
         return any(rule.rises for rule in self.rules)
 
+    @cached_property
+    def linear(self) -> bool:
+        """Whether phi is the identity."""
+        return all(block.activation is None for block in self.blocks)
+
     def activate(self, z: FloatArray) -> FloatArray:
         """h = phi(z), [num_nodes, width]."""
-        if all(block.activation is None for block in self.blocks):
+        if self.linear:
             return z
         h = z.copy()
         for rows in pieces_of(len(z), self.width):
@@ -119,10 +124,8 @@ class Layer:
                 slopes[:, block.outputs] = block.activation.derivative(z[:, block.outputs])
         return slopes
 
-    def rates(self, before: FloatArray, after: FloatArray) -> FloatArray | None:
-        """Slopes of the secants of phi between two arrays of z, [rows, width]; None where phi is the identity."""
-        if all(block.activation is None for block in self.blocks):
-            return None
+    def rates(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """Slopes of the secants of phi between two arrays of z, [rows, width]."""
         rates = np.ones_like(after)
         for block in self.blocks:
             if block.activation is not None:
@@ -183,14 +186,25 @@ class ForwardPass:
         z = self.z[t - 1]
         return self.layers[t - 1].activate(z if rows is None else z[rows])
 
+    @cached_property
+    def risen(self) -> Features:
+        """What the layer received that leads to pairs; held, since one pair after the other may be asked for."""
+        return self.received(next(t for t, layer in enumerate(self.layers) if layer.rises))
+
     @property
     def logits(self) -> FloatArray:
         """z of the last layer, [num_nodes, num_classes]."""
         return self.z[-1]
 
 
-def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None = None) -> ForwardPass:
-    """The forward pass, in float64; with `below`, a pass on the same nodes, only what lies above them is computed."""
+def run_network(
+    network: Network, snapshot: Snapshot, below: ForwardPass | None = None, beside: ForwardPass | None = None
+) -> ForwardPass:
+    """The forward pass, in float64; with `below`, a pass on the same nodes, only what lies above them is computed.
+
+    `beside` is then the pass on another snapshot with the very same places, whose matrices are taken where they do not
+    depend on what they act on.
+    """
     fixed: dict[Rule, sparse.csr_array] = {}
     start = 0 if below is None or network.rise is None else network.rise
     h: Features = snapshot.x
@@ -198,13 +212,15 @@ def run_network(network: Network, snapshot: Snapshot, below: ForwardPass | None 
     coefficients: list[tuple[sparse.csr_array, ...]] = []
     preactivations: list[FloatArray] = []
     if below is not None:
-        h = below.received(start)
+        h = below.risen
         coefficients, preactivations = list(below.coefficients[:start]), list(below.z[:start])
-    for layer in network.layers[start:]:
+    for t, layer in enumerate(network.layers[start:], start):
         matrices = {}
-        for rule in layer.rules:
+        for number, rule in enumerate(layer.rules):
             if rule.reads_inputs:
                 matrices[rule] = rule.matrix(snapshot, h)
+            elif beside is not None:
+                matrices[rule] = beside.coefficients[t][number]
             else:
                 if rule not in fixed:
                     fixed[rule] = rule.matrix(snapshot, h)

@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change, LayerChange, Rates
 from ..change.states import (
-    CAUSES,
     COUNT_STATES,
     DELTA,
     KIND_OF_SET,
@@ -48,11 +47,12 @@ from ..change.states import (
     STATISTICS,
     name_causes,
 )
-from ..graphs.labels import class_columns, label_nodes, label_targets, name_edges, target_column
+from ..graphs.labels import label_nodes, label_targets, name_edges, target_column
 from ..graphs.places import EdgePlace, Target
 from ..network.layers import Layer
 from ..network.statistics import OF_GRAPH
 from ..notebook import show
+from ..outputs import CLASSES_OUTPUT, VALUE, Output
 from ..threads import run_in_pieces
 from .share_loops import (
     Above,
@@ -92,6 +92,7 @@ class Attribution:
     node_names: Mapping[int, str] = field(default_factory=dict, repr=False)
     class_names: tuple[str, ...] = ()
     edge_places: Mapping[int, EdgePlace] = field(default_factory=dict)  # those on paths, by what stands for them there
+    output: Output = CLASSES_OUTPUT  # what the columns mean
 
     @property
     def delta_logits(self) -> FloatArray:
@@ -110,9 +111,10 @@ class Attribution:
     def __repr__(self) -> str:
         """How many paths, and how far their sum is from the change."""
         called = label_targets(np.asarray([self.target]), self.node_names)[0]
+        word = "value" if self.output.kind == VALUE else "logit"
         return (
             f"Attribution of {called}: {len(self.paths):,} altered paths, whose shares sum to the change of "
-            f"{len(self.delta_logits)} logits to within {self.residual:.1e}"
+            f"{len(self.delta_logits)} {word}{'s' * (len(self.delta_logits) != 1)} to within {self.residual:.1e}"
         )
 
     def _repr_html_(self) -> str:
@@ -134,7 +136,7 @@ class Attribution:
             if names:
                 frame[f"hop_{i}_name"] = label_nodes(nodes, names)
         frame["kind"] = pd.Categorical.from_codes(self.kinds.astype(np.int64), categories=pd.Index(KINDS))
-        columns = class_columns(self.contributions.shape[1], self.class_names)
+        columns = self.output.table_columns(self.contributions.shape[1], self.class_names)
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
 
@@ -178,6 +180,7 @@ def split_by_target(change: Change, found: PathSet | PathUnion, shares: Shares) 
             name_causes(shares.causes[i].copy()),
             change.logits_before[row],
             change.logits_after[row],
+            output=change.output,
         )
 
 
@@ -189,7 +192,7 @@ def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
     # a path with.
     total = num_paths.astype(np.float64) * (2 * (8 * num_classes + 8 * length + 1) + 1 + 8 + 40)
     # Sums by cause, of those suffixes that have a path of several.
-    mixes = can_mix(change)
+    mixes = change.steps.can_mix
     product_above, peak = np.zeros(len(total)), np.zeros(len(total))
     for t in range(len(layers) - 1, lowest - 1, -1):
         suffixes, states = count_suffixes(change, t)
@@ -287,7 +290,7 @@ def _take(
     work = float(shares.contributions.size) * above.product.shape[1]
     run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
     nowhere = np.full(size, -1), np.zeros((0, *shares.causes.shape[1:]))
-    if not can_mix(change):
+    if not change.steps.can_mix:
         return nowhere
     several = np.zeros(size, dtype=np.int64)
     run_in_pieces(mark_mixed, size, float(sources.number.sum()), sources, several)
@@ -299,17 +302,3 @@ def _take(
     run_in_pieces(take_mixed, size, work, above, here, sources, mixed)
     np.add.at(shares.causes, level.target[slot >= 0], causes)
     return slot, causes
-
-
-def can_mix(change: Change) -> bool:
-    """Whether a path of this change can have several causes: at its leaf, at a bias, or at several biases of a node."""
-    found = [change.steps.sets[change.lowest_hop - 1].held]
-    together = 0  # causes of the biases of one node so far, from the highest layer down
-    for t in range(len(change.layers) - 1, change.lowest_hop - 1, -1):
-        sources = change.steps.sets[t].sources
-        found.append(sources)
-        here = int(np.bitwise_or.reduce(CAUSES[sources]))
-        if together and here and (together | here).bit_count() > 1:
-            return True
-        together = together | here if change.layers[t].local else 0
-    return any(bool(((ONE_CAUSE[held] < 0) & (CAUSES[held] > 0)).any()) for held in found)

@@ -25,7 +25,7 @@ verdict.py            the same for one graph, as a table that never raises: Mode
 
 from .arguments import AS_IT_IS, ModelCall, Usage
 from .calls import Call, register_reader
-from .provision import prepare_inputs
+from .provision import asks_for_places, prepare_inputs
 from .reader import ReadModel, read_network, read_samples
 from .tape import UnreadableModel
 from .verdict import ModelCheck, check
@@ -38,6 +38,7 @@ __all__ = [
     "ReadModel",
     "UnreadableModel",
     "Usage",
+    "asks_for_places",
     "check",
     "prepare_inputs",
     "read_network",

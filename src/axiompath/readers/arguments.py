@@ -68,6 +68,7 @@ class Arguments:
     whole: bool  # whether the first argument is the Data object itself
     call: ModelCall | None  # the user's own way
     decoded: bool = False  # whether encode is called with these, and decode with what it gives and the pairs
+    pairs_first: bool = False  # whether decode takes the pairs before what encode gives
 
     def run(self, model: Any, data: Data) -> Any:
         """The model's answer."""
@@ -77,7 +78,9 @@ class Arguments:
         keywords = {name: data[name] for name in self.keywords}
         run = model.encode if self.decoded else model
         answer = run(*first, *(data[name] for name in self.positional), **keywords)
-        return model.decode(answer, data[LINKS_FIELD]) if self.decoded else answer
+        if not self.decoded:
+            return answer
+        return model.decode(*((data[LINKS_FIELD], answer) if self.pairs_first else (answer, data[LINKS_FIELD])))
 
     @property
     def given(self) -> frozenset[str]:
@@ -90,7 +93,10 @@ class Arguments:
             return str(self.call) if isinstance(self.call, TypedAnswer) else "call(model, data)"
         named = [f"{name}={name}" for name in self.keywords]
         given = ", ".join([*(["data"] if self.whole else []), *self.positional, *named])
-        return f"model.decode(model.encode({given}), {LINKS_FIELD})" if self.decoded else f"model({given})"
+        if not self.decoded:
+            return f"model({given})"
+        parts = [f"model.encode({given})", LINKS_FIELD]
+        return f"model.decode({', '.join(parts[::-1] if self.pairs_first else parts)})"
 
 
 def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | None = None) -> Arguments:
@@ -132,7 +138,10 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
             defaults.append(parameter.name)
     for field in set(positional) - fields:
         raise _lacking(field, data, name)
-    arguments = Arguments(tuple(positional), tuple(keywords), tuple(defaults), whole, None, decoded)
+    first_decoded = next(iter(inspect.signature(model.decode).parameters), "") if decoded else ""
+    arguments = Arguments(
+        tuple(positional), tuple(keywords), tuple(defaults), whole, None, decoded, first_decoded == LINKS_FIELD
+    )
     if len(parameters) > len(named) and not whole:
         _check_open_ended(arguments, data, name)
     return arguments

@@ -208,6 +208,11 @@ def get_item(place: Place, x: Any, index: Any) -> Form:
     form = form_of(x)
     if isinstance(index, Marker) and index.kind == ENDS:
         return replace(place.bases.aggregate(form, End(index.number)), node_type=None)
+    if isinstance(index, Marker) and index.kind == MEMBERS:
+        raise Unsupported(
+            "gives every node what its graph made of all of its nodes, as attention over a graph does, which does not "
+            "split into paths; only a sum, mean, maximum or minimum over each graph can be read."
+        )
     whole = (slice(None), Ellipsis)
     if isinstance(index, tuple) and len(index) == 2 and any(index[0] is w or index[0] == w for w in whole):
         columns = np.arange(form.width)[np.asarray(index[1]) if not isinstance(index[1], slice) else index[1]]
@@ -217,7 +222,7 @@ def get_item(place: Place, x: Any, index: Any) -> Form:
 
 def index_select(place: Place, input: Any, dim: int, index: Any) -> Form:
     """x at one end of the pairs, or some columns."""
-    return get_item(place, input, index if dim == 0 else (slice(None), index))
+    return get_item(place, input, index if dim in (0, -2) else (slice(None), index))
 
 
 def scatter_add(place: Place, zeros: Any, dim: int, index: Any, src: Any) -> Form:

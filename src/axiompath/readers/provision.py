@@ -93,6 +93,15 @@ def give_pairs(data: Data, pairs: IntArray) -> Data:
     return _with(data, LINKS_FIELD, torch.from_numpy(np.ascontiguousarray(rows[here].T)))
 
 
+def asks_for_places(model: Any, call: ModelCall | None) -> bool:
+    """Whether a model that is called by its arguments cannot do without pairs, or the graphs of a batch."""
+    model = getattr(model, "_orig_mod", model)
+    if call is not None or not isinstance(model, nn.Module):
+        return False
+    wanted = {one.name for one in parameters_of(model) if one.default is inspect.Parameter.empty}
+    return needs_decoder(model) or not wanted.isdisjoint({"batch", LINKS_FIELD})
+
+
 def _predicts_links(model: nn.Module, graphs: tuple[Data, Data], call: ModelCall | None) -> bool:
     named = call is None and LINKS_FIELD in {parameter.name for parameter in parameters_of(model)}
     return named or (call is None and needs_decoder(model)) or all(data.get(LINKS_FIELD) is not None for data in graphs)

@@ -16,6 +16,7 @@ from ..errors import WrongKind
 from ..graphs.stack import name_relation, unstack
 from .arguments import (
     ABOUT_OUTPUT,
+    LINKS_FIELD,
     Arguments,
     ModelCall,
     TypedAnswer,
@@ -97,9 +98,14 @@ def record_model(
     except (UnreadableModel, MemoryError):
         raise
     except Exception as error:
+        pairless = arguments.call is not None and LINKS_FIELD in str(error) and LINKS_FIELD not in data
+        remedy = (
+            "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
+            if pairless
+            else "where it is called otherwise, say so with `call=lambda model, data: ...`."
+        )
         raise UnreadableModel(
-            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}; where it is "
-            "called otherwise, say so with `call=lambda model, data: ...`."
+            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}; {remedy}"
             + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     if not isinstance(result, torch.Tensor):

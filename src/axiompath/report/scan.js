@@ -50,7 +50,7 @@
     return { name: "all steps", moved: counted("moved"), flipped: counted("flipped"), explained: counted("explained"), total, causes, flows: [...flows.values()].sort((a, b) => b[2] - a[2]), statements,
       patterns: [...patterns.values()].sort((a, b) => b.carried - a.carried).slice(0, 10),
       coverage: `The ten largest causes of all steps carry ${percent(sum(statements.map((one) => one.carried)))} of the ${what} moved.`,
-      words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved, ${count(counted("flipped"))} of them to another class, by ${total.toPrecision(3)} of ${what} in all.`,
+      words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved${index.flip ? `, ${count(counted("flipped"))} of them ${index.flip}` : ""}, by ${total.toPrecision(3)} of ${what} in all.`,
         unusual.length ? `More than usual moved at ${unusual.join(", ")}.` : steps.length > 3 ? "No step moved much more than the others." : ""] };
   };
   const drawTime = () => {

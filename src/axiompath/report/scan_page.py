@@ -80,6 +80,7 @@ def build_scan_page(
         "unit": held[0].unit,
         "values": held[0].output.kind == VALUE,
         "labels": held[0].output.kind == LABELS,
+        "flip": held[0].output.flip,
         "steps": [describe_survey(survey, name) for survey, name in zip(surveys, names, strict=True)],
         "causes": list(CAUSE_WORDS),
         "unusual": find_unusual([survey.total for survey in surveys]),

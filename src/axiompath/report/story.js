@@ -6,7 +6,7 @@
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star", "hexagon"];
   const KINDS = index.kinds;
   const snapshots = index.snapshots, numSteps = snapshots.length - 1;
-  const unit = index.unit, Unit = unit[0].toUpperCase() + unit.slice(1), apart = index.values ? "Distance" : "KL";
+  const unit = index.unit, answer = index.flip.split(" ").at(-1), Unit = unit[0].toUpperCase() + unit.slice(1), apart = index.values ? "Distance" : "KL";
   // Of labels every story is about one of its own; values decide nothing, so they are told as they are.
   const namesOf = (story) => story.names ?? index.classes;
   const tellAt = (story, i) => story.told[i] ?? "absent";
@@ -37,7 +37,7 @@
     $("facts").replaceChildren(
       fact("snapshots", count(snapshots.length), short(`${snapshots[0]} to ${snapshots.at(-1)}`, 60)),
       fact("edges added", count(total("edges_added")), "over all steps"), fact("edges removed", count(total("edges_removed")), "over all steps"),
-      ...(index.values ? [] : [fact("changes of class", count(total("flipped")), `over all ${unit}s and steps`)]), fact("stories told here", count(index.targets.length)),
+      ...(index.values ? [] : [fact(`changes of ${answer}`, count(total("flipped")), `over all ${unit}s and steps`)]), fact("stories told here", count(index.targets.length)),
     );
     const used = (key) => steps.some((s) => s[key] > 0);
     const most = Math.max(...steps.map((s) => s.flipped), 1);
@@ -48,8 +48,8 @@
       ...(used("edge_features_changed") ? [column("edge_features_changed", "Edge features", true)] : []),
       ...(used("nodes_added") || used("nodes_removed") ? [column("nodes_added", "Nodes added", true), column("nodes_removed", "Gone", true)] : []),
       ...(used("features_changed") ? [column("features_changed", "Other features", true)] : []),
-      column("reached", "Predictions reached", true), ...(index.values ? [] : [column("flipped", "To another class", true),
-      column("bar", "", false, (r) => el("div", { style: `height:9px;border-radius:3px;background:var(--mark);width:${(80 * r.flipped / most).toFixed(1)}px` }), { value: (r) => r.flipped })]),
+      column("reached", "Predictions reached", true), ...(index.flip ? [column("flipped", index.flip[0].toUpperCase() + index.flip.slice(1), true),
+      column("bar", "", false, (r) => el("div", { style: `height:9px;border-radius:3px;background:var(--mark);width:${(80 * r.flipped / most).toFixed(1)}px` }), { value: (r) => r.flipped })] : []),
       column("num_paths", "Altered paths", true),
     ], { rows: steps.map((s, place) => ({ ...s, place })), sort: { key: "place", down: false } });
     storiesTable = makeTable("stories", [
@@ -57,13 +57,13 @@
       column("course", `${index.values ? "Values" : "Predictions"}, snapshot by snapshot`, false, (r) => el("span", {}, ...r.classes.flatMap((k, i) => [
         ...(i ? [" → "] : []), el("span", { class: i && k !== r.classes[i - 1] ? "flip" : k === null ? "gone" : null }, tellAt(r, i)),
       ]))),
-      ...(index.values ? [] : [column("flips", "Changes of class", true)]), column("kl_total", `${apart} over all steps`, true, (r) => plain(r.kl_total, 4), { word: index.values ? null : "KL" }),
+      ...(index.values ? [] : [column("flips", `Changes of ${answer}`, true)]), column("kl_total", `${apart} over all steps`, true, (r) => plain(r.kl_total, 4), { word: index.values ? null : "KL" }),
       column("turning", "Largest move", false, (r) => (r.turning < 0 ? "–" : `${snapshots[r.turning]} → ${snapshots[r.turning + 1]}`)),
     ], {
       rows: index.targets.map((t, i) => ({ ...t, i, course: t.classes.map((_, k) => tellAt(t, k)).join(" "), turning: t.turning ?? -1 })),
       sort: { key: index.values ? "kl_total" : "flips", down: true }, more: "more-stories", text: (r) => `${r.name} ${r.target}`,
       after: (matching, all) => {
-        $("stories-note").textContent = all ? `${count(matching)} of ${count(all)} stories.${index.values ? "" : " A new class is set in bold."}` : "No prediction moved over these snapshots.";
+        $("stories-note").textContent = all ? `${count(matching)} of ${count(all)} stories.${index.values ? "" : ` A new ${answer} is set in bold.`}` : "No prediction moved over these snapshots.";
       },
     });
   };

@@ -40,6 +40,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
         "steps": [vars(step) for step in stories.steps],
         "unit": next((story.unit for story in stories), NODE_UNIT),
         "values": any(story.output.kind == VALUE for story in stories),
+        "flip": next((story.output.flip for story in stories), ""),
         "classes": [name for story in stories[:1] for name in _columns(story)],
         "targets": targets,
         "kinds": [cause for cause in CAUSE_WORDS if any(cause in story.told_causes for story in stories)],

@@ -137,10 +137,9 @@ class Scan:
     def summary(self) -> str:
         """What was found, in a sentence or two."""
         held = self.manifest
-        flips = {CLASSES: "to another class", VALUE: None}.get(self.output.kind, "to another answer")
         text = f"{held['num_moved']:,} predictions moved"
-        if flips is not None:
-            text += f", {held['num_flipped']:,} of them {flips}"
+        if self.output.flip:
+            text += f", {held['num_flipped']:,} of them {self.output.flip}"
         text += f". Explained: {held['num_explained']:,}"
         if held["num_failed"]:
             text += f"; failed: {held['num_failed']:,}"

@@ -24,7 +24,7 @@ from ..arrays import BoolArray, FloatArray
 from ..change.states import CAUSE_WORDS, MODEL, RARE
 from ..errors import InputError
 from ..explain.explanation import Explanation, read_target, read_task
-from ..graphs.labels import FIRST_EDGE, class_columns, name_edges, name_node, with_class_names
+from ..graphs.labels import FIRST_EDGE, name_edges, name_node, with_class_names
 from ..graphs.places import NODE_UNIT, EdgePlace, Target
 from ..notebook import show
 from ..origin import Origin
@@ -239,7 +239,7 @@ class Story(Saved):
         _, weights = self.view
         ranked = sorted(sums, key=lambda path: -abs(float(sums[path] @ weights)))
         names = {node: name for _, _, e in chosen for node, name in e.node_names.items()}
-        columns = class_columns(len(weights), self.class_names)
+        columns = self.output.table_columns(len(weights), self.class_names)
         rows = [
             {
                 "target": self.target,
