@@ -124,9 +124,11 @@ def test_stories_find_by_themselves_whose_course_to_tell(pooled):
     assert max(story.residual for story in stories) < 1e-9
 
 
-def test_a_scan_holds_the_edges_on_its_paths(tmp_path):
-    explainer = axiompath.Explainer(Bonds().double().eval(), BEFORE, AFTER)
-    scan = explainer.scan(tmp_path / "scan", budget=5, workers=1)
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_scan_holds_the_edges_on_its_paths(tmp_path, pooled):
+    explainer = axiompath.Explainer(Bonds(pooled).double().eval(), BEFORE, AFTER)
+    scan = explainer.scan(tmp_path / "scan", budget=5, workers=1, min_kl=0.0)
+    assert len(scan) == len(explainer.moved())
     for told in scan:
         direct = explainer.explain(told.target, 5)
         assert told.edge_places == direct.edge_places
