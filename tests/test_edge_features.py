@@ -113,9 +113,22 @@ def test_the_cause_of_other_edge_features_alone_is_theirs_column_by_column():
     np.testing.assert_allclose(shares.sum(axis=0), found.delta_logits, atol=1e-12)
 
 
-def test_a_scan_holds_the_edges_on_its_paths(tmp_path):
-    explainer = axiompath.Explainer(Bonds().double().eval(), BEFORE, AFTER)
-    scan = explainer.scan(tmp_path / "scan", budget=5, workers=1)
+@pytest.mark.parametrize("pooled", [False, True])
+def test_stories_find_by_themselves_whose_course_to_tell(pooled):
+    """Whoever names no target has all of them ranked by their predictions, on graphs whose edges are places."""
+    last = AFTER.clone()
+    last.edge_attr[0] -= 2.0
+    last.x[2] += 1.0
+    stories = axiompath.tell_stories(Bonds(pooled).double().eval(), [BEFORE, AFTER, last])
+    assert {story.target for story in stories} == ({0} if pooled else {0, 1, 2, 3, 4, 5})
+    assert max(story.residual for story in stories) < 1e-9
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_scan_holds_the_edges_on_its_paths(tmp_path, pooled):
+    explainer = axiompath.Explainer(Bonds(pooled).double().eval(), BEFORE, AFTER)
+    scan = explainer.scan(tmp_path / "scan", budget=5, workers=1, min_kl=0.0)
+    assert len(scan) == len(explainer.moved())
     for told in scan:
         direct = explainer.explain(told.target, 5)
         assert told.edge_places == direct.edge_places

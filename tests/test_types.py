@@ -64,6 +64,8 @@ def bipartite(kind):
         "gatv2": lambda relation, a, b: pyg.GATv2Conv((a, a), b, add_self_loops=False, residual=True),
         "transformer": lambda relation, a, b: pyg.TransformerConv((a, a), b),
         "gin": lambda relation, a, b: pyg.GINConv(nn.Sequential(nn.Linear(a, b), nn.Tanh())),
+        "max": lambda relation, a, b: pyg.SAGEConv((a, a), b, aggr="max"),
+        "several": lambda relation, a, b: pyg.SAGEConv((a, a), b, aggr=["min", "softmax", "std"]),
         # Within one type any convolution will do.
         "gcn": lambda relation, a, b: pyg.GCNConv(a, b) if relation[0] == relation[2] else pyg.LEConv((a, a), b),
         "general": lambda relation, a, b: (
@@ -175,7 +177,9 @@ def assert_exact(model, before, after, twins=1):
     return explainer
 
 
-@pytest.mark.parametrize("kind", ["sage", "graph", "gat", "gatv2", "transformer", "gin", "gcn", "general"])
+@pytest.mark.parametrize(
+    "kind", ["sage", "graph", "gat", "gatv2", "transformer", "gin", "gcn", "general", "max", "several"]
+)
 @settings(relaxed, max_examples=6)
 @given(graphs=typed_pairs(), aggr=st.sampled_from(("sum", "mean")), whole=st.booleans())
 def test_hetero_conv_of_read_convolutions_is_complete_path_by_path(kind, graphs, aggr, whole):

@@ -201,11 +201,11 @@ class Change:
     def edges_on(self, numbers: IntArray) -> dict[int, EdgePlace]:
         """The edges among the places of paths in the user's numbers, by the numbers that stand for them."""
         codes = np.unique(numbers[numbers <= FIRST_EDGE])[::-1]
-        found = self._edge_places[FIRST_EDGE - codes].tolist() if len(codes) else []
+        found = self.ends_of_edges[FIRST_EDGE - codes].tolist() if len(codes) else []
         return {code: EdgePlace(*edge) for code, edge in zip(codes.tolist(), found, strict=True)}
 
     @cached_property
-    def _edge_places(self) -> IntArray:
+    def ends_of_edges(self) -> IntArray:
         """Ends of all edges of both snapshots, which of the parallel ones it is, and of how many. [num_edges, 4]."""
         places = np.ones((self.before.num_nodes - self.first_edge, 4), dtype=np.int64)
         for side in (self.before, self.after):

@@ -293,6 +293,35 @@ def clamp(low: float = -np.inf, high: float = np.inf) -> Activation:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Deviation(Activation):
+    """The root of a variance, with nothing below some of it."""
+
+    least: float = 0.0
+
+    def rate(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """1 / (one root + the other): where only parts of a variance change, a quotient would be of rounding."""
+        roots = np.sqrt(np.maximum(before, self.least)) + np.sqrt(np.maximum(after, self.least))
+        return np.where((before > self.least) & (after > self.least), 1.0 / roots, super().rate(before, after))
+
+
+@_made_again
+def deviation(below: float = 0.0, least: float = 1e-5) -> Activation:
+    """The root of a variance, and `below` where that is at most `least`, as PyG's aggregations have it."""
+
+    def root(z: FloatArray) -> FloatArray:
+        return np.asarray(np.sqrt(np.maximum(z, least)))
+
+    return Deviation(
+        "deviation",
+        value=lambda z: np.where(z > least, root(z) - below, 0.0),
+        derivative=lambda z: np.where(z > least, 0.5 / root(z), 0.0),
+        kinked=True,
+        constant=below,
+        least=least,
+    )
+
+
 @_made_again
 def selu() -> Activation:
     """ELU with the two constants that keep mean and variance."""

@@ -113,7 +113,10 @@ class DegreeScale(OfDegree):
 
 @dataclass(frozen=True)
 class Looped(Like):
-    """Another rule, on the graph in which every node has a loop: one beside its own, or one in their place."""
+    """Another rule, on the graph in which every node has a loop: one beside its own, or one in their place.
+
+    Where edges are places, that of a loop which is added is its node.
+    """
 
     beside: bool
 
@@ -127,7 +130,11 @@ class Looped(Like):
         weights = snapshot.edge_weight
         if weights is not None:
             weights = np.concatenate([weights[kept], np.ones(len(nodes))])
-        return self.rule.matrix(replace(snapshot, edge_index=edge_index, edge_weight=weights), inputs)
+        rows = snapshot.edge_rows
+        if rows is not None:
+            rows = np.concatenate([rows[kept], nodes])
+        looped = replace(snapshot, edge_index=edge_index, edge_weight=weights, edge_rows=rows)
+        return self.rule.matrix(looped, inputs)
 
 
 def _sums(places: IntArray, weights: FloatArray, num_places: int) -> FloatArray:

@@ -26,6 +26,7 @@ from ..graphs.snapshot import Features, Snapshot
 from .coefficients import Like, Parts, Rule, Sides, diagonal, edges_of
 from .families import ColumnRule, column_of
 from .maximum_loops import hold_shares, line_shares
+from .relations import OfRelation, cut_relation
 
 BY_LINE = "line"  # how a maximum divides its coefficients
 
@@ -88,6 +89,8 @@ class Extreme(Like, ColumnRule):
                 known[self.rule] = found
             weights = known[self.rule]
             return weights, np.asarray(sign * column[weights.indices])
+        if isinstance(self.rule, OfRelation):
+            snapshot = cut_relation(snapshot, self.rule.relation, self.rule.ends)
         receivers, senders, weight = edges_of(snapshot, True, self.flow)
         carried = sign * weight * column[senders]
         order = np.lexsort((-carried, senders, receivers))

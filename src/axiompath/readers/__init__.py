@@ -10,6 +10,10 @@ calls.py              what a reader of a module is given; the table of readers, 
 convolutions.py       one small function a convolution of one hop
 propagation.py        the same for convolutions of several hops
 attention_layers.py   the same for attention
+edge_messages.py      the same for messages made on their edges
+points.py             the same for messages that heed where both ends lie
+everywhere.py         the same for what joins nodes without an edge between them
+aggregations.py       what a convolution makes of its messages, whatever they are
 gates.py              the same for what multiplies features
 typed_layers.py       the same for what tells relations apart
 norms.py              normalisation, as a module or a function

@@ -28,6 +28,7 @@ from . import (  # noqa: F401 (each registers its readers)
     gates,
     lookups,
     norms,
+    points,
     propagation,
     typed_layers,
 )

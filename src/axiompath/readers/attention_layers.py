@@ -18,7 +18,7 @@ from torch_geometric.nn import (
 )
 
 from ..arrays import FloatArray, IntArray
-from ..network.activations import sigmoid
+from ..network.activations import leaky_relu, sigmoid
 from ..network.attention import (
     AdditiveAttention,
     AlongEdges,
@@ -32,9 +32,12 @@ from ..network.attention import (
     SignedAttention,
 )
 from ..network.coefficients import Mean, Rule
+from ..network.messages import Delivered
+from ..network.softmaxes import ScoreSoftmax
+from .aggregations import gather
 from .calls import Call, array, register_reader, transposed, vector
 from .convolutions import require_sum, sum_or_mean, sum_or_norm
-from .edge_messages import edge_features
+from .edge_messages import at_edges, edge_features
 from .forms import Form, concatenate
 
 
@@ -193,13 +196,16 @@ def read_feast_conv(conv: FeaStConv, call: Call) -> Form:
 
 @register_reader(GeneralConv)
 def read_general_conv(conv: GeneralConv, call: Call) -> Form:
-    """The mean over heads of the sum, mean or attention of X W + b;  + X W_self + b;  of length 1 if it says so."""
-    if conv.in_edge_channels is not None:
-        call.refuse(
-            "adds edge features inside its attention and its messages alike; use TransformerConv with edge_dim."
-        )
-    if not conv.directed_msg:
-        call.refuse("directed_msg=False sends what the receiver is, too; train with directed_msg=True.")
+    """The mean over heads of the sum, mean or attention of X W + b (+ E W_e);  + X W_self + b;  of length 1 if so."""
+    along = conv.in_edge_channels is not None or not conv.directed_msg
+    heads = _on_their_edges(conv, call) if along else _of_their_senders(conv, call)
+    own = call.linear(conv.lin_self, call.x) if hasattr(conv.lin_self, "weight") else call.x
+    out = _average(heads) + own
+    return call.aggregate(out, InverseLength()) if conv.normalize_l2 else out
+
+
+def _of_their_senders(conv: GeneralConv, call: Call) -> list[Form]:
+    """Heads whose messages are what the sender alone says."""
     if conv.attention:
         require_sum(conv, call)
     sent = _hold_unless_pure(call, call.linear(conv.lin_msg, call.x))
@@ -209,7 +215,7 @@ def read_general_conv(conv: GeneralConv, call: Call) -> Form:
     for head, columns in _heads(conv):
         select = np.eye(shown.width)[:, columns]
         if not conv.attention:
-            heads.append(call.aggregate(sent.select(columns), sum_or_mean(conv, call)))
+            heads.append(gather(conv, call, sent.select(columns)))
             continue
         if conv.attention_type == "additive":
             rule = AdditiveAttention(
@@ -218,9 +224,34 @@ def read_general_conv(conv: GeneralConv, call: Call) -> Form:
         else:
             rule = MutualAttention(select, np.zeros(len(columns)), 1 / float(conv.scaler), 0.2, False, conv.flow)
         heads.append(call.aggregate(shown.select(columns), rule, reads=shown))
-    own = call.linear(conv.lin_self, call.x) if hasattr(conv.lin_self, "weight") else call.x
-    out = _average(heads) + own
-    return call.aggregate(out, InverseLength()) if conv.normalize_l2 else out
+    return heads
+
+
+def _on_their_edges(conv: GeneralConv, call: Call) -> list[Form]:
+    """Heads whose messages are made of edge features, or of both ends."""
+    ends = [at_edges(call, call.x, conv.flow, receiver=end) for end in (False, True)]
+
+    def told(sender: Form, receiver: Form) -> Form:
+        said = call.linear(conv.lin_msg, sender)
+        said = said if conv.directed_msg else said + call.linear(conv.lin_msg_i, receiver)
+        return said if conv.in_edge_channels is None else said + call.linear(conv.lin_edge, edge_features(call))
+
+    sent = call.hold(told(*ends))
+    if not conv.attention:
+        return [gather(conv, call, sent.select(columns), from_edges=True) for _, columns in _heads(conv)]
+    require_sum(conv, call)
+    # Scores are sums over the columns of a head.
+    each: FloatArray = np.kron(np.eye(conv.heads), np.ones((conv.out_channels, 1))).astype(np.float64)
+    if conv.attention_type == "additive":
+        scores = (sent * array(conv.att_msg).reshape(-1)) @ each
+    else:
+        scores = (1 / float(conv.scaler)) * (call.multiply(sent, told(*ends[::-1])) @ each)
+    scores = call.activate(scores, leaky_relu(0.2))
+    into = Delivered(flow=conv.flow)
+    return [
+        call.aggregate(sent.select(columns), ScoreSoftmax(into), reads=scores.select(np.array([head])))
+        for head, columns in _heads(conv)
+    ]
 
 
 def _heads(conv: GATConv | GATv2Conv | TransformerConv | SuperGATConv | GeneralConv) -> list[tuple[int, IntArray]]:

@@ -22,8 +22,10 @@ from torch import nn
 from ..arrays import FloatArray
 from ..errors import WrongKind
 from ..network.activations import Activation
-from ..network.coefficients import Rule
+from ..network.coefficients import Identity, Rule
+from ..network.maxima import Extreme
 from ..network.relations import OfRelation
+from ..network.softmaxes import ColumnSoftmax
 from .bases import Bases
 from .forms import Form, concatenate
 from .tape import UnreadableModel
@@ -78,10 +80,17 @@ class Call:
             )
         if self.relation is None or not rule.reads_edges:
             return self.bases.aggregate(form, rule, reads)
-        within = replace(self.relation, rule=rule)
+        # A maximum, or a softmax of each column, is taken over the entries of a rule, and these are of one relation.
+        within: Rule = replace(self.relation, rule=rule)
+        if isinstance(rule, (Extreme, ColumnSoftmax)):
+            within = replace(rule, rule=replace(self.relation, rule=rule.rule))
         found = self.bases.aggregate(form, within, reads)
         ends = self.relation.ends
         return found if rule.local or ends is None else replace(found, node_type=ends[1])
+
+    def within(self, relation: int) -> Call:
+        """The same call, along the edges of one relation alone, of a graph whose nodes have no types."""
+        return replace(self, relation=OfRelation(Identity(), relation))
 
     def activate(self, form: Form, activation: Activation) -> Form:
         """An element-wise function of a form."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from ..network.activations import relu
 from ..network.attention import InverseLength
 from ..network.coefficients import SOURCE_TO_TARGET, Degree, Mean, Rule, Sum, SymmetricNorm, TargetNorm
 from ..network.degrees import DegreeIs, DegreeScale, Looped, WeightedMean
-from ..network.messages import SENDER, Delivered, Gathered
+from ..network.messages import RECEIVER, SENDER, Delivered, Gathered
 from .aggregations import gather
 from .calls import READERS, Call, register_reader, transposed, vector
 from .forms import Form, concatenate
@@ -138,20 +139,10 @@ def read_gen_conv(conv: GENConv, call: Call) -> Form:
 
 @register_reader(PNAConv)
 def read_pna_conv(conv: PNAConv, call: Call) -> Form:
-    """For each tower, nn(X, scaled means and sums of X[V] W_i + X[U] W_j + E W_e + b); then all towers times W + b."""
+    """For each tower, nn(X, scaled aggregations of nn(X[V], X[U], E));  then all towers times W + b."""
     told = call.argument("edge_attr")
     told = None if told is None else call.linear(conv.edge_encoder, told)
     aggregations = getattr(conv.aggr_module.aggr, "aggrs", [conv.aggr_module.aggr])
-    if any(type(part) in (aggr.StdAggregation, aggr.VarAggregation) for part in aggregations):
-        call.refuse(
-            "aggregates by deviation among others, which is no weighted sum of messages; train with aggregators from "
-            '"mean", "sum", "max" and "min".'
-        )
-    if any(len(nn) > 1 for nn in conv.pre_nns):
-        call.refuse(
-            "pre_layers runs a network of its own on every edge, over both ends at once, so that its messages are no "
-            "linear maps of what is sent; train with pre_layers=1."
-        )
     flow, scaler = conv.flow, conv.aggr_module
     linear, logarithm = (float(average.detach()) for average in (scaler.avg_deg_lin, scaler.avg_deg_log))
     scales = {
@@ -163,28 +154,38 @@ def read_pna_conv(conv: PNAConv, call: Call) -> Form:
     width, towers = conv.F_in, []
     for number, (before, after) in enumerate(zip(conv.pre_nns, conv.post_nns, strict=True)):
         x = call.x.select(number * width + np.arange(width)) if conv.divide_input else call.x
-        maps = transposed(before[0].weight)
-        own, sent, along = maps[:width], maps[width : 2 * width], maps[2 * width :]
-        sums = []
-        for aggregation in aggregations:
-            is_sum, is_mean = (type(aggregation) is kind for kind in (aggr.SumAggregation, aggr.MeanAggregation))
-            if told is None or is_sum or is_mean:
-                around = gather(conv, call, x @ sent, aggregation)
-            else:  # of what edges add to it, too
-                messages = call.aggregate(x @ sent, Gathered(SENDER, flow)) + told @ along
-                around = gather(conv, call, messages, aggregation, from_edges=True)
-            # What a receiver adds to every message comes once an edge in their sum, else once if there are any.
-            times = Degree(False, flow) if is_sum else DegreeIs(1, 1, flow)
-            around = around + call.aggregate(x @ own + vector(before[0].bias), times)
-            if told is not None and (is_sum or is_mean):
-                around = around + call.aggregate(told @ along, Delivered(is_mean, False, flow))
-            sums.append(around)
+        if len(before) > 1:  # a network of its own, which runs on every edge
+            ends = [call.aggregate(x, Gathered(end, flow)) for end in (RECEIVER, SENDER)]
+            messages = call.run(before, concatenate(ends if told is None else [*ends, told]), f"pre_nns.{number}")
+            sums = [gather(conv, call, messages, part, from_edges=True) for part in aggregations]
+        else:
+            sums = [_gather_tower(conv, call, x, told, before[0], part) for part in aggregations]
         held = call.hold(concatenate(sums))
         scaled = [
             held if name == "identity" else call.aggregate(held, scales[name]) for name in conv.aggr_module.scaler
         ]
         towers.append(call.run(after, concatenate([x, *scaled]), f"post_nns.{number}"))
     return call.linear(conv.lin, concatenate(towers))
+
+
+def _gather_tower(conv: PNAConv, call: Call, x: Form, told: Form | None, linear: Any, aggregation: Any) -> Form:
+    """One aggregation of X[V] W_i + X[U] W_j + E W_e + b, edge by edge only where it must be."""
+    flow, width, maps = conv.flow, x.width, transposed(linear.weight)
+    own, sent, along = maps[:width], maps[width : 2 * width], maps[2 * width :]
+    is_sum, is_mean = (type(aggregation) is kind for kind in (aggr.SumAggregation, aggr.MeanAggregation))
+    if told is None or is_sum or is_mean:
+        around = gather(conv, call, x @ sent, aggregation)
+    else:  # of what edges add to it, too
+        messages = call.aggregate(x @ sent, Gathered(SENDER, flow)) + told @ along
+        around = gather(conv, call, messages, aggregation, from_edges=True)
+    if type(aggregation) in (aggr.VarAggregation, aggr.StdAggregation):
+        return around  # what a receiver adds to every message moves none of them apart
+    # What a receiver adds to every message comes once an edge in their sum, else once if there are any.
+    times = Degree(False, flow) if is_sum else DegreeIs(1, 1, flow)
+    around = around + call.aggregate(x @ own + vector(linear.bias), times)
+    if told is not None and (is_sum or is_mean):
+        around = around + call.aggregate(told @ along, Delivered(is_mean, False, flow))
+    return around
 
 
 @register_reader(DirGNNConv)

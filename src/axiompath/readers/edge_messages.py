@@ -31,7 +31,7 @@ def read_gine_conv(conv: GINEConv, call: Call) -> Form:
     told = edge_features(call)
     told = told if conv.lin is None else call.linear(conv.lin, told)
     sent = call.activate(at_edges(call, call.x, conv.flow) + told, relu())
-    around = call.aggregate(sent, delivered(conv, call))
+    around = gather(conv, call, sent, from_edges=True)
     return call.run(conv.nn, around + (1.0 + float(conv.eps.detach())) * call.x, "nn")
 
 
@@ -42,7 +42,7 @@ def read_nn_conv(conv: NNConv, call: Call) -> Form:
     maps = call.run(conv.nn, edge_features(call), "nn")  # columns (input, output)
     sent = at_edges(call, call.x, conv.flow) @ np.repeat(np.eye(inputs), outputs, axis=1)
     mapped = call.multiply(sent, maps) @ np.tile(np.eye(outputs), (inputs, 1))
-    out = call.aggregate(mapped, delivered(conv, call))
+    out = gather(conv, call, mapped, from_edges=True)
     return (out + call.linear(conv.lin, call.x) if conv.root_weight else out) + vector(conv.bias)
 
 
@@ -55,7 +55,7 @@ def read_cg_conv(conv: CGConv, call: Call) -> Form:
     z = call.hold(concatenate([*ends, *beside]))
     gate = call.activate(call.linear(conv.lin_f, z), sigmoid())
     sent = call.multiply(gate, call.activate(call.linear(conv.lin_s, z), softplus()))
-    out = call.aggregate(sent, delivered(conv, call))
+    out = gather(conv, call, sent, from_edges=True)
     return (out if conv.bn is None else call.run(conv.bn, out, "bn")) + call.x
 
 
@@ -69,15 +69,15 @@ def read_res_gated_conv(conv: ResGatedGraphConv, call: Call) -> Form:
         return call.linear(linear, concatenate([end, *told]))
 
     gate = call.run(conv.act, at(conv.lin_key, True) + at(conv.lin_query), "act")
-    out = call.aggregate(call.multiply(gate, at(conv.lin_value)), delivered(conv, call))
+    out = gather(conv, call, call.multiply(gate, at(conv.lin_value)), from_edges=True)
     return (out + call.linear(conv.lin_skip, call.x) if conv.root_weight else out) + vector(conv.bias)
 
 
 @register_reader(FiLMConv)
 def read_film_conv(conv: FiLMConv, call: Call) -> Form:
-    """mean of act(gamma(X[V]) X[U] W + beta(X[V])), products shared by both, + the same of X[V] itself."""
+    """mean of act(gamma(X[V]) X[U] W + beta(X[V])), products shared by both, of each relation; + one of X[V] alone."""
     if conv.num_relations > 1:
-        call.refuse("tells edges of several relations apart; train with num_relations=1, or use RGCNConv.")
+        require_types(call)
     size = np.arange(conv.out_channels)
 
     def film(network: object, name: str, x: Form, sent: Form) -> Form:
@@ -87,8 +87,11 @@ def read_film_conv(conv: FiLMConv, call: Call) -> Form:
 
     own = film(conv.film_skip, "film_skip", call.x, call.linear(conv.lin_skip, call.x))
     ends = [at_edges(call, call.x, conv.flow, receiver=end) for end in (True, False)]
-    sent = film(conv.films[0], "films.0", ends[0], call.linear(conv.lins[0], ends[1]))
-    return own + call.aggregate(sent, delivered(conv, call))
+    out = own
+    for r, (network, linear) in enumerate(zip(conv.films, conv.lins, strict=True)):
+        sent = film(network, f"films.{r}", ends[0], call.linear(linear, ends[1]))
+        out = out + gather(conv, call.within(r) if conv.num_relations > 1 else call, sent, from_edges=True)
+    return out
 
 
 @register_reader(EdgeConv)
@@ -139,6 +142,12 @@ def edge_features(call: Call, name: str = "edge_attr") -> Form:
 def at_edges(call: Call, form: Form, flow: str = SOURCE_TO_TARGET, *, receiver: bool = False) -> Form:
     """What the sender of each edge holds, or its receiver."""
     return call.aggregate(form, Gathered(RECEIVER if receiver else SENDER, flow))
+
+
+def require_types(call: Call) -> None:
+    """For convolutions that tell relations apart."""
+    if not call.typed:
+        call.refuse("expected the field `edge_type` of the data, the relation of each edge; pass it.")
 
 
 def delivered(conv: MessagePassing, call: Call) -> Delivered:

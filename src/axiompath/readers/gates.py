@@ -7,11 +7,11 @@ from torch import nn
 from torch_geometric.nn import EGConv, GatedGraphConv
 
 from ..arrays import FloatArray
-from ..network.activations import sigmoid, tanh
+from ..network.activations import deviation, sigmoid, tanh
 from ..network.coefficients import Mean, Rule, Sum, SymmetricNorm
 from ..network.degrees import Looped
 from ..network.maxima import Extreme
-from .aggregations import gather
+from .aggregations import gather, variance
 from .calls import Call, array, register_reader, transposed, vector
 from .forms import Form, concatenate
 
@@ -49,18 +49,18 @@ def step_gru(cell: nn.GRUCell, call: Call, x: Form, hidden: Form) -> Form:
 @register_reader(EGConv)
 def read_eg_conv(conv: EGConv, call: Call) -> Form:
     """For each head, a sum of aggregated bases, weighed by what the receiver's own features say; + b."""
-    if not set(conv.aggregators) <= {"symnorm", "sum", "mean", "max", "min"}:
-        call.refuse(
-            "aggregates by deviation among others, which is no weighted sum of messages; train with aggregators from "
-            '"symnorm", "mean", "sum", "max" and "min".'
-        )
     rules: dict[str, Rule] = {"sum": Sum(False, conv.flow), "mean": Mean(False, conv.flow)}
     if conv.add_self_loops:
         rules = {name: Looped(rule, False) for name, rule in rules.items()}
     rules |= {"max": Extreme(rules["sum"]), "min": Extreme(rules["sum"], least=True)}
     rules["symnorm"] = SymmetricNorm(False, 1.0 if conv.add_self_loops else None, conv.flow)
     sent = call.x @ transposed(conv.bases_lin.weight)
-    around = concatenate([call.aggregate(sent, rules[name]) for name in conv.aggregators])
+    parts = []
+    for name in conv.aggregators:
+        part = variance(call, sent, rules["mean"]) if name in ("var", "std") else call.aggregate(sent, rules[name])
+        # Unlike PyG's other deviations, this one is never below the root of 1e-5.
+        parts.append(call.activate(part, deviation(1e-5**0.5)) if name == "std" else part)
+    around = concatenate(parts)
     weights = call.linear(conv.comb_lin, call.x)
     heads, size = conv.num_heads, conv.out_channels // conv.num_heads
     count = conv.num_bases * len(conv.aggregators)

@@ -13,29 +13,31 @@ _lookup = (
     "look the rows up before, put them into `x`, and explain the model without this layer."
 )
 
-_types = "tells edges or nodes of several types apart, which paths do not know yet; "
-_points = "sends messages that depend on where points lie, not linearly on what is sent; "
+_own_edges = (
+    "makes its own edges out of distances, which another graph would make otherwise; find the edges before, and "
+)
 _accelerator = "computes on a GPU alone, where this cannot follow; use "
 
 REASONS: dict[type, str] = {
-    pyg.DynamicEdgeConv: "makes its own edges out of the features' distances; find the edges before the model.",
-    pyg.RGATConv: _types + "use GATConv.",
-    pyg.HEATConv: _types + "use GATConv.",
-    pyg.SignedConv: "is given two sets of edges, which paths do not tell apart yet; use SAGEConv.",
-    pyg.DNAConv: "attends over a node's earlier layers, a softmax of products of features; use GCN2Conv.",
+    pyg.DynamicEdgeConv: _own_edges + "use EdgeConv.",
+    pyg.GravNetConv: _own_edges + "use GMMConv with the distances as edge features.",
+    pyg.XConv: _own_edges + "use PointNetConv.",
+    pyg.HEATConv: "maps nodes by a field of whole numbers, their types, which `Data` does not say to be types; make it "
+    "`HeteroData`, and use HGTConv or HeteroConv.",
+    pyg.SignedConv: "is given two sets of edges, and a path runs along one; put both into `edge_index`, which is which "
+    "into `edge_type`, and use RGCNConv.",
+    pyg.DNAConv: "takes the earlier layers of a node as a dimension of their own, beside its columns; use "
+    "JumpingKnowledge on GATConv.",
     pyg.PANConv: "returns its matrix of paths beside the features; use SSGConv or TAGConv.",
     pyg.WLConv: "gives whole numbers as colours, which are names and no amounts; use WLConvContinuous.",
-    pyg.PointNetConv: _points + "use GraphConv.",
-    pyg.PointTransformerConv: _points + "use TransformerConv.",
-    pyg.PointGNNConv: _points + "use GraphConv.",
-    pyg.PPFConv: _points + "use GraphConv.",
-    pyg.XConv: _points + "use GraphConv.",
-    pyg.SplineConv: _points + "use GATConv.",
-    pyg.GravNetConv: "makes its own edges out of the features' distances, and takes a maximum; find the edges before.",
+    pyg.PPFConv: "measures angles between points, no sums, products or maxima of where they lie; put the angles into "
+    "`edge_attr`, and use NNConv or GMMConv.",
+    pyg.SplineConv: "weighs messages by a package outside of PyTorch (torch-spline-conv), where this cannot follow; "
+    "use GMMConv.",
     pyg.MeshCNNConv: "runs on the edges of a mesh, each of which has four neighbours in an order; use GraphConv.",
     pyg.CuGraphSAGEConv: _accelerator + "SAGEConv, which computes the same.",
     pyg.CuGraphGATConv: _accelerator + "GATConv, which computes the same.",
-    pyg.CuGraphRGCNConv: _accelerator + "a convolution of one type.",
+    pyg.CuGraphRGCNConv: _accelerator + "RGCNConv, which computes the same.",
     pyg.FusedGATConv: _accelerator + "GATConv, which computes the same.",
     nn.EmbeddingBag: _lookup,
     pyg.norm.DiffGroupNorm: "weights features by a softmax of features, a product of the two; train with BatchNorm.",
@@ -67,7 +69,8 @@ WHOLE_MODELS: dict[type, str] = {
     "with the memory as `x`.",
     models.DeepGraphInfomax: "answers for a corrupted graph beside the true one; explain its `encoder`.",
     models.GraphUNet: "keeps some nodes by the order of their scores, and makes edges of its own; use GCN.",
-    models.SignedGCN: "is given two sets of edges, which paths do not tell apart yet; use GraphSAGE.",
+    models.SignedGCN: "is given two sets of edges, and a path runs along one; put both into `edge_index`, which is "
+    "which into `edge_type`, and use RGCNConv.",
     models.SchNet: _molecules,
     models.DimeNet: _molecules,
     models.DimeNetPlusPlus: _molecules,

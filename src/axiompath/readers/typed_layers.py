@@ -6,27 +6,65 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import block_diag
-from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGCNConv
+from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGATConv, RGCNConv
 
 from ..arrays import FloatArray
-from ..network.activations import gelu, relu
+from ..network.activations import gelu, leaky_relu, relu
 from ..network.attention import AdditiveAttention
+from ..network.messages import RECEIVER, SENDER, Delivered, Gathered
 from ..network.relations import OfRelation
+from ..network.softmaxes import ScoreSoftmax
 from ..network.typed_attention import JointAttention, RelationScores, RelationShare
+from .aggregations import gather
 from .calls import Call, TypedModule, array, register_reader, transposed, vector
-from .convolutions import sum_or_mean
+from .convolutions import require_sum
+from .edge_messages import edge_features, require_types
 from .forms import Form, concatenate
 
 
 @register_reader(RGCNConv, FastRGCNConv)
 def read_rgcn_conv(conv: RGCNConv, call: Call) -> Form:
-    """sum over relations of the mean (or sum) of X over its edges, times W of the relation;  + X W_root + b."""
-    if not call.typed:
-        call.refuse("expected the field `edge_type` of the data, the relation of each edge; pass it.")
-    rule = sum_or_mean(conv, call)
-    parts = [call.aggregate(call.x, OfRelation(rule, r)) @ weight for r, weight in enumerate(_weights(conv))]
+    """sum over relations of the mean (or another aggregation) of X over its edges, times W of it;  + X W_root + b."""
+    require_types(call)
+    parts = [gather(conv, call.within(r), call.x) @ weight for r, weight in enumerate(_weights(conv))]
     out = sum(parts[1:], parts[0])
     out = out + call.x @ array(conv.root) if conv.root is not None else out
+    return out + vector(conv.bias)
+
+
+@register_reader(RGATConv)
+def read_rgat_conv(conv: RGATConv, call: Call) -> Form:
+    """For each head, the softmax of leaky_relu(h[V] q + h[U] k + E W_e e) times h[U],  h = X W of the relation."""
+    require_sum(conv, call)
+    require_types(call)
+    if conv.mod is not None or conv.attention_mode != "additive-self-attention":
+        call.refuse(
+            "scales attention by degrees or multiplies its scores; train with mod=None and "
+            'attention_mode="additive-self-attention".'
+        )
+    weights, relations = _weights_of_rgat(conv), range(conv.num_relations)
+
+    def at(end: str) -> Form:
+        parts = [call.aggregate(call.x @ weights[r], OfRelation(Gathered(end, conv.flow), r)) for r in relations]
+        return call.hold(sum(parts[1:], parts[0]))
+
+    sent = at(SENDER)
+    scores = at(RECEIVER) @ array(conv.q) + sent @ array(conv.k)
+    if call.argument("edge_attr") is not None:
+        scores = scores + call.linear(conv.lin_edge, edge_features(call)) @ array(conv.e)
+    scores = call.activate(scores, leaky_relu(conv.negative_slope))
+    into, heads = Delivered(flow=conv.flow), []
+    for head in range(conv.heads):
+        own, score = (
+            sent.select(np.arange(conv.out_channels) + head * conv.out_channels),
+            scores.select(np.array([head])),
+        )
+        if conv.attention_mechanism == "across-relation":
+            heads.append(call.aggregate(own, ScoreSoftmax(into), reads=score))
+            continue
+        parts = [call.aggregate(own, OfRelation(ScoreSoftmax(into), r), reads=score) for r in relations]
+        heads.append(sum(parts[1:], parts[0]))
+    out = concatenate(heads) if conv.concat else (1.0 / len(heads)) * sum(heads[1:], heads[0])
     return out + vector(conv.bias)
 
 
@@ -122,6 +160,14 @@ def read_han_conv(conv: HANConv, call: TypedModule) -> dict[str, Form]:
         weighed = [call.aggregate(part, share, reads=shown) for part, share in zip(parts, shares, strict=True)]
         result[kind] = sum(weighed[1:], weighed[0])
     return result
+
+
+def _weights_of_rgat(conv: RGATConv) -> list[FloatArray]:
+    """The same of RGATConv, which calls its bases otherwise."""
+    if conv.num_bases is not None:
+        return list(np.tensordot(array(conv.att), array(conv.basis), axes=1))
+    weight = array(conv.weight)
+    return [block_diag(*blocks) for blocks in weight] if conv.num_blocks is not None else list(weight)
 
 
 def _weights(conv: RGCNConv) -> list[FloatArray]:

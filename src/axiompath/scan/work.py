@@ -158,6 +158,8 @@ def share_change(change: Change) -> Change:
         messages=change.messages, rates=change.rates, steps=change.steps, merged_steps=change.merged_steps,
         after_steps=change.after_steps,
     )  # fmt: skip
+    if change.network.takes_edges:
+        slim.__dict__["ends_of_edges"] = change.ends_of_edges
     return slim
 
 

@@ -29,6 +29,7 @@ from ..graphs.places import Target, as_target
 from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import read_snapshot
 from ..graphs.targets import read_pairs, with_graphs, with_links
+from ..graphs.widened import widen_graph
 from ..memory import parse_memory
 from ..network.layers import run_network
 from ..notebook import show
@@ -364,7 +365,9 @@ def _predict_with(case: Case, snapshots: Sequence[Any], among: IntArray) -> Iter
             here = np.searchsorted(among, placed.places.ids)
         else:
             placed, here = snapshot, np.searchsorted(among, snapshot.node_ids)
-        yield here, run_network(case.change.network, placed).logits
+        network = case.change.network
+        # Rows of edges, where these are places, come after those of nodes, and predict nothing.
+        yield here, run_network(network, widen_graph(placed) if network.takes_edges else placed).logits[: len(here)]
 
 
 def _predict_by_steps(
