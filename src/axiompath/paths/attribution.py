@@ -54,6 +54,7 @@ from ..network.statistics import OF_GRAPH
 from ..notebook import show
 from ..outputs import CLASSES_OUTPUT, VALUE, Output
 from ..threads import run_in_pieces
+from .lanes import whole_lanes
 from .share_loops import (
     Above,
     Here,
@@ -65,8 +66,8 @@ from .share_loops import (
     multiply_rows,
     sum_causes,
     take_mixed,
-    take_sources,
 )
+from .source_loops import take_sources
 from .union import PathUnion
 from .walk import PathSet, count_suffixes
 from .walk_loops import Level
@@ -143,9 +144,12 @@ class Attribution:
 def attribute_paths(change: Change, found: PathSet) -> Shares:
     """Contribution of every path of the set to every logit of its target, its kind, and the causes of each target."""
     num_classes = change.network.num_classes
-    contributions = np.zeros((len(found.paths), num_classes))
+    contributions = np.empty((len(found.paths), num_classes))
     causes = np.zeros((len(found.targets), len(KINDS), num_classes))
-    shares = Shares(contributions, KIND_OF_SET[found.held], causes)
+    shares = Shares(contributions, np.empty(len(found.paths), dtype=np.int8), causes)
+    for rows in found.bias_rows.values():
+        begun = rows[rows >= 0]
+        contributions[begun], shares.kinds[begun] = 0.0, KIND_OF_SET[found.held[begun]]
     normed = any(rule.divides == OF_GRAPH for layer in change.network.layers for rule in layer.rules)
     # Of paths that start at a node itself, what the statistics did and what coefficients did.
     own = np.zeros((2, *contributions.shape)) if normed else None
@@ -201,7 +205,7 @@ def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
         if mixes and (t == lowest or layers[t].bias is not None):
             total += suffixes * (16 + 8 * len(KINDS) * num_classes)
         columns = sum(channel.inputs.stop - channel.inputs.start for channel in layers[t].channels)
-        product = states * (8.0 * num_classes * columns if t > lowest else 0.0)
+        product = states * (8.0 * whole_lanes(num_classes) * columns if t > lowest else 0.0)
         peak = np.maximum(peak, product_above + product)
         product_above = product
     return np.asarray(total + peak, dtype=np.float64)
@@ -210,7 +214,8 @@ def estimate_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
 def _above_the_root(num_roots: int, num_classes: int) -> Above:
     """Every root hangs in delta below one identity, which all share."""
     first, held = np.zeros(num_roots, dtype=np.int64), np.full(num_roots, DELTA, dtype=np.uint8)
-    return Above(np.eye(num_classes)[None], first, held, np.array([[0, 0, num_classes, 0]]), SAME)
+    identity = np.eye(num_classes, whole_lanes(num_classes))[None]
+    return Above(identity, first, held, np.array([[0, 0, num_classes, 0]]), SAME)
 
 
 def _suffixes(change: Change, t: int, level: Level) -> Here:
@@ -229,7 +234,7 @@ def _multiply(change: Change, t: int, level: Level, above: Above, shared: bool) 
     if not shared:
         first[1:] = ends[:-1]
     inputs = layer.lay_out(inputs=True)
-    product = np.empty((num_rows, int(inputs[:, 2].sum()), change.network.num_classes))
+    product = np.empty((num_rows, int(inputs[:, 2].sum()), whole_lanes(change.network.num_classes)))
     found = Above(product, first, here.held, inputs, change.layers[t])
     run_in_pieces(multiply_rows, num_suffixes, product.size * layer.width, above, here, lay_out_maps(layer), found)
     return found
@@ -288,7 +293,7 @@ def _take(
     """Sources of one cause, then those of several: where the latter are, and what of them has which cause."""
     here, size = _suffixes(change, t, level), len(level.node)
     work = float(shares.contributions.size) * above.product.shape[1]
-    run_in_pieces(take_sources, size, work, above, here, sources, shares.contributions)
+    run_in_pieces(take_sources, size, work, above, here, sources, shares)
     nowhere = np.full(size, -1), np.zeros((0, *shares.causes.shape[1:]))
     if not change.steps.can_mix:
         return nowhere

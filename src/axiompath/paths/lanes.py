@@ -33,6 +33,11 @@ class _InRegisters(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, VECTOR)
 
 
+def whole_lanes(number: int) -> int:
+    """How many numbers there are room for in as many lanes as this number of them needs."""
+    return -(-number // LANES) * LANES
+
+
 def _address(context: Any, builder: Any, array: tuple[Any, Any], at: Any, width: int) -> Any:
     """Pointer to `width` numbers of an array (its type, its value) from a flat position on."""
     assert (array[0].layout, array[0].dtype) == ("C", types.float64), f"expected contiguous float64 (got {array[0]})"
@@ -98,6 +103,16 @@ def fetch(context, array, at, number):
         return builder.load(found)
 
     return EIGHT(array, types.intp, types.intp), generate
+
+
+@intrinsic
+def fetch_all(context, array, at):
+    """Eight lanes from a position on, all of which are there."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(_address(context, builder, (array, args[0]), args[1], LANES), align=8)
+
+    return EIGHT(array, types.intp), generate
 
 
 @intrinsic
@@ -211,3 +226,61 @@ def two_products(context, matrix, places, stride, vector, start, size, factors):
 
     pair = types.UniTuple(types.intp, 2), types.UniTuple(types.float64, 2)
     return EIGHT(matrix, pair[0], types.intp, vector, types.intp, types.intp, pair[1]), generate
+
+
+def _add_to_four(context: Any, builder: Any, rows: Any, at: Any, factors: list[Any], sums: list[Any]) -> None:
+    """Add four factors times the lanes of a matrix at a position to four sums."""
+    lanes = builder.load(_address(context, builder, rows, at, LANES), align=8)
+    for factor, into in zip(factors, sums, strict=True):
+        builder.store(_plus_scaled(builder, builder.load(into), lanes, factor), into)
+
+
+@intrinsic
+def four_products(context, matrix, first, stride, vector, starts, size):
+    """`product` from four starts, to the last bit: lanes are read once for all, and no sum waits for another."""
+
+    def generate(context, builder, signature, args):
+        rows, row, step, column, length = (matrix, args[0]), args[1], args[2], (vector, args[3]), args[5]
+        one, evens, odds = ir.Constant(length.type, 1), _sums(builder, 4), _sums(builder, 4)
+
+        def add(d, sums):
+            starts_at = [builder.add(builder.extract_value(args[4], i), d) for i in range(4)]
+            factors = [_number(context, builder, column, start) for start in starts_at]
+            _add_to_four(context, builder, rows, builder.add(row, builder.mul(d, step)), factors, sums)
+
+        with cgutils.for_range(builder, builder.ashr(length, one)) as loop:
+            even = builder.shl(loop.index, one)
+            add(even, evens)
+            add(builder.or_(even, one), odds)
+        with builder.if_then(builder.trunc(length, ir.IntType(1))):
+            add(builder.sub(length, one), evens)
+        found = [builder.fadd(builder.load(even), builder.load(odd)) for even, odd in zip(evens, odds, strict=True)]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    places = types.UniTuple(types.intp, 4)
+    return types.UniTuple(EIGHT, 4)(matrix, types.intp, types.intp, vector, places, types.intp), generate
+
+
+@intrinsic
+def four_pairs(context, matrix, places, stride, vector, starts, size, factors, others):
+    """`two_products` from four starts, to the last bit, with a factor each for the two products of each start."""
+
+    def generate(context, builder, signature, args):
+        rows, step, column, length = (matrix, args[0]), args[2], (vector, args[3]), args[5]
+        sums = _sums(builder, 4), _sums(builder, 4)
+        with cgutils.for_range(builder, length) as loop:
+            starts_at = [builder.add(builder.extract_value(args[4], i), loop.index) for i in range(4)]
+            numbers = [_number(context, builder, column, start) for start in starts_at]
+            for i, into in enumerate(sums):
+                at = builder.add(builder.extract_value(args[1], i), builder.mul(loop.index, step))
+                _add_to_four(context, builder, rows, at, numbers, into)
+        found = []
+        for n in range(4):
+            total = ir.Constant(VECTOR, [0.0] * LANES)
+            for of_this, into in zip(args[6:], sums, strict=True):
+                total = _plus_scaled(builder, total, builder.load(into[n]), builder.extract_value(of_this, n))
+            found.append(total)
+        return context.make_tuple(builder, signature.return_type, found)
+
+    four, pair, reals = types.UniTuple(types.intp, 4), types.UniTuple(types.intp, 2), types.UniTuple(types.float64, 4)
+    return types.UniTuple(EIGHT, 4)(matrix, pair, types.intp, vector, four, types.intp, reals, reals), generate

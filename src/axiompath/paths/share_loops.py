@@ -29,14 +29,13 @@ from ..change.states import (
     STATISTICS,
 )
 from ..compiled import compiled
-from .lanes import LANES, expect, fetch, plus_scaled, product, put, put_all, two_products, zeros
+from .lanes import LANES, fetch, fetch_all, four_products, plus_scaled, product, put, put_all, zeros
 
 # Sums may be reordered within one dot product, always in the same way, so results do not depend on the batch.
 FAST = {"reassoc", "contract", "nsz"}
 
 
 NUM_CAUSES = len(KINDS)
-AHEAD = 6  # sources: how early the message of one is asked for, so that it is there when its turn comes
 
 
 class Shares(NamedTuple):
@@ -50,7 +49,8 @@ class Shares(NamedTuple):
 class Above(NamedTuple):
     """The products P of the level above, and the coefficients over which a suffix hangs below them."""
 
-    product: FloatArray  # [rows, columns, num_classes]: a row for each suffix and state, channels side by side
+    # A row for each suffix and state, channels side by side; classes in whole lanes, zeros behind them.
+    product: FloatArray  # [rows, columns, num_lanes]
     first: IntArray  # [num_suffixes]: first row of each suffix; states in the order of their bits
     held: NDArray[np.uint8]  # [num_suffixes]: the suffix's states
     channels: IntArray  # [num_channels, 4]: first column of P, first column of h, width, rule
@@ -208,13 +208,13 @@ def multiply_rows(start, stop, above_this, here, maps, found):
     slopes, slope_rows = here.rates.slopes, here.rates.place
     first, below, weights = found.first, found.product, maps.weights
     has_rates = len(slopes) > 0
-    above_columns, columns, num_classes = above_product.shape[1], below.shape[1], below.shape[2]
-    stride = (num_classes + LANES - 1) // LANES * LANES
+    above_columns, columns, stride = above_product.shape[1], below.shape[1], below.shape[2]
     q = np.zeros(width * stride)
     for m in range(len(maps.places)):
         places = maps.places[m]
         below_column, inputs, below_low = places[0], places[1], places[2]
         outputs, place, has_weight = places[3], places[4], places[5]
+        whole = inputs & ~3 if has_weight else 0
         for i in range(start, stop):
             p, e, w = parent[i], entry[i], node[i]
             row = first[i]
@@ -234,164 +234,32 @@ def multiply_rows(start, stop, above_this, here, maps, found):
                         factor = _factor(above, state, entries, e, rule)
                         if factor == 0.0:
                             continue
-                        for j in range(0, num_classes, LANES):
-                            at, to = (above_row * above_columns + column) * num_classes + j, low * stride + j
+                        for j in range(0, stride, LANES):
+                            at, to = (above_row * above_columns + column) * stride + j, low * stride + j
                             for d in range(size):
                                 rate = factor * slopes[slope, low + d] if has_rates else factor
-                                lanes = fetch(above_product, at, num_classes - j)
-                                put_all(q, to, plus_scaled(fetch(q, to, LANES), lanes, rate))
-                                at += num_classes
+                                put_all(q, to, plus_scaled(fetch_all(q, to), fetch_all(above_product, at), rate))
+                                at += stride
                                 to += stride
-                for n in range(inputs):
-                    to = (row * columns + below_column + n) * num_classes
-                    for j in range(0, num_classes, LANES):
+                for j in range(0, stride, LANES):
+                    to = (row * columns + below_column) * stride + j
+                    for n in range(0, whole, 4):
+                        at = place + n * outputs
+                        starts = (at, at + outputs, at + 2 * outputs, at + 3 * outputs)
+                        four = four_products(q, below_low * stride + j, stride, weights, starts, outputs)
+                        put_all(below, to, four[0])
+                        put_all(below, to + stride, four[1])
+                        put_all(below, to + 2 * stride, four[2])
+                        put_all(below, to + 3 * stride, four[3])
+                        to += 4 * stride
+                    for n in range(whole, inputs):
                         if has_weight:
                             lanes = product(q, below_low * stride + j, stride, weights, place + n * outputs, outputs)
                         else:
-                            lanes = fetch(q, (below_low + n) * stride + j, LANES)
-                        put(below, to + j, lanes, num_classes - j)
+                            lanes = fetch_all(q, (below_low + n) * stride + j)
+                        put_all(below, to, lanes)
+                        to += stride
                 row += 1
-
-
-@compiled(fastmath=FAST)
-def take_sources(start, stop, above, here, sources, totals):
-    """Write M @ (rate * g) into each source's row, g being its message a * y.
-
-    P times factor and rate is formed once a suffix, for the states of delta, of after and of before; each of its
-    sources then costs one product with y. Sources of several causes are left to `take_mixed`.
-    """
-    above_product, above_first, above_held, channels = above.product, above.first, above.held, above.channels
-    kept, after, before = above.entries.kept, above.entries.after, above.entries.before
-    kept_after, kept_before = above.entries.kept_after, above.entries.kept_before
-    node, parent, entry, held, width = here.node, here.parent, here.entry, here.held, here.width
-    slopes, slope_rows = here.rates.slopes, here.rates.place
-    source_rows, num_sources, source_entry, source_held = sources.rows, sources.number, sources.entry, sources.held
-    indices, source_after, source_before = sources.entries.indices, sources.entries.after, sources.entries.before
-    differs, source_channels, y_before, y_after = sources.differs, sources.channels, sources.before, sources.after
-    source_kept, divided = sources.entries.kept, sources.divided
-    has_rates = len(slopes) > 0
-    columns, num_classes, y_columns = above_product.shape[1], above_product.shape[2], y_after.shape[1]
-    # In delta, after and before, one behind the other: P * factor * rate, [width, stride].
-    stride = (num_classes + LANES - 1) // LANES * LANES
-    weights = np.zeros(3 * width * stride)
-    used, moved = np.zeros(3, dtype=np.bool_), np.zeros(y_columns)
-    if len(source_channels) == 0:
-        return
-    few = num_classes <= LANES
-    only_column, only_low, only_size = source_channels[0, 0], source_channels[0, 1] * LANES, source_channels[0, 2]
-    only_rule = np.uintp(source_channels[0, 3])
-    for i in range(start, stop):
-        if num_sources[i] == 0:
-            continue
-        p, e_above, w = parent[i], entry[i], node[i]
-        num_used = 0
-        for which in range(3):
-            used[which] = False
-            if not held[i] & (DELTA if which == 0 else IN_AFTER if which == 1 else IN_BEFORE):
-                continue
-            above_row = above_first[p]
-            slope = slope_rows[which, w] if has_rates else 0
-            for state in range(NUM_STATES):
-                if not above_held[p] >> state & 1:
-                    continue
-                for k in range(len(channels)):
-                    rule = channels[k, 3]
-                    new, old = after[e_above, rule], before[e_above, rule]
-                    factor = 0.0
-                    if which == 0:
-                        factor = kept[e_above, rule] if state == 0 else 0.0
-                    elif which == 1:
-                        factor = new - kept_after[e_above, rule] if state == 0 else new if state <= LAST_AFTER else 0.0
-                    else:
-                        factor = kept_before[e_above, rule] - old if state == 0 else old if state > LAST_AFTER else 0.0
-                    if factor == 0.0:
-                        continue
-                    column, low, size = channels[k, 0], channels[k, 1], channels[k, 2]
-                    alone = few and not used[which] and size == width
-                    if not used[which]:
-                        used[which] = True
-                        num_used += 1
-                        if not alone:
-                            weights[which * width * stride : (which + 1) * width * stride] = 0.0
-                    if alone:
-                        at = (above_row * columns + column) * num_classes
-                        for n in range(size):
-                            d = np.uintp(n)
-                            rate = factor * slopes[slope, d] if has_rates else factor
-                            lanes = plus_scaled(zeros(), fetch(above_product, at + n * num_classes, num_classes), rate)
-                            put_all(weights, (which * width + n) * LANES, lanes)
-                        continue
-                    for j in range(0, num_classes, LANES):
-                        at = (above_row * columns + column) * num_classes + j
-                        to = (which * width + low) * stride + j
-                        for d in range(size):
-                            rate = factor * slopes[slope, low + d] if has_rates else factor
-                            lanes = fetch(above_product, at, num_classes - j)
-                            put_all(weights, to, plus_scaled(fetch(weights, to, LANES), lanes, rate))
-                            at += num_classes
-                            to += stride
-                above_row += 1
-        # The common case of few classes and one channel, in one or two sets of states: these share the reading of y.
-        plain = few and len(source_channels) == 1 and 0 < num_used < 3 and not divided
-        one, other = (0 if used[0] else 1 if used[1] else 2), (2 if used[2] else 1)
-        ways = (
-            1.0 if one < 2 else 0.0, -1.0 if one == 0 else 1.0 if one == 2 else 0.0,
-            1.0 if other == 1 else 0.0, 1.0 if other == 2 else 0.0,
-        )  # fmt: skip
-        last = source_rows[i] + num_sources[i] - 1
-        for row in range(source_rows[i], last + 1):
-            if ONE_CAUSE[source_held[np.uintp(row)]] < 0:
-                continue
-            e = np.uintp(source_entry[np.uintp(row)])
-            u = np.uintp(indices[e])
-            differ = differs[u]
-            if plain and not differ:
-                ahead = np.uintp(source_entry[np.uintp(min(row + AHEAD, last))])
-                expect(y_after, np.intp(indices[ahead]) * y_columns, y_columns)
-                new, old = source_after[e, only_rule], source_before[e, only_rule]
-                at, factor = np.intp(u) * y_columns + only_column, ways[0] * new + ways[1] * old
-                if num_used == 1:
-                    place = one * width * LANES + only_low
-                    total = plus_scaled(zeros(), product(weights, place, LANES, y_after, at, only_size), factor)
-                else:
-                    places = (one * width * LANES + only_low, other * width * LANES + only_low)
-                    factors = (factor, ways[2] * new + ways[3] * old)
-                    total = two_products(weights, places, LANES, y_after, at, only_size, factors)
-                put(totals, row * num_classes, total, num_classes)
-                continue
-            for j in range(0, num_classes, LANES):
-                total = zeros()
-                for k in range(len(source_channels)):
-                    column, low, size, rule = (
-                        source_channels[k, 0], source_channels[k, 1], source_channels[k, 2], source_channels[k, 3],
-                    )  # fmt: skip
-                    new, old = source_after[e, rule], source_before[e, rule]
-                    at, first = np.intp(u) * y_columns + column, low * stride + j
-                    for which in range(3):
-                        if not used[which]:
-                            continue
-                        from_after = new if which != 2 else 0.0
-                        from_before = old if which == 2 else 0.0 if which == 1 else -old
-                        if divided and which == 0:
-                            both = source_kept[e, rule]
-                            from_after -= sources.entries.kept_after[e, rule] - both
-                            from_before += sources.entries.kept_before[e, rule] - both
-                        if not differ:
-                            # One message in both snapshots: read it once.
-                            from_after += from_before
-                            from_before = 0.0
-                        place = which * width * stride + first
-                        if from_before != 0.0 and from_before == -from_after:
-                            # Kept as it is, a coefficient carries the difference: taken first, it is 0 where none is.
-                            for d in range(size):
-                                moved[d] = y_after[u, column + d] - y_before[u, column + d]
-                            total = plus_scaled(total, product(weights, place, stride, moved, 0, size), from_after)
-                            continue
-                        if from_after != 0.0:
-                            total = plus_scaled(total, product(weights, place, stride, y_after, at, size), from_after)
-                        if from_before != 0.0:
-                            total = plus_scaled(total, product(weights, place, stride, y_before, at, size), from_before)
-                put(totals, row * num_classes + j, total, num_classes - j)
 
 
 @compiled(inner=True)
@@ -421,7 +289,7 @@ def take_mixed(start, stop, above_this, here, sources, mixed):
     held, slopes, slope_rows = here.held, here.rates.slopes, here.rates.place
     source_entries, source_channels = sources.entries, sources.channels
     y_before, y_after = sources.before, sources.after
-    num_classes = above_product.shape[2]
+    num_classes = mixed.contributions.shape[1]
     g = np.zeros((3, here.width))  # rate * message in delta, after, before
     share = np.zeros(num_classes)
     for i in range(start, stop):

@@ -129,12 +129,12 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
     starts, indptr = place_rows([*events, (level.target, num_children)], targets)
     num_paths = int(indptr[-1])
     paths = np.empty((num_paths, level.trail.shape[1]), dtype=np.int64)
-    held = np.zeros(num_paths, dtype=np.uint16)
-    entry = np.full(num_paths, -1, dtype=np.int64)
+    held, entry = np.empty(num_paths, dtype=np.uint16), np.empty(num_paths, dtype=np.int64)
     begun = {}
     for (t, number), start in zip(begins.items(), starts[:-1], strict=True):
         suffixes = np.flatnonzero(number)
         paths[start[suffixes]] = levels[t].trail[suffixes]
+        held[start[suffixes]], entry[start[suffixes]] = 0, -1
         begun[t] = np.where(number > 0, start, -1)
     bias_rows = bias_rows_of(change, levels, begun)
     for t, rows in bias_rows.items():

@@ -92,53 +92,74 @@ def _range_below(ways, v, s):
     return False, ways.indptr[v], ways.indptr[v + 1]
 
 
+# The arrays of a tuple are named before the loops: what is written might else be one of them, and all be read again.
+
+
 @compiled
 def count_children(start, stop, ways, level, num_children):
+    descents, marks, following, node, sets = ways.descents, ways.marks, ways.following, level.node, level.sets
     for i in range(start, stop):
-        s = level.sets[i]
-        in_delta, low, high = _range_below(ways, level.node[i], s)
+        s = sets[i]
+        in_delta, low, high = _range_below(ways, node[i], s)
         count = 0
-        for k in range(low, high):
-            e = ways.descents[k] if in_delta else k
-            if ways.following[s, ways.marks[e]]:
-                count += 1
+        if in_delta:
+            for k in range(np.uintp(low), np.uintp(high)):
+                count += following[s, marks[np.uintp(descents[k])]] != 0
+        else:
+            for k in range(np.uintp(low), np.uintp(high)):
+                count += following[s, marks[k]] != 0
         num_children[i] = count
 
 
 @compiled
 def fill_children(start, stop, ways, level, rows, child):
     """The suffixes one layer below, from row rows[i] on those of suffix i."""
-    for i in range(start, stop):
-        j, s = rows[i], level.sets[i]
-        in_delta, low, high = _range_below(ways, level.node[i], s)
-        for k in range(low, high):
-            e = ways.descents[k] if in_delta else k
-            below = ways.following[s, ways.marks[e]]
+    descents, marks, following, indices = ways.descents, ways.marks, ways.following, ways.indices
+    node, target, parent, entry, sets, trail = child.node, child.target, child.parent, child.entry, child.sets, child.trail
+    position, length = np.uintp(child.position), np.uintp(trail.shape[1])
+    above_node, above_target, above_sets, above_trail = level.node, level.target, level.sets, level.trail
+    for n in range(start, stop):
+        i = np.uintp(n)
+        j, s, its_target = np.uintp(rows[i]), above_sets[i], above_target[i]
+        in_delta, low, high = _range_below(ways, above_node[i], s)
+        for k in range(np.uintp(low), np.uintp(high)):
+            e = np.uintp(descents[k]) if in_delta else k
+            below = following[s, marks[e]]
             if below:
-                child.node[j] = ways.indices[e]
-                child.target[j] = level.target[i]
-                child.parent[j] = i
-                child.entry[j] = e
-                child.sets[j] = below
-                for h in range(level.trail.shape[1]):
-                    child.trail[j, h] = level.trail[i, h]
-                child.trail[j, child.position] = ways.indices[e]
-                j += 1
+                u = indices[e]
+                node[j], target[j], parent[j], entry[j], sets[j] = u, its_target, n, e, below
+                for h in range(length):
+                    trail[j, h] = above_trail[i, h]
+                trail[j, position] = u
+                j += np.uintp(1)
 
 
 @compiled
 def fill_leaves(start, stop, ways, level, rows, leaves):
     """The same for the paths that end one layer below."""
-    for i in range(start, stop):
-        row, s = rows[i], level.sets[i]
-        in_delta, low, high = _range_below(ways, level.node[i], s)
-        for k in range(low, high):
-            e = ways.descents[k] if in_delta else k
-            below = ways.following[s, ways.marks[e]]
+    descents, marks, following, indices = ways.descents, ways.marks, ways.following, ways.indices
+    held_below, node, sets, trail = ways.held_below, level.node, level.sets, level.trail
+    paths, held, entry = leaves.paths, leaves.held, leaves.entry
+    length = paths.shape[1]
+    # The nodes of a suffix as they are to be written, for the usual numbers of them.
+    for n in range(start, stop):
+        i = np.uintp(n)
+        row, s = np.uintp(rows[i]), sets[i]
+        in_delta, low, high = _range_below(ways, node[i], s)
+        if low == high:
+            continue
+        first, second, third = trail[i, 1 % length], trail[i, 2 % length], trail[i, 3 % length]
+        for k in range(np.uintp(low), np.uintp(high)):
+            e = np.uintp(descents[k]) if in_delta else k
+            below = following[s, marks[e]]
             if below:
-                leaves.paths[row, 0] = ways.indices[e]
-                for h in range(1, leaves.paths.shape[1]):
-                    leaves.paths[row, h] = level.trail[i, h]
-                leaves.held[row] = ways.held_below[below]
-                leaves.entry[row] = e
-                row += 1
+                paths[row, 0] = indices[e]
+                if length == 3:
+                    paths[row, 1], paths[row, 2] = first, second
+                elif length == 4:
+                    paths[row, 1], paths[row, 2], paths[row, 3] = first, second, third
+                else:
+                    for h in range(1, length):
+                        paths[row, h] = trail[i, h]
+                held[row], entry[row] = held_below[below], e
+                row += np.uintp(1)
