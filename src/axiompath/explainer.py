@@ -264,9 +264,9 @@ class Explainer:
         self,
         target: Asked | None = None,
         *,
-        to: int | None = None,
+        to: int | str | None = None,
         below: float | None = None,
-        keep: Iterable[int] = (),
+        keep: Iterable[int] | int = (),
         costs: Mapping[int, float] | None = None,
         every: bool = False,
         open_nodes: bool = False,
@@ -275,10 +275,10 @@ class Explainer:
     ) -> Undo:
         """The fewest changes whose undoing gives the old class back, judged by the user's own model on the real graph.
 
-        `to` asks for another class, `below` for a probability of the new one (a value) below this. Changes in `keep`
-        may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets
-        of that size. `starts` are further orders of changes to search along, such as another explainer's. The search
-        ends within a second of `seconds`, or with the evaluation that is under way.
+        `to` asks for another class, by number or name, `below` for a probability of the new one (a value) below this.
+        Changes in `keep` may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set.
+        `every` lists all sets of that size. `starts` are further orders of changes to search along, such as another
+        explainer's. The search ends within a second of `seconds`, or with the evaluation that is under way.
         """
         terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
         return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
