@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 GROUP_ROW = "group"
 ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time, where the network answers
 MOST_PLAYERS = 20  # of which all subsets are tried at all
-LARGE_SHARE = 0.01  # from which on three digits behind the point are shown
+LARGE_SHARE = 0.1  # from which on three digits behind the point are shown
 MOST_DIGITS = 12
 WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
 
@@ -152,8 +152,7 @@ class Blame(ChangeRecord):
         number, digits = len(self.shares), self._digits()
         seen = sum(map(len, self.changes))
         of_groups = f", in {number} group{'s' * (number != 1)}" * (GROUP_ROW in self.kinds)
-        reach = "reaches" if seen == 1 else "reach"
-        lines = [f"{self.headline}. Of {self.num_changes:,} change{'s' * (self.num_changes != 1)} {seen:,} {reach} it"]
+        lines = [f"{self.headline}. {_tell_seen(seen, self.num_changes)}"]
         lines[0] += f"{of_groups}:" if number else "."
         for row in range(min(limit, number)):
             error = "" if self.exact else f" ± {self.prob_errors[row]:.2g}"
@@ -202,6 +201,13 @@ class Blame(ChangeRecord):
         from ..report.waterfall import plot_blame
 
         return plot_blame(self)
+
+
+def _tell_seen(seen: int, every: int) -> str:
+    """How many of all changes reach a target, in words."""
+    if seen == every:
+        return "The only change reaches it" if seen == 1 else f"All {every:,} changes reach it"
+    return f"Of {every:,} changes {seen:,} {'reaches' if seen == 1 else 'reach'} it"
 
 
 def blame_target(

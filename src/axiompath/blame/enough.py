@@ -22,7 +22,7 @@ import numpy as np
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
 from ..explain.question import Question
-from ..graphs.changes import is_kind, tell_kinds
+from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..origin import Origin
@@ -160,7 +160,7 @@ def enough_of_target(
     logits = search.judge(chosen)[1]
     class_before, class_after = board.output.told(ends[0], ends[1])
     rows = game.changes.iloc[chosen]
-    places = tuple(zip(rows.src.tolist(), rows.dst.fillna(-1).tolist(), strict=True))
+    places = tuple(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
     mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     return Enough(
         target=target,
@@ -244,7 +244,12 @@ def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not all(map(is_kind, kinds)) or {len(pair) for pair in pairs} - {2} or len(pairs) != n:
+    if (
+        len(kinds) != n
+        or not all(is_kind(kind, MODEL_RETRAINED) for kind in kinds)
+        or {len(pair) for pair in pairs} - {2}
+        or len(pairs) != n
+    ):
         raise InputError("Expected a kind and two ends for each change (got something else).")
     if not all(type(values[name]) is bool for name in ("proved", "open_nodes")):
         raise InputError("Expected true or false in `proved` and `open_nodes` (got something else).")
