@@ -188,3 +188,25 @@ def test_many_changes_are_chosen_by_greedy_and_exchanges():
     )
     with pytest.raises(axiompath.InputError, match="share of the change above 0"):
         explainer.enough(target, until=0)
+
+
+def test_more_sets_than_the_time_holds_are_not_begun_one_by_one():
+    """Where not all sets of a size fit into the time, it goes to greedy and exchanges, not to the first of them."""
+    before, after = evolve(1, 300, num_nodes=40, kinds=("edges",))
+    _, explainer = open_model("gcn", before, after)
+    target = int(explainer.moved().target[0])
+    in_sight = explainer.enough(target, budget=1).num_in_sight
+    assert in_sight > 60
+    ids = explainer.changes().id.tolist()
+    chosen: list[int] = []
+    after_all = explainer.what_if(target, undo=[])
+    for _ in range(3):
+        rest = [number for number in ids if number not in chosen]
+        left = explainer.change.output.divergence(
+            after_all, explainer.what_if(target, apply=[[*chosen, number] for number in rest])
+        )
+        chosen.append(rest[int(left.argmin())])
+    whole = float(explainer.change.output.divergence(after_all, explainer.what_if(target, apply=[])))
+    found = explainer.enough(target, budget=3, seconds=1.0)
+    assert not found.proved
+    assert found.explained >= 1 - float(left.min()) / whole - 1e-9

@@ -286,6 +286,38 @@ def test_undoing_may_mean_the_model():
     assert "model retrained" not in kept.kinds
 
 
+def test_the_model_may_be_among_the_changes_that_are_enough():
+    before, after = evolve(3, 5)
+    _, _, explainer = opened(("gcn", "gcn3"), before, after)
+    number, seen = int(explainer.changes().id.iloc[-1]), 0
+    for target in explainer.moved().target.tolist():
+        for found in (explainer.enough(target), explainer.enough(target, budget=2)):
+            logits = explainer.what_if(target, apply=found.changes)
+            np.testing.assert_allclose(found.logits, logits, atol=1e-9)
+            assert axiompath.Enough.from_dict(json.loads(json.dumps(found.to_dict()))).summary() == found.summary()
+            if number in found.changes:
+                seen += 1
+                assert "model retrained" in found.summary()
+    assert seen > 2
+
+
+def test_models_that_no_reader_understands_are_told_from_the_data_too():
+    before, after = evolve(3, 5)
+    old, new, read = opened(("gcn", "gcn3"), before, after)
+    unread = axiompath.Explainer(new, before, after, model_before=old, paths=False)
+    assert unread.changes().kind.tolist() == read.changes().kind.tolist()
+    moved = [explainer.moved().set_index("target").kl.sort_index() for explainer in (read, unread)]
+    np.testing.assert_allclose(moved[0].to_numpy(), moved[1].to_numpy(), atol=1e-9)
+    for target in read.moved().target.head(3).tolist():
+        expected, found = read.blame(target), unread.blame(target)
+        assert dict(zip(found.changes, found.kinds, strict=True)) == dict(
+            zip(expected.changes, expected.kinds, strict=True)
+        )
+        np.testing.assert_allclose(np.sort(found.prob_shares), np.sort(expected.prob_shares), atol=1e-9)
+        assert found.residual < 1e-9
+    assert "model before" in found.origin.digests
+
+
 def test_scans_and_files_say_the_same(tmp_path):
     before, after = evolve(3, 5)
     _, _, explainer = opened(("gcn", "gcn3"), before, after)
@@ -392,8 +424,8 @@ def test_what_cannot_be_combined_says_so(tmp_path):
         explainer.scan(tmp_path / "blame", progress=False, blame=True)
     with pytest.raises(InputError, match="Expected interactions of data and model alone"):
         explainer.blame(target, interactions=True)
-    with pytest.raises(InputError, match="Expected models that are read to go with `model_before`"):
-        axiompath.Explainer(new, before, after, model_before=make("gcn"), paths=False)
+    with pytest.raises(InputError, match=r"3 columns of classes for each node \(got 5 columns"):
+        axiompath.Explainer(new, before, after, model_before=GCN(4, 6, 2, 5).double(), paths=False)
     with pytest.raises(InputError, match="Expected `model_before` to predict what the model does, 3 columns"):
         axiompath.Explainer(new, before, after, model_before=GCN(4, 6, 2, 5).double())
     with pytest.raises(InputError, match="3 columns of classes for each graph"):

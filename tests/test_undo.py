@@ -1,8 +1,10 @@
 """Undo: the fewest changes, against brute force; judged by the user's own model; constraints, costs, other goals."""
 
+import contextlib
 import itertools
 import json
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import torch
 from torch import nn
 
 import axiompath
+from axiompath.blame.cost import TooDear
 from axiompath.experiments.counterfactuals import rival_sizes
 from players import evolve, make, own_answers
 from references import literal_applied
@@ -129,9 +132,24 @@ def test_other_goals_and_refusals():
     below = explainer.undo(target, below=low)
     assert below.restored
     assert f"below {low:g}" in below.goal
-    for wrong in ({"to": blame.class_after}, {"to": 9}, {"to": 0, "below": 0.1}, {"costs": {0: -1.0}}, {"keep": [99]}):
-        with pytest.raises(axiompath.InputError):
+    for wrong, words in (
+        ({"to": blame.class_after}, "whose class changed"),
+        ({"to": 9}, "a class between 0 and 2"),
+        ({"to": "none"}, "a class between 0 and 2"),
+        ({"to": 0, "below": 0.1}, "got both"),
+        ({"below": 2}, "above 0 and up to"),
+        ({"below": -1.0}, "above 0 and up to"),
+        ({"below": float("nan")}, "above 0 and up to"),
+        ({"costs": {0: -1.0}}, "costs above 0"),
+        ({"costs": [1.0]}, "a dict from the id"),
+        ({"keep": [99]}, "ids of the"),
+        ({"keep": "0"}, "ids of changes"),
+        ({"seconds": -1}, "a number of 0 or more"),
+    ):
+        with pytest.raises(axiompath.InputError, match=words):
             explainer.undo(target, **wrong)
+    (first, *_) = explainer.undo(target).changes
+    assert explainer.undo(target, keep=first).changes == explainer.undo(target, keep=[first]).changes
 
 
 def test_values_and_labels():
@@ -211,6 +229,25 @@ def test_the_time_that_is_given_is_kept(seconds):
         opened.enough(target, seconds=seconds)
         opened.enough(target, budget=3, seconds=seconds)
         assert time.monotonic() - start <= 2 * (seconds + 1.0 + 2 * opening + 2 * pause)
+        start = time.monotonic()
+        with warnings.catch_warnings(), contextlib.suppress(TooDear):
+            warnings.simplefilter("ignore")
+            opened.blame(target, seconds=seconds)
+        assert time.monotonic() - start <= seconds + 1.0 + 2 * opening + 8 * pause
+
+
+def test_blame_that_takes_much_longer_than_it_may_is_refused_before():
+    model, explainer, before, after, target, _ = next(
+        flips("gcn", 200, range(60), num_nodes=24, kinds=("edges", "features"))
+    )
+    slow = axiompath.Explainer(Slow(model, 0.05), before, after, paths=False)
+    start = time.monotonic()
+    with pytest.raises(TooDear, match=r"evaluations, about \d+ seconds \(got 0\.5\); give more `seconds`, or group"):
+        slow.blame(target, seconds=0.5)
+    assert time.monotonic() - start < 5.0  # it takes minutes
+    groups = {number: number % 2 for number in explainer.changes().id.tolist()}
+    assert slow.blame(target, seconds=0.5, by=groups).shares.shape == (2, 3)
+    assert slow.happened(target, seconds=0.1).blame is None
 
 
 def check_against_rivals(seeds, most, seconds, num_changes=40):

@@ -35,6 +35,7 @@ from .explain.neighbourhood import Neighbourhood, find_neighbourhood
 from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
 from .explain.units import explain_units
 from .files.named import take_names
+from .graphs.changes import add_model_row
 from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
 from .graphs.snapshot import node_numbers, read_snapshot
@@ -98,13 +99,8 @@ class Explainer:
         named: dict[str, Any] = {
             "node_names": node_names, "class_names": class_names, "offered": offered, "usage": usage,
         }  # fmt: skip
-        if model_before is not None and not paths:
-            raise InputError(
-                "Expected models that are read to go with `model_before` (got paths=False); leave it out, or read them."
-            )
-        self._case: Case | None = None
-        if paths:
-            self._case = open_case(model, before, after, model_before=model_before, **named)
+        named["model_before"] = model_before
+        self._case: Case | None = open_case(model, before, after, **named) if paths else None
         self._unread: Board | None = None if paths else open_board(model, before, after, **named)
 
     def __repr__(self) -> str:
@@ -228,7 +224,8 @@ class Explainer:
         if self._unread is None:
             return self.case.changes(directed=directed, open_nodes=open_nodes)
         pair, names = self._unread.pair, self._unread.node_names
-        return find_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
+        found = find_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
+        return found if self._unread.under_before is None else add_model_row(found)
 
     def blame(
         self,
@@ -264,9 +261,9 @@ class Explainer:
         self,
         target: Asked | None = None,
         *,
-        to: int | None = None,
+        to: int | str | None = None,
         below: float | None = None,
-        keep: Iterable[int] = (),
+        keep: Iterable[int] | int = (),
         costs: Mapping[int, float] | None = None,
         every: bool = False,
         open_nodes: bool = False,
@@ -275,10 +272,10 @@ class Explainer:
     ) -> Undo:
         """The fewest changes whose undoing gives the old class back, judged by the user's own model on the real graph.
 
-        `to` asks for another class, `below` for a probability of the new one (a value) below this. Changes in `keep`
-        may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set. `every` lists all sets
-        of that size. `starts` are further orders of changes to search along, such as another explainer's. The search
-        ends within a second of `seconds`, or with the evaluation that is under way.
+        `to` asks for another class, by number or name, `below` for a probability of the new one (a value) below this.
+        Changes in `keep` may not be undone; `costs` (id -> cost, 1 where none is given) makes it the cheapest set.
+        `every` lists all sets of that size. `starts` are further orders of changes to search along, such as another
+        explainer's. The search ends within a second of `seconds`, or with the evaluation that is under way.
         """
         terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
         return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,13 +13,14 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError, Notice
 from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
-from ..graphs.labels import TO, label_class
+from ..graphs.labels import label_class
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
 from ..saved import FileForm, rebuild
 from ..trust import read_words
+from .cost import check_affordable, predict_seconds
 from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board, Game
 from .goal import tell
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 GROUP_ROW = "group"
 ALWAYS_EXACT = 16  # players: all subsets of so many are tried whatever the time, where the network answers
 MOST_PLAYERS = 20  # of which all subsets are tried at all
-NUM_TIMED, NUM_TIMED_OF_OWN = 4096, 8  # subsets on which the time of one is measured; where the user's model answers
+LARGE_SHARE = 0.1  # from which on three digits behind the point are shown
+MOST_DIGITS = 12
 WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
 
 
@@ -105,8 +107,7 @@ class Blame(ChangeRecord):
         """A row in words: what happened, and to what."""
         if self.kinds[row] == GROUP_ROW:
             return f"{self.groups[row]} ({len(self.changes[row])} change{'s' * (len(self.changes[row]) != 1)})"
-        ends = [self.name_of(end) for end in self.ends[row] if end >= 0]
-        return f"{self.kinds[row]} {TO.join(ends)}".rstrip()
+        return self.name_change(row)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a change or group, in the order of `shares`: change, kind, src, dst, share and error of `told`.
@@ -148,19 +149,35 @@ class Blame(ChangeRecord):
 
     def summary(self, limit: int = 5) -> str:
         """A few sentences: what happened, and which changes did it."""
-        what = "group" if GROUP_ROW in self.kinds else "change"
-        lines = [f"{self.headline}. {len(self.shares)} {what}{'s' * (len(self.shares) != 1)} in sight did it."]
-        for row in range(min(limit, len(self.shares))):
+        number, digits = len(self.shares), self._digits()
+        seen = sum(map(len, self.changes))
+        of_groups = f", in {number} group{'s' * (number != 1)}" * (GROUP_ROW in self.kinds)
+        lines = [f"{self.headline}. {_tell_seen(seen, self.num_changes)}"]
+        lines[0] += f"{of_groups}:" if number else "."
+        for row in range(min(limit, number)):
             error = "" if self.exact else f" ± {self.prob_errors[row]:.2g}"
-            lines.append(f"  {self.prob_shares[row]:+.3f}{error}  {self.row_name(row)}")
-        if len(self.shares) > limit:
-            lines.append(f"  {self.prob_shares[limit:].sum():+.3f}  the other {len(self.shares) - limit}")
+            lines.append(f"  {self.prob_shares[row]:+.{digits}f}{error}  {self.row_name(row)}")
+        if number > limit:
+            others = "one other" if number == limit + 1 else f"the other {number - limit:,}"
+            lines.append(f"  {self.prob_shares[limit:].sum():+.{digits}f}  {others}")
+        if self.groups and GROUP_ROW not in self.kinds:
+            told = self.by_group().head(limit)
+            lines.append("By group: " + "; ".join(f"{row.group} {row.share:+.{digits}f}" for row in told.itertuples()))
+            lines[-1] += "; and others." if len(set(self.groups)) > limit else "."
         if MODEL_RETRAINED in self.kinds:
             model = float(self.prob_shares[self.kinds.index(MODEL_RETRAINED)])
-            lines.append(f"The model has {model:+.3f} of it, the data {self.prob_shares.sum() - model:+.3f}.")
-        how = "Exact, by all subsets" if self.exact else "Estimated, by random orders"
-        lines.append(f"{how}: {self.num_evaluations:,} evaluations.")
+            data = float(self.prob_shares.sum()) - model
+            lines.append(f"The model has {model:+.{digits}f} of it, the data {data:+.{digits}f}.")
+        if number:
+            tried = f"{self.num_evaluations:,} evaluations"
+            exact, rough = f"Exact, by all subsets: {tried}.", "Estimated, by random orders"
+            lines.append(exact if self.exact else f"{rough}: {tried}; ± is a standard error.")
         return "\n".join(lines)
+
+    def _digits(self) -> int:
+        """Digits behind the point: three, or as many as show three of the largest share."""
+        largest = float(np.abs(self.prob_shares).max(initial=0.0))
+        return 3 if largest >= LARGE_SHARE or largest == 0 else min(2 - math.floor(math.log10(largest)), MOST_DIGITS)
 
     def __repr__(self) -> str:
         """The headline."""
@@ -184,6 +201,13 @@ class Blame(ChangeRecord):
         from ..report.waterfall import plot_blame
 
         return plot_blame(self)
+
+
+def _tell_seen(seen: int, every: int) -> str:
+    """How many of all changes reach a target, in words."""
+    if seen == every:
+        return "The only change reaches it" if seen == 1 else f"All {every:,} changes reach it"
+    return f"Of {every:,} changes {seen:,} {'reaches' if seen == 1 else 'reach'} it"
 
 
 def blame_target(
@@ -304,9 +328,11 @@ def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effo
         return exact_shares(values, 0)
     exact = num_subsets <= effort.most_exact and game.by_network
     if not exact and num_subsets <= 1 << MOST_PLAYERS:
-        exact = num_subsets * _seconds_each(game, values, num_players) <= effort.seconds
+        takes = predict_seconds(values, num_players, num_subsets, by_network=game.by_network, seconds=effort.seconds)
+        exact = takes <= effort.seconds
     if exact:
         return exact_shares(values, num_players) if groups is None else exact_owen(values, groups)
+    check_affordable(values, num_players, effort, by_network=game.by_network)
     if effort.seconds >= WORTH_SAYING:
         warnings.warn(
             f"Blame of {game.num_changes} changes is estimated by random orders until the errors are below "
@@ -316,14 +342,6 @@ def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effo
             stacklevel=4,
         )
     return sampled_shares(values, num_players, effort, groups)
-
-
-def _seconds_each(game: Game, values: Any, num_players: int) -> float:
-    number = NUM_TIMED if game.by_network else NUM_TIMED_OF_OWN
-    subsets = np.random.default_rng(0).random((number, num_players)) < 0.5
-    start = time.monotonic()
-    values(subsets)
-    return (time.monotonic() - start) / number
 
 
 def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:

@@ -13,6 +13,7 @@ starts, improved by exchanging one change for another until none helps.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -21,8 +22,7 @@ import numpy as np
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
 from ..explain.question import Question
-from ..graphs.changes import is_kind, tell_kinds
-from ..graphs.labels import TO
+from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..origin import Origin
@@ -30,11 +30,12 @@ from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
 from ..trust import read_words
 from .blame import blame_target
+from .cost import TooDear
 from .fewest import Terms, find_fewest, sets_of_size
 from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board
 from .goal import UndoGoal
-from .shapley import Effort
+from .shapley import LEAST_PAIRS, Effort, check_seconds
 from .tries import Spent, Tries
 
 OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
@@ -82,11 +83,7 @@ class Enough(ChangeRecord):
 
     def summary(self) -> str:
         """The same, which they are, and how that is known."""
-        named = [
-            f"{kind} {TO.join(self.name_of(end) for end in ends if end >= 0)}"
-            for kind, ends in zip(self.kinds, self.ends, strict=True)
-        ]
-        return f"{self.sentence[:-1]}: {'; '.join(named) or 'nothing'}. {self.how}"
+        return f"{self.sentence[:-1]}: {self.list_changes()}. {self.how}"
 
     def __repr__(self) -> str:
         """The sentence."""
@@ -134,6 +131,7 @@ def enough_of_target(
     seconds: float = 10.0,
 ) -> Enough:
     """The fewest that carry `until` of the change, or the `budget` changes that carry most."""
+    check_seconds(seconds)
     Question(budget or 0, until=None if budget is not None else until)  # refuses what is neither
     game = board.game(target, open_nodes=open_nodes)
     size = game.num_changes
@@ -148,9 +146,10 @@ def enough_of_target(
     goal = UndoGoal("most of the change", margin, lambda logits: np.asarray(margin(logits) >= 0))
     search = Applied(game, goal, np.ones(size), np.arange(size), seconds)
     order: tuple[int, ...] = ()
-    if size > 1 and not search.affords(1 << min(size, 62)):
+    if size > 1 and not search.affords(1 << min(size, 62)) and search.affords(2 * LEAST_PAIRS * size, OF_BLAME):
         effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH)
-        order = tuple(row[0] for row in blame_target(board, target, open_nodes=open_nodes, effort=effort).changes)
+        with suppress(TooDear):
+            order = tuple(row[0] for row in blame_target(board, target, open_nodes=open_nodes, effort=effort).changes)
     if budget is None:
         found = find_fewest(search, game, Terms(seconds=seconds, starts=(order,) if order else ()))
         chosen, proved, how = np.sort(found.chosen), found.proved, found.how
@@ -161,7 +160,7 @@ def enough_of_target(
     logits = search.judge(chosen)[1]
     class_before, class_after = board.output.told(ends[0], ends[1])
     rows = game.changes.iloc[chosen]
-    places = tuple(zip(rows.src.tolist(), rows.dst.fillna(-1).tolist(), strict=True))
+    places = tuple(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
     mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     return Enough(
         target=target,
@@ -190,15 +189,16 @@ def enough_of_target(
 
 def find_best(search: Tries, number: int, order: IntArray) -> tuple[IntArray, bool]:
     """The best set of so many, in places among the changes in sight; and whether every such set was tried."""
-    best = _Best(order[:number] if len(order) >= number else search.free[:number])
+    best = _Best(np.concatenate([order, np.setdiff1d(search.free, order)])[:number])
     try:
         if search.affords(math.comb(len(search.free), number)):
             for sets in sets_of_size(search.free, number):
                 best.offer(sets, search.margins(sets))
             return np.sort(best.chosen), True
-        starts = [best.chosen] if len(order) >= number else []
-        for start in (*starts, _grow(search, number)):
-            _exchange(search, start, best)
+        starts = np.stack([best.chosen, _grow(search, number)])
+        margins = search.margins(starts)
+        for place in np.argsort(-margins, kind="stable").tolist():  # the better one first: the time may end
+            _exchange(search, starts[place], best)
     except Spent:
         pass
     return np.sort(best.chosen), False
@@ -244,7 +244,12 @@ def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not all(map(is_kind, kinds)) or {len(pair) for pair in pairs} - {2} or len(pairs) != n:
+    if (
+        len(kinds) != n
+        or not all(is_kind(kind, MODEL_RETRAINED) for kind in kinds)
+        or {len(pair) for pair in pairs} - {2}
+        or len(pairs) != n
+    ):
         raise InputError("Expected a kind and two ends for each change (got something else).")
     if not all(type(values[name]) is bool for name in ("proved", "open_nodes")):
         raise InputError("Expected true or false in `proved` and `open_nodes` (got something else).")

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from .game import Game
+from .shapley import check_seconds
 from .tries import GRACE, SETS_AT_A_TIME, Spent, Tries
 
 BEAM = 64  # sets of a size that the search goes on from
@@ -30,11 +31,15 @@ PREFIXES = 16  # of an order, that are tried first
 class Terms:
     """What may be undone, at what cost, and how long to search."""
 
-    keep: Iterable[int] = ()
+    keep: Iterable[int] | int = ()
     costs: Mapping[int, float] | None = None
     seconds: float = 10.0
     every: bool = False  # all sets of the least size
     starts: tuple[tuple[int, ...], ...] = ()  # further orders of ids to try along, such as those of other explainers
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        check_seconds(self.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +114,11 @@ def _say(known: _Known, num_free: int, *, complete: bool, plain: bool) -> str:
     unlisted = " Time ended before all sets of that size were judged." * known.unlisted
     if known.best is None and complete:
         return f"All sets of the {num_free} changes that may be undone were tried."
-    if known.best is None and known.tried < 0:
-        return "Time ended before anything was tried; more seconds may help."
     if known.best is None:
+        tried = f"all sets of up to {known.tried} were tried, " * (known.tried > 0)
         return (
-            f"All sets of up to {known.tried} changes were tried, and the best of the larger ones; more seconds may "
-            "help."
+            f"Undoing all {num_free:,} that may be undone does not do it either; {tried}and the best of the others as "
+            "far as the time went: more seconds may help."
         )
     if complete and not known.doubtful:
         return f"Nothing {fewer} does: every {fewer} set was tried.{unlisted}"

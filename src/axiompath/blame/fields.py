@@ -18,6 +18,8 @@ from ..outputs import BINARY
 from ..saved import Saved
 from ..trust import read_words
 
+MOST_LISTED = 20  # changes that a sentence names
+
 
 class ChangeRecord(Saved):
     """A record of changes, by their numbers: what it calls its target and their ends."""
@@ -25,6 +27,20 @@ class ChangeRecord(Saved):
     target: Target
     unit: str
     node_names: dict[int, str]
+    kinds: tuple[str, ...]
+    ends: tuple[tuple[int, int], ...]
+
+    def name_change(self, row: int) -> str:
+        """A change in words: what happened, and to what."""
+        return f"{self.kinds[row]} {TO.join(self.name_of(end) for end in self.ends[row] if end >= 0)}".rstrip()
+
+    def list_changes(self) -> str:
+        """The first of them in words, and how many others there are."""
+        named = [self.name_change(row) for row in range(min(len(self.kinds), MOST_LISTED))]
+        others = len(self.kinds) - len(named)
+        return (
+            "; ".join([*named, *([f"{others:,} others" if others > 1 else "one other"] if others else [])]) or "nothing"
+        )
 
     def name_of(self, node: int) -> str:
         """The user's name of a node, else its number."""

@@ -68,9 +68,9 @@ class Game:
         """Their rows of `changes()`."""
         return self.players.changes.iloc[self.rows]
 
-    def subset(self, rows: Iterable[Any], *, applied: bool, name: str) -> BoolArray:
+    def subset(self, rows: Any, *, applied: bool, name: str) -> BoolArray:
         """Truth values of the changes in sight: these rows are `applied`, or all others are. [num_changes]."""
-        wanted = np.asarray(list(rows))
+        wanted = np.atleast_1d(np.asarray(list(rows) if isinstance(rows, Iterable) else rows))
         if wanted.size == 0:
             wanted = np.zeros(0, dtype=np.int64)
         if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import InputError
+from ..explain.question import is_number
 from ..outputs import BINARY, LABELS, NO_YES, VALUE, Output
 
 
@@ -30,7 +31,12 @@ class UndoGoal:
 
 
 def find_goal(
-    output: Output, before: FloatArray, after: FloatArray, to: int | None, below: float | None, names: tuple[str, ...]
+    output: Output,
+    before: FloatArray,
+    after: FloatArray,
+    to: int | str | None,
+    below: float | None,
+    names: tuple[str, ...],
 ) -> UndoGoal:
     """The old class again; or the class `to`; or a probability of the new class (a value) below `below`."""
     old, new = output.told(before, after)
@@ -43,6 +49,10 @@ def find_goal(
     if below is not None:
         if to is not None:
             raise InputError("Expected `to` or `below` (got both).")
+        now = float(tell(output, new, after[None])[0])
+        if not is_number(below) or not below <= now or (output.kind != VALUE and below <= 0):
+            least = "" if output.kind == VALUE else "above 0 and "
+            raise InputError(f"Expected `below` to be a number {least}up to {now:.4g}, as it is now (got {below!r}).")
         what = "a value" if output.kind == VALUE else f"a probability of {name(new)}"
 
         def less(logits: FloatArray) -> FloatArray:
@@ -65,10 +75,8 @@ def find_goal(
             lambda logits: (logits * sign).min(axis=1),
             lambda logits: ((logits > 0) == (before > 0)).all(axis=1),
         )
-    wanted = old if to is None else to
     num_classes = 2 if output.kind == BINARY else len(before)
-    if not 0 <= wanted < num_classes:
-        raise InputError(f"Expected `to` to be a class between 0 and {num_classes - 1} (got {to}).")
+    wanted = old if to is None else _class_number(to, num_classes, names)
     _check_flip(wanted != new)
     words = f"its old class back, {name(old)}" if to is None else name(wanted)
 
@@ -83,6 +91,16 @@ def find_goal(
         return np.asarray(logits[:, wanted] - others.max(axis=1))
 
     return UndoGoal(words, margin, reached)
+
+
+def _class_number(to: object, num_classes: int, names: tuple[str, ...]) -> int:
+    """A class by its number, or by its name."""
+    if isinstance(to, str) and to in names:
+        return names.index(to)
+    if not isinstance(to, (int, np.integer)) or isinstance(to, bool) or not 0 <= to < num_classes:
+        known = f", or one of {', '.join(names)}" if names else ""
+        raise InputError(f"Expected `to` to be a class between 0 and {num_classes - 1}{known} (got {to!r}).")
+    return int(to)
 
 
 def _check_flip(flipped: bool) -> None:

@@ -47,6 +47,8 @@ def label_rows(table: pd.DataFrame, by: Any, rows: IntArray, beside: tuple[str, 
             raise InputError(f"Expected `by` to be a column of `changes()` among {known} (got {by!r}).")
         return [NO_LABEL if pd.isna(value) else str(value) for value in changes[by]]
     if isinstance(by, Mapping):
+        for number in by.keys() - set(table.id.tolist()):
+            raise InputError(f"Expected `by` to hold ids of the {len(table):,} changes (got {number!r}).")
         return [str(by.get(number, OTHER)) for number in changes.id.tolist()]
     if callable(by):
         return [str(by(row)) for row in changes.itertuples(index=False)]

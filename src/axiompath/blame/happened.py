@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..graphs.places import Target
 from ..notebook import show
 from .blame import Blame, blame_target
+from .cost import TooDear
 from .fewest import Terms
 from .game import Board
 from .shapley import Effort
@@ -53,7 +55,8 @@ def find_happened(board: Board, target: Target, seconds: float = 1.0) -> Happene
     if game.num_changes <= MOST_TOLD:
         pairs = max(ORDERED_EVALUATIONS // max(2 * game.num_changes, 1), 16)
         effort = Effort(seconds=seconds, most_exact=EXACT_SUBSETS, most_pairs=pairs)
-        blame = blame_target(board, target, effort=effort)
+        with suppress(TooDear):  # a model that is slow itself
+            blame = blame_target(board, target, effort=effort)
     ends = board.ends(target)
     undo = None
     if ends is not None and board.output.flipped(*ends):

@@ -18,14 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import InputError
+from ..explain.question import is_number
 
 Values = Callable[[BoolArray], FloatArray]  # [num_subsets, num_players] -> [num_subsets, num_columns]
 
 MOST_EXACT = 1 << 16  # subsets that are all evaluated rather than sampled
 FIRST_PAIRS = 16  # orders, each with its reverse, before the errors are trusted
-TIMED_PAIRS = 2  # of which the time is taken first
+LEAST_PAIRS = 2  # of which the time is taken first; with fewer there is no error to tell
 MOST_PAIRS = 1 << 17
-MOST_TRUTHS = 1 << 28  # of who has joined, in all orders that are followed together
+MOST_TRUTHS = 1 << 26  # of who has joined, in all subsets that are evaluated together
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,20 @@ class Effort:
     tolerance: float = 0.01  # of the largest change of a column
     most_exact: int = MOST_EXACT
     most_pairs: int = MOST_PAIRS
+
+    def __post_init__(self) -> None:
+        """Check here, before any work."""
+        check_seconds(self.seconds)
+        if not is_number(self.tolerance) or not self.tolerance > 0:
+            raise InputError(f"Expected `tolerance` to be a share of the change above 0 (got {self.tolerance!r}).")
+        if not isinstance(self.seed, (int, np.integer)) or isinstance(self.seed, bool) or self.seed < 0:
+            raise InputError(f"Expected `seed` to be a whole number of 0 or more (got {self.seed!r}).")
+
+
+def check_seconds(seconds: object) -> None:
+    """Refuse what is no time."""
+    if not is_number(seconds) or not seconds >= 0:  # type: ignore[operator]  # a number, as was just asked
+        raise InputError(f"Expected `seconds` to be a number of 0 or more (got {seconds!r}).")
 
 
 def all_subsets(num_players: int) -> BoolArray:
@@ -141,7 +157,7 @@ def sampled_shares(values: Values, num_players: int, effort: Effort, groups: Int
     start, num_pairs, num_evaluations = time.monotonic(), 0, 0
     total = squares = np.zeros(0)
     ends = np.zeros((2, 0))
-    batch = TIMED_PAIRS
+    batch = LEAST_PAIRS
     while True:
         means, ends, used = _pairs(values, _orders(rng, batch, num_players, groups))
         num_evaluations += used
@@ -161,10 +177,9 @@ def sampled_shares(values: Values, num_players: int, effort: Effort, groups: Int
         # As many as the tolerance asks for, as far as the time allows, and not more than have been seen already.
         asked = num_pairs * ((worst / wanted) ** 2 - 1.0) * 1.1 + 1
         allowed = num_pairs * (effort.seconds - spent) / max(spent, 1e-9)
-        room = max(MOST_TRUTHS // max(2 * num_players**2, 1), 1)
         asked = max(asked, FIRST_PAIRS - num_pairs)
         most = max(2 * num_pairs, FIRST_PAIRS - num_pairs)
-        batch = int(max(1, min(asked, allowed, most, effort.most_pairs - num_pairs, room)))
+        batch = int(max(1, min(asked, allowed, most, effort.most_pairs - num_pairs)))
 
 
 def _orders(rng: np.random.Generator, number: int, num_players: int, groups: IntArray | None) -> IntArray:
@@ -181,13 +196,14 @@ def _pairs(values: Values, orders: IntArray) -> tuple[FloatArray, FloatArray, in
     number, k = orders.shape
     both = np.concatenate([orders, orders[:, ::-1]])
     turn: NDArray[np.int64] = np.argsort(both, axis=1)
-    prefixes = turn[:, None, :] < np.arange(k + 1)[None, :, None]  # [2 * number, k + 1, k]
-    subsets = np.concatenate([prefixes[:1, 0], prefixes[:1, k], prefixes[:, 1:k].reshape(-1, k)])
-    found = values(subsets)
-    columns = found.shape[1]
+    ends = values(np.arange(2)[:, None] > np.zeros(k))  # none, all
+    columns = ends.shape[1]
     along = np.empty((2 * number, k + 1, columns))
-    along[:, 0], along[:, k] = found[0], found[1]
-    along[:, 1:k] = found[2:].reshape(2 * number, max(k - 1, 0), columns)
+    along[:, 0], along[:, k] = ends
+    every, length = np.divmod(np.arange(2 * number * (k - 1)), max(k - 1, 1))
+    for some in np.array_split(np.arange(len(every)), math.ceil(len(every) * k / MOST_TRUTHS) or 1):
+        joined = turn[every[some]] <= length[some, None]
+        along[every[some], length[some] + 1] = values(joined)
     added = np.diff(along, axis=1)  # by turn
     by_player = np.take_along_axis(added, turn[:, :, None], axis=1)
-    return 0.5 * (by_player[:number] + by_player[number:]), found[:2], len(subsets)
+    return 0.5 * (by_player[:number] + by_player[number:]), ends, len(every) + 2

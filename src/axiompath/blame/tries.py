@@ -6,6 +6,7 @@ under way may take half a second more, and then `Spent` ends the search wherever
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -18,7 +19,8 @@ FIRST = 1 << 12  # sets that are begun whatever the time
 FIRST_OF_OWN = 1 << 6  # the same where the user's own model answers
 SETS_AT_A_TIME = 1 << 14  # sets that are tried at a time, at most
 SECONDS_AT_A_TIME = 0.1  # that these may take
-GROWTH = 4  # times as many at a time as before, as long as they take less
+FIRST_AT_A_TIME = 8  # of the network; of the user's own model one
+GROWTH = 8  # times as many at a time as before, as long as they take less
 GRACE = 0.5  # seconds beyond the limit in which what was begun may end
 NUM_JUDGED = 12  # sets that the user's model is asked about before the next size is looked at
 NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user's model to decide
@@ -37,18 +39,21 @@ class Tries:
         self.num_evaluations = 0
         self.spent_trying = 0.0
         self.scale = 1.0
-        self.at_a_time = 64 if game.by_network else 1
+        self.at_a_time = FIRST_AT_A_TIME if game.by_network else 1
+        self.anyhow = math.inf  # seconds that the network takes however few sets it is asked about
 
     @property
     def left(self) -> float:
         """Seconds that are left."""
         return self.seconds - (time.monotonic() - self.started)
 
-    def affords(self, number: int) -> bool:
-        """Whether so many sets can be tried in half of the time that is left; a few always are."""
+    def affords(self, number: int, part: float = 0.5) -> bool:
+        """Whether so many sets can be tried in this part of the time that is left; a few always are."""
         if number <= (FIRST if self.game.by_network else FIRST_OF_OWN):
             return True
-        return number * self.spent_trying / max(self.num_evaluations, 1) <= self.left / 2
+        if self.num_evaluations == 0 and self.left > 0:  # what one takes is not known before some are tried
+            self.margins(self.free[: self.at_a_time, None])
+        return self.num_evaluations > 0 and number * self.spent_trying / self.num_evaluations <= part * self.left
 
     @property
     def near(self) -> float:
@@ -75,9 +80,11 @@ class Tries:
             self.scale = max(self.scale, float(np.abs(logits).max(initial=0.0)))
             found.append(self.goal.margin(logits))
             start += len(some)
-            fits = int(len(some) * SECONDS_AT_A_TIME / max(took, 1e-9))
+            self.anyhow = min(self.anyhow, took) if self.game.by_network else 0.0
+            may_take = max(SECONDS_AT_A_TIME, self.anyhow)
+            fits = int(min(len(some) * may_take / max(took - self.anyhow, 1e-9), SETS_AT_A_TIME))
             if len(some) == self.at_a_time or fits < self.at_a_time:
-                self.at_a_time = max(1, min(fits, GROWTH * self.at_a_time, SETS_AT_A_TIME))
+                self.at_a_time = max(1, min(fits, GROWTH * self.at_a_time))
         return np.concatenate(found)
 
     def check(self) -> None:

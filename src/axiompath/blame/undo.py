@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import FloatArray
-from ..errors import InputError
+from ..errors import InputError, WrongKind
 from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
-from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..origin import Origin
@@ -61,12 +60,8 @@ class Undo(ChangeRecord):
         who = f"{self.unit} {self.name}"
         if not self.restored:
             return f"No set of changes was found whose undoing gives {who} {self.goal}. {self.how}"
-        named = [
-            f"{kind} {TO.join(self.name_of(end) for end in ends if end >= 0)}".rstrip()
-            for kind, ends in zip(self.kinds, self.ends, strict=True)
-        ]
-        count = f"{len(named)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)} in sight"
-        return f"Undo {count}, and {who} has {self.goal}: {'; '.join(named) or 'nothing'}. {self.how}"
+        count = f"{len(self.changes)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)} in sight"
+        return f"Undo {count}, and {who} has {self.goal}: {self.list_changes()}. {self.how}"
 
     def __repr__(self) -> str:
         """The summary."""
@@ -90,7 +85,7 @@ def undo_target(
     board: Board,
     target: Target,
     *,
-    to: int | None = None,
+    to: int | str | None = None,
     below: float | None = None,
     open_nodes: bool = False,
     terms: Terms,
@@ -143,6 +138,8 @@ def _read_costs(game: Game, costs: Mapping[int, float] | None) -> FloatArray:
     """What undoing each change in sight costs; 1 where nothing is said."""
     if costs is None:
         return np.ones(game.num_changes)
+    if not isinstance(costs, Mapping):
+        raise WrongKind(f"Expected `costs` to be a dict from the id of a change to its cost (got {costs!r}).")
     game.subset(list(costs), applied=True, name="costs")
     found = np.array([float(costs.get(number, 1.0)) for number in game.changes.id.tolist()])
     if not (np.isfinite(found) & (found > 0)).all():

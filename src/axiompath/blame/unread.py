@@ -48,8 +48,13 @@ def open_board(
     class_names: Any = None,
     offered: tuple[str, ...] = (),
     usage: Usage = AS_IT_IS,
+    model_before: Any = None,
 ) -> Board:
     """Run once on both graphs, to see what it answers with."""
+    old: Board | None = None
+    if model_before is not None:
+        named: dict[str, Any] = {"node_names": node_names, "class_names": class_names, "offered": offered}
+        old = open_board(model_before, before, after, usage=usage, **named)
     ready = prepare_types(model, (before, after), usage, node_names)
     (before, after), usage, node_names = ready.graphs, ready.usage, ready.node_names
     if before is None and isinstance(after, Data):
@@ -71,13 +76,20 @@ def open_board(
     assert pair.whole is not None
     unit = _unit_of(answers, (inputs.before, inputs.after), inputs.pairs)
     output, before_end = _meaning(answers, usage, last)
+    if old is not None:
+        _check_alike(old, inputs.before, (unit, output.kind, answers[0].shape[1]))
     numbers = [side.numbers for side in sides]
     names = read_names(node_names, [] if node_names is None else numbers) or {}
 
     def origin() -> Origin:
-        weights = [value.detach().cpu().double().numpy() for value in model.state_dict().values()]
-        sides = dict(zip(("before", "after"), map(digest_graph, pair.graphs), strict=True))
-        return Origin(RELEASE, {"model": digest_of("own model", weights), **sides})
+        models = {"model": model} | ({} if model_before is None else {"model before": model_before})
+        digests = {
+            name: digest_of("own model", [value.detach().cpu().double().numpy() for value in of.state_dict().values()])
+            for name, of in models.items()
+        }
+        return Origin(
+            RELEASE, {**digests, **dict(zip(("before", "after"), map(digest_graph, pair.graphs), strict=True))}
+        )
 
     snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
 
@@ -104,13 +116,22 @@ def open_board(
 
     def moved() -> pd.DataFrame:
         ids, rows = _rows_of_answers(unit, pair, snapshots, inputs.pairs)
-        before, after = (before_end(answer)[row] for answer, row in zip(answers, rows, strict=True))
+        told = before_end(answers[0]) if old is None else old.own.answer(inputs.before), before_end(answers[1])
+        before, after = (answer[row] for answer, row in zip(told, rows, strict=True))
         return with_class_names(_list_moves(unit, output, ids, before, after, names), classes)
 
     return Board(
         OwnModel(model, usage.call, before_end), pair, unit, output, None, find, lambda target: None, names,
-        classes, origin, num_hops, moved,
+        classes, origin, num_hops, moved, under_before=old,
     )  # fmt: skip
+
+
+def _check_alike(old: Board, graph: Data, expected: tuple[str, str, int]) -> None:
+    """Refuse a model before that predicts something else."""
+    found = old.unit, old.output.kind, old.own.answer(graph).shape[1]
+    if found != expected:
+        words = [f"{columns} columns of {kind} for each {unit}" for unit, kind, columns in (expected, found)]
+        raise InputError(f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}).")
 
 
 def _fields_of(before: Data, after: Data) -> Fields:
