@@ -132,6 +132,16 @@ def test_odd_rows_are_left_out_and_counted(tmp_path):
         assert ("7", "7") in edges_of(snapshots(path, "10D", "20D", loops=True)[0])
 
 
+def test_rows_of_any_kind():
+    rows = [(0, 1, 0), (1, 2, 3), (2, 0, 9)]
+    expected = [edges_of(data) for data in snapshots(rows, 2, 4)]
+    for given in (np.array(rows), torch.tensor(rows), [list(row) for row in rows]):
+        assert [edges_of(data) for data in snapshots(given, 2, 4)] == expected
+    with pytest.warns(Notice, match="Of 5 rows of the list of events .* 2 with an empty cell"):
+        holes = snapshots([*rows, (None, 1, 2), (2, 1, None)], 2, 4)
+    assert [edges_of(data) for data in holes] == expected
+
+
 def test_an_empty_window_has_its_nodes_and_no_edge():
     rows = [("a", "b", 0), ("b", "c", 9)]
     found = snapshots(rows, 2, 2)
@@ -159,6 +169,18 @@ def test_graphs_in_a_list():
     assert same[1].n_id.tolist() == list(range(34))
     tensors = snapshots([torch.tensor([[0, 1], [1, 2]]), torch.tensor([[0], [2]])], directed=True)
     assert edges_of(tensors[1]) == {("0", "2"): None}
+    weighted = snapshots([[("a", "b", 2.0), ("b", "c", 1.0)], [("a", "b", 3.0)]], directed=True)
+    assert edges_of(weighted[0]) == {("a", "b"): 2.0, ("b", "c"): 1.0}
+    frames = [
+        pd.DataFrame({"from": ["a", "b"], "to": ["b", "c"], "weight": [2, 1]}),
+        pd.DataFrame(nx.to_pandas_edgelist(before)),
+    ]
+    assert edges_of(snapshots(frames[:1] * 2, directed=True)[1]) == edges_of(weighted[0])
+    assert edges_of(snapshots(frames[1:] * 2)[0]) == edges_of(found[0])
+    with pytest.raises(InputError, match=r"that in place 1 has none, and so no node\); give keep=\"all\""):
+        snapshots([[("a", "b")], []])
+    with pytest.raises(InputError, match="all edges of a list alike"):
+        snapshots([[("a", "b"), ("b", "c", 1)], [("a", "b")]])
 
 
 def test_a_temporal_data_and_a_graph_with_times():
@@ -197,6 +219,8 @@ def test_features_and_labels(tmp_path):
     assert snapshots(rows, 1, 1, nodes={"a": 2, "b": 0, "c": 1})[0].y.tolist() == [2, 0, 1]
     with pytest.raises(InputError, match=r"every node of the events in the node table, for its features \(got 'b'"):
         snapshots(rows, 1, 1, nodes=pd.DataFrame({"id": ["a"], "age": [1]}))
+    with pytest.raises(InputError, match="Expected finite numbers from the function"):
+        snapshots(rows, 1, 1, features=lambda moment: np.full(len(moment.nodes), np.nan))
     with pytest.raises(InputError, match=r"shape \[3, num_features\].*got int64 of shape \(2, 1\)"):
         snapshots(rows, 1, 1, features=lambda moment: np.arange(2))
 
@@ -208,20 +232,23 @@ def test_features_and_labels(tmp_path):
         ("a,b,c\nx,y,2024-01-01\n", {}, "Expected a column such as 'source' in .* say which it is with `src`"),
         ("source,target,c\nx,y,2024-01-01\n", {}, "Expected a column such as 'time'"),
         ("src,dst,time\nx,y,01/02/2024\n", {}, "read in one way .*day or month first"),
-        ("src,dst,time\nx,y,2024-01-01\nx,y,soon\n", {}, "row 2 has 'soon'"),
+        ("src,dst,time\nx,,2024-01-01\nx,y,2024-01-01\nx,y,soon\n", {}, "row 3 has 'soon'.*or leave it empty"),
+        ("Ann,Bob,2024-01-01\nx,y,2024-01-01\n", {}, "its first line must name the columns"),
+        ("src,dst,time\nx,y,2024-01-01\ny,z,2024-01-01\n", {"every": None}, "events at two times or more"),
         ("src,dst,time\nx,y,2024-01-01\n", {"every": "1D"}, "Expected events that fill a window of 3D"),
         ("src,dst,time\nx,y,1\nx,y,2\n", {"every": "1D"}, "seconds since 1970, for a period in words"),
-        ("src,dst,time\nx,y,2024-01-01\n", {"every": 3}, 'a period such as "30D"'),
-        ("src,dst,time\nx,y,2024-01-01\n", {"every": "-3D"}, 'a period such as "30D"'),
+        ("src,dst,time\nx,y,2024-01-01\n", {"every": 3}, 'a period in days or hours, such as "30D"'),
+        ("src,dst,time\nx,y,2024-01-01\n", {"every": "-3D"}, 'a period in days or hours, such as "30D"'),
         ("src,dst,time\nx,y,1\nx,y,2\n", {"every": 1e-6}, "at most 10,000 snapshots"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "most"}, "Expected a rule among once, count"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "mean"}, "Expected weights for the rule 'mean'"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "keep": "none"}, "`keep` among seen, window, all"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "features": "best"}, "Expected features among degrees"),
-        ("src,dst,time,w\nx,y,1,2\nx,y,9,many\n", {"every": 1, "weight": "w"}, "column of weights .*got 'many'"),
+        ("src,dst,time,w\nx,y,1,2\nx,y,9,many\n", {"every": 1, "weight": "w"}, "column of weights .*row 2 has 'many'"),
         ("src,dst,time\n", {}, "Expected events in .*got 0 rows"),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Of 3 rows")
 def test_refusals_say_what_to_do(tmp_path, text, arguments, words):
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=words):
@@ -233,8 +260,14 @@ def test_what_is_no_event_list_is_refused(tmp_path):
         snapshots(tmp_path / "none.csv")
     with pytest.raises(InputError, match=r"as \.csv, \.csv\.gz, \.tsv or \.parquet"):
         snapshots(written(tmp_path, "x", "events.txt"))
-    with pytest.raises(InputError, match="as a path, a DataFrame, an Arrow table"):
-        snapshots(42)
+    for given, got in ((42, "int"), ([], "an empty list"), (["a"], "a list that begins with 'a'")):
+        with pytest.raises(InputError, match=rf"as a path, a DataFrame, an Arrow table.*\(got {got}\)"):
+            snapshots(given)
+    with pytest.raises(InputError, match="got a Series that is none"):
+        snapshots(pd.Series([1, 2]))
+    (tmp_path / "latin.csv").write_bytes("from,to,when\nZoë,Bob,1\n".encode("latin-1"))
+    with pytest.raises(InputError, match="Expected text in UTF-8 at .*save it as UTF-8"):
+        snapshots(tmp_path / "latin.csv")
     bomb = tmp_path / "bomb.csv.gz"
     with gzip.open(bomb, "wb", compresslevel=9) as stream:
         stream.write(b"src,dst,time\n" + b"a,b,1\n" * 1000)
@@ -248,7 +281,7 @@ def test_a_sequence_shows_itself_and_comes_back_from_its_folder(tmp_path):
     frame = pd.DataFrame([row.split(",") for row in ROWS], columns=["source", "target", "time"])
     found = snapshots(frame, "20D", "40D", nodes={"Ann": "x", "Bob": "y"}, weight=None)
     text = repr(found)
-    assert "the last 40D of events, every 20D; undirected, one edge a pair; nodes seen so far" in text
+    assert "events of the last 40D, every 20D; undirected, one edge a pair; nodes seen so far" in text
     assert "1 event waits" in repr(snapshots(frame, "30D", "60D"))
     assert "<table" in found._repr_html_()
     assert isinstance(found[1:], Snapshots)
@@ -286,7 +319,7 @@ def test_the_command_line_makes_a_folder_that_every_command_takes(call, tmp_path
     path = written(tmp_path, "who,whom,at\n" + "\n".join(rows))
     columns = ["--src", "who", "--dst", "whom", "--time", "at"]
     code, out, err = call("snapshots", path, *columns, "--every", 30, "--window", 60, "--out", tmp_path / "s")
-    assert (code, "3 snapshots of up to 12 nodes: the last 60 of events, every 30" in out) == (0, True), err
+    assert (code, "3 snapshots of up to 12 nodes: events of the last 60, every 30" in out) == (0, True), err
     torch.manual_seed(0)
     arguments = {"in_channels": 2, "hidden_channels": 8, "num_layers": 2, "out_channels": 3}
     model = axiompath.save_model(axiompath_gcn(arguments), tmp_path / "model", arguments)

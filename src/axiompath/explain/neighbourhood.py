@@ -2,7 +2,8 @@
 
 Everything within as many hops as messages travel, of `before` and `after` in one drawing. Where that is more than can
 be read, the target, the chosen paths and the ends of changed edges stay, then the nearest; the others are gathered,
-those of one distance and one class into one spot. The places are found once, here, so that every drawing agrees.
+those of one distance and one class into one spot, on a ring around the others. The places are found once, here, so that
+every drawing agrees.
 
     stress   sum over pairs of spots of (|x_i - x_j| - d_ij)^2 / d_ij^2,   d the distance in hops
 
@@ -20,7 +21,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED
 from ..graphs.labels import label_nodes
@@ -38,6 +39,7 @@ MOST_SPOTS = 200  # that can be told apart in one drawing
 GATHERED = -1  # in place of a node's number
 UNPREDICTED = -1  # in place of a class
 KEPT, ADDED, REMOVED = range(3)  # states of an edge
+RING = 1.15  # how far out gathered spots are, the farthest of the others at 1
 MOST_ROUNDS, STILL = 300, 1e-4  # of majorisation: until nothing moves by more than this part of a hop
 
 
@@ -171,18 +173,33 @@ def gather(
     sizes = np.bincount(spot_of, minlength=len(kept) + len(alike))
     hops = np.concatenate([sight.hops[kept], alike[:, 0]]).astype(np.int64)
     classes = np.concatenate([sight.classes[kept], alike[:, 1:]]).astype(np.int64)
-    ids = np.concatenate([sight.ids[kept], np.full(len(alike), GATHERED)])
+    # One that would be gathered alone is itself.
+    first = sight.ids[others[np.searchsorted(codes.reshape(-1), np.arange(len(alike)), sorter=np.argsort(codes))]]
+    ids = np.concatenate([sight.ids[kept], np.where(sizes[len(kept) :] == 1, first, GATHERED)])
     ends = spot_of[sight.edges]
     ends = ends if sight.directed else np.sort(ends, axis=1)
     apart = ends[:, 0] != ends[:, 1]
     drawn, counts = np.unique(
         np.concatenate([ends[apart], sight.states[apart, None]], axis=1), axis=0, return_counts=True
     )
-    names = (*label_nodes(sight.ids[kept], node_names), *(f"{size:,} more" for size in sizes[len(kept) :]))
-    places = lay_out(len(ids), drawn[:, :2], hops)
+    names = [f"{size:,} more" for size in sizes.tolist()]
+    for spot, name in zip(np.flatnonzero(ids != GATHERED), label_nodes(ids[ids != GATHERED], node_names), strict=True):
+        names[spot] = str(name)
+    places = place_spots(ids != GATHERED, drawn[:, :2], hops)
     return Neighbourhood(
-        e, ids, tuple(map(str, names)), sizes, hops, classes, places, drawn[:, :2], drawn[:, 2], counts, sight.directed
+        e, ids, tuple(names), sizes, hops, classes, places, drawn[:, :2], drawn[:, 2], counts, sight.directed
     )
+
+
+def place_spots(single: BoolArray, edges: IntArray, hops: IntArray) -> FloatArray:
+    """Places [num_spots, 2] between -1 and 1: single nodes by their own edges, the gathered on a ring around them."""
+    number = np.cumsum(single) - 1
+    within = number[edges[single[edges].all(axis=1)]]
+    places = np.zeros((len(single), 2))
+    places[single] = lay_out(int(single.sum()), within, hops[single])
+    angles = 2 * np.pi * (np.arange((~single).sum()) + 0.5) / max(int((~single).sum()), 1)
+    places[~single] = RING * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return places / (RING if not single.all() else 1.0)
 
 
 def lay_out(num_spots: int, edges: IntArray, hops: IntArray) -> FloatArray:

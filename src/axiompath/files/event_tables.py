@@ -8,6 +8,7 @@ graph_lists.py.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import torch
 from torch_geometric.data import TemporalData
 
 from ..errors import InputError, MissingFile, WrongKind
@@ -37,8 +39,8 @@ from .tables import (
 
 SENDERS = (*SOURCES, "sender", "source_id", "src_id", "u")
 RECEIVERS = (*TARGETS, "receiver", "recipient", "target_id", "dst_id", "v")
-MOMENTS = ("time", "timestamp", "datetime", "date", "when", "day", "t", "ts")
-A_NUMBER_ALONE = r"\s*[+-]?[0-9]+([.][0-9]*)?\s*"
+MOMENTS = ("time", "timestamp", "datetime", "date", "when", "day", "year", "t", "ts")
+A_VALUE = r"\s*[+-]?[0-9][0-9.:/+TZ -]*"  # a number or a date: no name of a column
 
 
 class Columns(NamedTuple):
@@ -71,6 +73,8 @@ def as_table(events: Any, columns: Columns, max_bytes: float) -> tuple[pd.DataFr
         return _of_temporal(events, columns.weight), "the TemporalData"
     if type(events).__module__.startswith("networkx") or (hasattr(events, "edges") and hasattr(events, "nodes")):
         return _of_networkx(events, columns), "the networkx graph"
+    if isinstance(events, (np.ndarray, torch.Tensor)) and events.ndim == 2:
+        events = events.tolist()
     if isinstance(events, Sequence) and len(events) and all(_is_row(row) for row in events[:100]):
         return _of_rows(events), "the list of events"
     return to_frame(events, "the events"), "the table of events"
@@ -89,13 +93,20 @@ def to_frame(table: Any, what: str) -> pd.DataFrame:
             if isinstance(frame, pd.DataFrame):
                 return frame
     if hasattr(table, "__arrow_c_stream__"):
-        frame = pa.table(table).to_pandas()
+        with blamed(f"Expected a table in {what} (got a {type(table).__name__} that is none)."):
+            frame = pa.table(table).to_pandas()
         assert isinstance(frame, pd.DataFrame)
         return frame
     raise WrongKind(
         f"Expected {what} as a path, a DataFrame, an Arrow table, a TemporalData, a networkx graph or a list of rows "
-        f"(source, target, time) (got {type(table).__name__})."
+        f"(source, target, time) (got {_kind_of(table)})."
     )
+
+
+def _kind_of(table: Any) -> str:
+    if not isinstance(table, Sequence) or isinstance(table, (str, bytes)):
+        return type(table).__name__
+    return f"a list that begins with {str(table[0])[:40]!r}" if len(table) else "an empty list"
 
 
 def find_columns(table: pd.DataFrame, asked: Columns, what: str) -> list[Any]:
@@ -108,7 +119,7 @@ def find_columns(table: pd.DataFrame, asked: Columns, what: str) -> list[Any]:
         column = _find(table, known if name is None else (name,))
         if column is None:
             wanted = f"a column such as {known[0]!r}" if name is None else f"the column {name!r}"
-            nameless = all(pd.Series([str(one)]).str.fullmatch(A_NUMBER_ALONE)[0] for one in table.columns)
+            nameless = any(re.fullmatch(A_VALUE, str(one)) for one in table.columns)
             remedy = "its first line must name the columns" if nameless else f"say which it is with `{role}`"
             raise InputError(f"Expected {wanted} in {what} (got {listed(table)}); {remedy}.")
         found.append(column)
@@ -168,7 +179,7 @@ def _of_networkx(graph: Any, columns: Columns) -> pd.DataFrame:
 
 
 def _is_row(row: Any) -> bool:
-    plain = (str, int, float, np.generic, pd.Timestamp)
+    plain = (str, int, float, np.generic, pd.Timestamp, type(None))
     return isinstance(row, (tuple, list)) and len(row) in (3, 4) and all(
         isinstance(cell, plain) or hasattr(cell, "isoformat") for cell in row
     )  # fmt: skip

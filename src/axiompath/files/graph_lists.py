@@ -37,6 +37,8 @@ def is_graph_list(events: Any) -> bool:
         return False
     if hasattr(events, "nodes") or hasattr(events, "src") or hasattr(events, "schema") or sparse.issparse(events):
         return False
+    if isinstance(events, (np.ndarray, torch.Tensor)) and events.ndim == 2:  # rows (source, target, time)
+        return False
     first = next(iter(events), None) if hasattr(events, "__getitem__") else None
     if isinstance(first, (tuple, list)) and first and not isinstance(first[0], (tuple, list)):
         return False
@@ -54,6 +56,12 @@ def snapshots_of_graphs(
     if all(isinstance(one, (Data, GraphFile)) for one in given):
         return Snapshots(tuple(_with_numbers(given)), called, "the graphs as they were given")
     found = [_read_one(one, place) for place, one in enumerate(given)]
+    bare = next((place for place, one in enumerate(found) if not len(one.source) and not len(one.nodes)), None)
+    if bare is not None and recipe.keep != "all":
+        raise InputError(
+            f'Expected an edge in every list of edges (that in place {bare} has none, and so no node); give keep="all", '
+            "or networkx graphs, which have nodes without edges, too."
+        )
     has_weights = all(one.weight is not None for one in found)
     moments = np.repeat(np.arange(len(found)), [len(one.source) for one in found])
     alone = np.repeat(np.arange(len(found)), [len(one.nodes) for one in found])
@@ -113,20 +121,31 @@ def _read_one(graph: Any, place: int) -> Listed:
         )  # fmt: skip
     if isinstance(graph, pd.DataFrame) or hasattr(graph, "schema"):
         frame = to_frame(graph, f"graph {place} of the list")
-        src, dst, _, _ = find_columns(frame.assign(time=0), Columns(time="time"), f"graph {place} of the list")
+        src, dst, *_ = find_columns(frame.assign(time=0), Columns(time="time"), f"graph {place} of the list")
         weight = next((name for name in WEIGHTS if name in frame), None)
         return Listed(frame[src], frame[dst], None if weight is None else frame[weight], [], False)
-    pairs = graph.detach().cpu().numpy() if hasattr(graph, "detach") else np.asarray(list(graph), dtype=object)
+    pairs = _as_array(graph)
     if pairs.size == 0:
         return Listed([], [], None, [], False)
-    if pairs.ndim == 2 and pairs.shape[0] == 2 and (hasattr(graph, "detach") or pairs.shape[1] != 2):
+    # Two rows are an `edge_index`, but for those of a list that may be two edges, the third cell a weight.
+    is_list = not isinstance(graph, (np.ndarray, torch.Tensor))
+    if pairs.ndim == 2 and pairs.shape[0] == 2 and pairs.shape[1] not in ((2, 3) if is_list else ()):
         pairs = pairs.T
     if pairs.ndim != 2 or pairs.shape[1] not in (2, 3):
         raise WrongKind(
-            "Expected a list of Data, networkx graphs, scipy matrices or edge lists of (source, target) pairs (got "
-            f"{type(graph).__name__} in place {place})."
+            "Expected a list of Data, networkx graphs, scipy matrices or edge lists of (source, target) or (source, "
+            f"target, weight), all edges of a list alike (got another {type(graph).__name__} in place {place})."
         )
     return Listed(pairs[:, 0], pairs[:, 1], pairs[:, 2] if pairs.shape[1] == 3 else None, [], False)
+
+
+def _as_array(graph: Any) -> Any:
+    if hasattr(graph, "detach"):
+        return graph.detach().cpu().numpy()
+    try:
+        return np.asarray(list(graph), dtype=object)
+    except (ValueError, TypeError):  # edges of different lengths, or nothing that can be listed
+        return np.asarray(None)
 
 
 def _objects(values: Any) -> Any:

@@ -14,7 +14,7 @@ import io
 import math
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -196,9 +196,14 @@ def _separator(path: Path) -> str:
     return max(SEPARATORS, key=first.count)
 
 
-def _damaged(path: Path) -> AbstractContextManager[None]:
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
     kind = "Parquet" if table_kind(path) == ".parquet" else "CSV"
-    return blamed(f"Expected a {kind} table at {path} (it is cut short, damaged or of another kind).")
+    with blamed(f"Expected a {kind} table at {path} (it is cut short, damaged or of another kind)."):
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise InputError(f"Expected text in UTF-8 at {path} (got another encoding); save it as UTF-8.") from error
 
 
 def _with_plain_names(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -240,7 +245,7 @@ def as_numbers(column: pd.Series[Any], name: str, path: Path) -> np.ndarray[Any,
         row = int(np.argmax(bad))
         raise InputError(
             f"Expected a number in every row of the column {name!r} of {path} "
-            f"(row {row + 1} has {str(column.iloc[row])[:40]!r})."
+            f"(row {row + 1} has {str(column.iloc[row])[:40]!r}); mend it, or leave the column out."
         )
     return numbers
 

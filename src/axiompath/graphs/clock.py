@@ -42,7 +42,7 @@ class Times:
 
 def read_times(column: Any, what: str, *, dated: bool) -> Times:
     """A column of dates, of text or of numbers, none of it missing; `dated` where numbers must be dates."""
-    series = pd.Series(column).reset_index(drop=True)
+    series = pd.Series(column)  # its index says which row a cell came from
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(series.cat.categories.dtype)
     if series.dtype.kind == "M" or isinstance(series.dtype, pd.DatetimeTZDtype):
@@ -56,7 +56,8 @@ def read_times(column: Any, what: str, *, dated: bool) -> Times:
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"Expected a date or a number in every row of {what} (row {row + 1} has {str(series.iloc[row])[:40]!r})."
+            f"Expected a date or a number in every row of {what} (row {series.index[row] + 1} has "
+            f"{str(series.iloc[row])[:40]!r}); mend that cell, or leave it empty: the row is then left out."
         )
     values = numbers.to_numpy()
     values = values.astype(np.int64) if values.dtype.kind in "biu" else values.astype(np.float64)
@@ -89,8 +90,8 @@ def _read_dates(text: pd.Series[str], what: str) -> IntArray:
             pass
     row = int(np.argmax(read.isna()))
     raise InputError(
-        f"Expected a date such as 2024-01-31 or a number in every row of {what} "
-        f"(row {row + 1} has {text.iloc[row][:40]!r})."
+        f"Expected a date such as 2024-01-31 or a number in every row of {what} (row {text.index[row] + 1} has "
+        f"{text.iloc[row][:40]!r}); mend that cell, or leave it empty: the row is then left out."
     )
 
 
@@ -145,7 +146,9 @@ def read_period(period: Any, times: Times, name: str) -> int | float:
     except (ValueError, TypeError, OverflowError):
         length = 0
     if length <= 0 or not math.isfinite(length):
-        wanted = 'such as "30D" or "12h"' if times.dated else "as a number, in the unit of the times"
+        wanted = (
+            'in days or hours, such as "30D" or "12h",' if times.dated else "as a number, in the unit of the times,"
+        )
         raise InputError(f"Expected a period {wanted} as `{name}` (got {period!r}).")
     return length
 
@@ -174,11 +177,14 @@ def read_moment(moment: Any, times: Times, name: str) -> int | float:
 
 def choose_period(times: Times) -> int | float:
     """About a twelfth of the time that these cover, by a step that a calendar or the decimal system has."""
-    span = float(times.values.max() - times.values.min()) if len(times.values) else 0.0
+    span = float(times.values.max() - times.values.min())
+    if span <= 0:
+        raise InputError(
+            f"Expected events at two times or more, to tell how long a step is (got {len(times.values):,}, all at "
+            f"{show_time(times.values[0].item(), times.dated)}); name the column of their times, or give `every` and `window`."
+        )
     if times.dated:
         return next((step for step in STEPS if step >= span / 15), STEPS[-1])
-    if span <= 0:
-        return 1
     power = 10.0 ** math.floor(math.log10(span / 12))
     step = next(n * power for n in (1, 2, 5, 10) if n * power >= span / 15)
     return max(round(step), 1) if times.values.dtype.kind == "i" else step

@@ -140,6 +140,7 @@ def _numbers(series: pd.Series[Any], what: str) -> FloatArray:
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"Expected a number in every row of the column of weights of {what} (got {str(series.iloc[row])[:40]!r})."
+            f"Expected a number, such as 1.5, in every row of the column of weights of {what} (row "
+            f"{series.index[row] + 1} has {str(series.iloc[row])[:40]!r})."
         )
     return numbers

@@ -103,6 +103,8 @@ def make_features(moment: Moment, wanted: Any) -> torch.Tensor:
                 f"Expected numbers of shape [{len(moment.nodes)}, num_features] from the function that makes features "
                 f"(got {found.dtype} of shape {tuple(found.shape)})."
             )
+        if not np.isfinite(found.data if sparse.issparse(found) else found).all():
+            raise InputError("Expected finite numbers from the function that makes features (got some that are not).")
         parts.append(found)
     if any(sparse.issparse(part) for part in parts):
         return to_torch_csr(sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts])), torch.float32)

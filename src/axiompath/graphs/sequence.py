@@ -115,7 +115,7 @@ class Snapshots(Sequence[Data]):
     def summary(self) -> str:
         """What they are, in a sentence or two."""
         nodes = max((int(graph.num_nodes or 0) for graph in self.graphs), default=0)
-        text = f"{len(self)} snapshots of up to {nodes:,} nodes"
+        text = f"{len(self)} snapshot{'s' * (len(self) != 1)} of up to {nodes:,} nodes"
         text += f": {self.rule}." if self.rule else "."
         if self.waiting:
             last = show_time(self.bounds[-1][1], self.dated)

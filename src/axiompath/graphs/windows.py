@@ -45,7 +45,7 @@ class Windows:
         step = show_period(self.every, self.dated)
         if self.window is None:
             return f"all events so far, every {step}"
-        return f"the last {show_period(self.window, self.dated)} of events, every {step}"
+        return f"events of the last {show_period(self.window, self.dated)}, every {step}"
 
 
 def cut_windows(events: Events, every: Any = None, window: Any = None, start: Any = None, until: Any = None) -> Windows:

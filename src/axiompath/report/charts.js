@@ -6,6 +6,11 @@ const config = { displayModeBar: false, responsive: true };
 const hatched = (which, colours) => ({
   shape: which.map((down) => (down ? "/" : "")), size: 6, solidity: 0.35, fgcolor: ink("paper"), bgcolor: colours,
 });
+// Plotly draws in pixels of the screen: on paper a chart is as wide as a sheet, or its right edge would be cut off.
+const SHEET = 640;
+const resizeCharts = (change) => document.querySelectorAll(".js-plotly-plot").forEach((chart) => { if (chart.clientWidth) Plotly.relayout(chart, change(chart)); });
+addEventListener("beforeprint", () => resizeCharts((chart) => ({ width: Math.min(chart.clientWidth, SHEET) })));
+addEventListener("afterprint", () => resizeCharts(() => ({ width: null, autosize: true })));
 const layout = (extra) => ({
   font, margin: { l: 60, r: 16, t: 8, b: 44 }, height: 280, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
   hoverlabel: { font: { family: font.family, size: 12.5 } }, ...extra,

@@ -1,7 +1,7 @@
 // From which class to which: flips as bands between two columns, as wide as they are many.
 const CLASS_TONES = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c755f", "#ff9da7"];
 const drawClassFlow = (id, flows, classes, pick) => {
-  const width = 560, box = 14, gap = 8, top = 24, left = 150, labels = [...new Set(flows.flatMap(([a, b]) => [a, b]))].sort((a, b) => a - b);
+  const width = isNarrow() ? 330 : 560, box = 14, gap = 8, top = 24, left = isNarrow() ? 104 : 150, labels = [...new Set(flows.flatMap(([a, b]) => [a, b]))].sort((a, b) => a - b);
   const tone = (label) => CLASS_TONES[labels.indexOf(label) % CLASS_TONES.length];
   const total = sum(flows.map((flow) => flow[2])), height = Math.max(180, Math.min(460, 60 + 44 * labels.length));
   const place = (side) => {
@@ -42,7 +42,7 @@ const drawClassFlow = (id, flows, classes, pick) => {
     svg.append(draw("rect", { x, y: at.y, width: box, height: Math.max(at.height, 1), fill: tone(label), rx: 2 }));
     if (at.height < 9 && side.size > 12) return;
     const text = draw("text", { x: x + off, y: at.y + at.height / 2 + 4, "text-anchor": anchor });
-    text.textContent = `${short(classes[label], 15)} ${count(at.size)}`;
+    text.textContent = `${short(classes[label], isNarrow() ? 9 : 15)}: ${count(at.size)}`;
     svg.append(text);
   }));
   $(id).replaceChildren(svg);

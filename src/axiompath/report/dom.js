@@ -31,6 +31,9 @@ const sum = (values) => values.reduce((a, b) => a + b, 0);
 const dot = (a, b) => sum(a.map((value, i) => value * b[i]));
 const setNumber = (node, value) => { node.textContent = signed(value); node.dataset.value = value; };
 
+// Pictures are drawn narrower for a narrow screen, so that their words stay as large as others.
+const isNarrow = () => document.documentElement.clientWidth < 700;
+
 const tip = $("tip");
 const showTip = (text, x, y) => {
   tip.textContent = text;

@@ -10,7 +10,7 @@ const stationName = (unit, away) => {
 // a column follows the mean place of what it sends to, worked out from the target backwards.
 const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
   const whole = ofChosen + rest;  // what all altered paths carry; another model's share flows along none
-  const width = 1060, top = 34, boxWidth = 11, gap = 9;
+  const narrow = isNarrow(), width = narrow ? 600 : 1060, top = 34, boxWidth = 11, gap = 9;
   const others = page.num_paths - held(chosen);
   const drawn = chosen.flatMap((path) => (path.members && state.open.has(path.row) ? partsOf(path, view) : [path]));
   const hops = chosen.length ? chosen[0].nodes.length - 1 : Math.max(1, (page.paths[0]?.nodes.length ?? 3) - 1);
@@ -43,7 +43,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
   const height = Math.max(250, Math.min(680, 130 + 24 * most));
   const room = height - top - 14 - gap * (most - 1);
   const scale = total > 0 ? Math.max(room, 40) / total : 0;
-  const left = 120, right = 190, x = (t) => left + (width - left - right) * t / hops;
+  const left = narrow ? 100 : 120, right = narrow ? 150 : 190, x = (t) => left + (width - left - right) * t / hops;
   columns.forEach((column, t) => {
     const used = sum([...column.values()].map((box) => box.size * scale)) + gap * (column.size - 1);
     let y = top + Math.max(0, (height - top - 14 - used) / 2);
@@ -172,6 +172,7 @@ const drawFlow = ({ page, view, chosen, total: ofChosen, rest }) => {
       svg.append(text);
     });
   }
+  svg.style.minWidth = narrow ? `${width}px` : "";  // and is moved sideways
   $("flow").replaceChildren(svg);
 };
 const orderBefore = (columns, item, t) => (t > item.from ? columns[t - 1].get(item.at(t - 1)).order : -1);

@@ -78,9 +78,11 @@ def plot_neighbourhood(found: Neighbourhood) -> Figure:
             axes.add_patch(
                 PathPatch(line, fill=False, lw=width, ec=COLOURS[kind], alpha=0.35, capstyle="round", joinstyle="round")
             )
-    for (u, v), state in zip(found.edges.tolist(), found.states.tolist(), strict=True):
+    faint = (found.states == KEPT) & (found.ids[found.edges] == GATHERED).any(axis=1)
+    for (u, v), state, pale in zip(found.edges.tolist(), found.states.tolist(), faint.tolist(), strict=True):
         colour = {KEPT: "#b6c0cb", ADDED: COLOURS["gained"], REMOVED: COLOURS["lost"]}[state]
         style: dict[str, Any] = {"color": colour, "lw": 0.7 if state == KEPT else 1.8, "zorder": 2 + (state != KEPT)}
+        style["alpha"] = 0.2 if pale else 1.0
         style["linestyle"] = (0, (4, 3)) if state == REMOVED else "-"
         if found.directed and state != KEPT:
             axes.annotate(

@@ -1,5 +1,5 @@
 // A table of very many rows: columns are typed arrays, sorting is by numbers, and only the rows in sight exist.
-const ROW = 31, MOST_PIXELS = 8e6, INDEX_SIZE = 2 ** 21;
+const ROW = 31, MOST_PRINTED = 200, MOST_PIXELS = 8e6, INDEX_SIZE = 2 ** 21;
 const ARRAYS = { f4: Float32Array, f8: Float64Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array };
 const readColumn = (key) => {
   const block = $("column-" + key);
@@ -37,8 +37,8 @@ const makeGrid = (id, columns, { size, accept, line, told }) => {
   const box = $(id), table = box.querySelector("table"), head = table.tHead, body = table.tBodies[0];
   const orders = new Map();
   let sort = { key: null, down: false }, rows = Uint32Array.from({ length: size }, (_, i) => i), first = -1;
-  const paint = (again = false) => {
-    const room = box.clientHeight || 600, visible = Math.ceil(room / ROW) + 8, full = rows.length * ROW;
+  const paint = (again = false, printed = false) => {
+    const room = box.clientHeight || 600, visible = printed ? MOST_PRINTED : Math.ceil(room / ROW) + 8, full = rows.length * ROW;
     const height = Math.min(full, MOST_PIXELS), reach = Math.max(height - room, 1);
     const wanted = full <= MOST_PIXELS ? Math.floor(box.scrollTop / ROW) - 4 : Math.round(Math.min(box.scrollTop / reach, 1) * (rows.length - visible));
     const start = Math.max(0, Math.min(wanted, rows.length - visible));
@@ -76,7 +76,8 @@ const makeGrid = (id, columns, { size, accept, line, told }) => {
     tellHead(c, el("button", { type: "button", onclick: () => { sort = { key: c.key, down: sort.key === c.key ? !sort.down : Boolean(c.number) }; refresh(); } }, c.label))))));
   box.addEventListener("scroll", () => paint(), { passive: true });
   addEventListener("resize", () => paint(true));
-  addEventListener("beforeprint", () => paint(true));
+  addEventListener("beforeprint", () => { box.scrollTop = 0; paint(true, true); told(rows.length, Math.min(rows.length, MOST_PRINTED)); });
+  addEventListener("afterprint", () => { paint(true); told(rows.length); });
   refresh();
   return { refresh, paint };
 };

@@ -5,7 +5,8 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
   if (!card) return;
   card.hidden = !around;
   if (!around) return;
-  const width = 1060, height = around.ids.length > 60 ? 720 : around.ids.length > 15 ? 560 : 400, padX = 90, padY = 34;
+  const many = around.ids.length, narrow = isNarrow();
+  const width = narrow ? 460 : 1060, height = narrow ? (many > 60 ? 640 : 460) : many > 60 ? 720 : many > 15 ? 560 : 400, padX = narrow ? 40 : 90, padY = 34;
   const spotOf = new Map(around.ids.map((id, spot) => [id, spot]));
   const xs = around.places.map((p) => p[0]), ys = around.places.map((p) => p[1]);
   const scaled = (v, low, high, from, to) => (high - low < 1e-9 ? (from + to) / 2 : from + (to - from) * (v - low) / (high - low));
@@ -40,7 +41,8 @@ const drawNeighbourhood = ({ page, view, chosen }) => {
       `${path.label}\n${path.kind}, ${signed(path.share, 4)} to ${view.told}`));
   }
   for (const [u, v, state, number] of [...around.edges].sort((a, b) => a[2] - b[2])) {
-    const line = draw("line", { x1: at[u][0], y1: at[u][1], x2: at[v][0], y2: at[v][1], class: "edge " + STATES[state], "stroke-width": (state ? 2.4 : 1) + Math.min(4, Math.log2(number)),
+    const faint = !state && (around.ids[u] === GATHERED || around.ids[v] === GATHERED) ? " faint" : "";
+    const line = draw("line", { x1: at[u][0], y1: at[u][1], x2: at[v][0], y2: at[v][1], class: "edge " + STATES[state] + faint, "stroke-width": (state ? 2.4 : 1) + Math.min(4, Math.log2(number)),
       ...(around.directed ? { "marker-end": `url(#arrow-${STATES[state]})` } : {}) });
     svg.append(tell(line, `${around.names[u]} ${around.directed ? "→" : "–"} ${around.names[v]}\n${number > 1 ? `${count(number)} edges` : "edge"} ${STATES[state]}`));
   }

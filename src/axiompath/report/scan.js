@@ -54,7 +54,7 @@
         unusual.length ? `More than usual moved at ${unusual.join(", ")}.` : steps.length > 3 ? "No step moved much more than the others." : ""] };
   };
   const drawTime = () => {
-    const width = 1060, height = 190, most = Math.max(...steps.map((s) => s.total), 1e-12), wide = (width - 20) / steps.length;
+    const width = isNarrow() ? 360 : 1060, height = 190, most = Math.max(...steps.map((s) => s.total), 1e-12), wide = (width - 20) / steps.length;
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `What moved at each step: ${steps.map((s) => `${s.name} ${s.total.toPrecision(3)}`).join("; ")}` });
     steps.forEach((step, s) => {
       let y = height - 36;
@@ -103,7 +103,7 @@
       const moved = one.moved.map(([name, row, part]) => el("li", {}, link(name, s, row), ` ${plain(part, 3)}`));
       return el("li", {}, el("div", { class: "head" }, el("b", {}, one.text), el("span", { class: "number" }, portion(one.carried), " ", word("carried"))),
         el("div", { class: "rail" }, bar(one.carried, colourOf(one.kind), largest)),
-        el("p", { class: "quiet" }, `It moved ${count(one.predictions)} prediction${one.predictions === 1 ? "" : "s"} by a tenth of their move or more`, ...(moved.length ? [", most of all:"] : ["."])),
+        el("p", { class: "quiet" }, `It moved ${one.predictions ? count(one.predictions) : "no"} prediction${one.predictions === 1 ? "" : "s"} by a tenth of ${one.predictions === 1 ? "its" : "their"} move or more`, ...(moved.length ? [", most of all:"] : ["."])),
         ...(moved.length ? [el("ul", { class: "names" }, ...moved)] : []),
         ...(one.parts.length ? [el("p", { class: "quiet" }, `Its largest changes: ${one.parts.map(([text, part]) => `${text} (${portion(part)})`).join("; ")}.`)] : []));
     }));
@@ -140,9 +140,9 @@
       one("paths", "Altered paths", true, (i) => count(Math.round(paths[i])), { word: "path" }),
     ], {
       size: index.rows, accept,
-      told: (number) => {
+      told: (number, printed = number) => {
         const beyond = !index.served && index.targets.length < index.rows ? ` ${count(index.targets.length)} have their page in this file; axiompath serve shows all of them.` : "";
-        $("grid-note").textContent = `${count(number)} of ${count(index.rows)}.${beyond}`;
+        $("grid-note").textContent = `${count(number)} of ${count(index.rows)}.${printed < number ? ` The first ${count(printed)} are printed.` : ""}${beyond}`;
       },
     });
     const options = (id, list) => $(id).replaceChildren(el("option", { value: "" }, "any"), ...list.map(([value, text]) => el("option", { value }, short(text, 40))));

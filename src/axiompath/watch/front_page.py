@@ -25,6 +25,7 @@ def build_page(found: Watch) -> str:
         findings=_paragraphs(found.findings),
         training=_paragraphs(tell_training(dict(found.facts), str(settings["first"]))),
         rows="\n".join(_row(place, step, most) for place, step in enumerate(steps, 1)),
+        columns=html.escape(_columns(steps)),
         folder=html.escape(str(found.folder)),
         rule=html.escape(str(settings["rule"])),
     )
@@ -39,6 +40,14 @@ def _paragraphs(sentences: list[str]) -> str:
     return "\n".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
 
 
+def _columns(steps: tuple[WatchedStep, ...]) -> str:
+    """What the columns of the table mean."""
+    told = "Moved: predictions that a change reached; of these, to another class, which is a share of all predictions."
+    if any(step.score is not None for step in steps):
+        told += " Right: of the labelled nodes that training never saw, after the step."
+    return told
+
+
 def _share(step: WatchedStep) -> float:
     return step.num_flipped / max(step.num_predicted, 1)
 
@@ -47,7 +56,7 @@ def _row(place: int, step: WatchedStep, most: float) -> str:
     share = _share(step)
     counts = (step.edges_added, step.edges_removed, step.num_moved, step.num_flipped)
     cells = "".join(f"<td>{count:,}</td>" for count in counts)
-    bar = f'<td><span class="bar" style="width:{WIDEST_BAR * share / most:.2f}rem"></span> {share:.1%}</td>'
+    bar = f'<td class="gauge"><span class="bar" style="width:{WIDEST_BAR * share / most:.2f}rem"></span> {share:.1%}</td>'
     right = "" if step.score is None else f"{step.score:.1%}"
     name = html.escape(f"{step.before} → {step.after}")
     link = f'<a href="{STEP_FOLDER}/{place:04d}.html">{name}</a>'
