@@ -41,7 +41,7 @@ def draw_fidelity(rows: pd.DataFrame, out: Path) -> list[Path]:
                 panel.set_ylabel("Fidelity-KL-minus" + ("" if what == "mean" else ", std. dev."), fontsize=8)
                 panel.set_xlabel("level", fontsize=8)
             _add_legend(figure, panels[0])
-            files += _save(figure, out, f"fidelity-{what}-{layers}layers")
+            files += save_figure(figure, out, f"fidelity-{what}-{layers}layers")
     return files
 
 
@@ -60,7 +60,7 @@ def draw_preservation(table: pd.DataFrame, out: Path) -> list[Path]:
     panel.set_ylabel("changes preserved (%)", fontsize=8)
     panel.set_ylim(0, 110)
     panel.legend(fontsize=8, ncols=3, loc="lower center")
-    return _save(figure, out, "preservation")
+    return save_figure(figure, out, "preservation")
 
 
 def draw_runtime(rows: pd.DataFrame, out: Path) -> list[Path]:
@@ -85,7 +85,7 @@ def draw_runtime(rows: pd.DataFrame, out: Path) -> list[Path]:
         panel.set_xlabel("altered paths", fontsize=8)
         panel.set_ylabel("seconds", fontsize=8)
     _add_legend(figure, panels[0])
-    return _save(figure, out, "runtime")
+    return save_figure(figure, out, "runtime")
 
 
 def _panels(count: int) -> tuple[Figure, list[Any]]:
@@ -116,7 +116,8 @@ def _add_legend(figure: Figure, panel: Any) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), fontsize=8)
 
 
-def _save(figure: Figure, out: Path, name: str) -> list[Path]:
+def save_figure(figure: Figure, out: Path, name: str) -> list[Path]:
+    """PNG and PDF."""
     out.mkdir(parents=True, exist_ok=True)
     files = [out / f"{name}.png", out / f"{name}.pdf"]
     with matplotlib.rc_context({"pdf.fonttype": 42}):
