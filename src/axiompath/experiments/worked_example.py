@@ -38,9 +38,7 @@ def open_example() -> Explainer:
             parameter.copy_(torch.tensor(weight, dtype=torch.float64))
     x = torch.tensor(AGES_AND_GENDERS, dtype=torch.float64)
     known = [(J, J), (K, K), (L, L), (K, L), (L, K)]
-    before, after = (
-        Data(x=x, edge_index=torch.tensor(edges).T) for edges in (known, [*known, (J, K), (K, J)])
-    )
+    before, after = (Data(x=x, edge_index=torch.tensor(edges).T) for edges in (known, [*known, (J, K), (K, J)]))
     return Explainer(model, before, after)
 
 
@@ -117,9 +115,7 @@ def _draw_inputs(shares: pd.DataFrame, out: Path) -> list[Path]:
 def _stack(panel: Any, place: int, shares: pd.DataFrame, label: str, turn: int, style: dict[str, str]) -> None:
     """One leaf's input in the bar of a logit: what raises it upwards from 0, what lowers it downwards."""
     totals = [
-        float(shares[(shares.leaf == leaf) & (shares.input == name)][label].sum())
-        for leaf in PEOPLE
-        for name in INPUTS
+        float(shares[(shares.leaf == leaf) & (shares.input == name)][label].sum()) for leaf in PEOPLE for name in INPUTS
     ]
     own = totals[turn]
     below = sum(value for value in totals[:turn] if value * own > 0)

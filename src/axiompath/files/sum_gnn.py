@@ -1,4 +1,4 @@
-"""settings -> the paper's network: element-wise sum (or mean, or maximum) of the neighbours, ReLU between layers, no bias."""
+"""settings -> the paper's network: element-wise sum (or mean, or maximum) of the neighbours, ReLU between, no bias."""
 
 from __future__ import annotations
 
