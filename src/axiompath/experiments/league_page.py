@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -56,7 +56,7 @@ def _write_setting(name: object, table: pd.DataFrame) -> str:
     return "\n".join([f"### {name}", seen, "", *lines])
 
 
-def _told(row: dict[str, float], key: str, digits: int) -> str:
+def _told(row: Mapping[Hashable, float], key: str, digits: int) -> str:
     error = row[f"{key}_error"]
     return f"{row[key]:.{digits}f}" + ("" if np.isnan(error) else f" ± {error:.{digits}f}")
 
@@ -88,5 +88,6 @@ def _beat_all(table: pd.DataFrame, by_seers: bool) -> Iterator[str]:
                     yield f"| {setting} | {key.replace('_', ' ')} | {told} |"
 
 
-def _margin(differences: pd.Series) -> str:
-    return f"{differences.mean():.3f} ± {differences.sem():.3f}"
+def _margin(differences: pd.Series[float]) -> str:
+    values = differences.dropna().to_numpy(dtype=np.float64)
+    return f"{values.mean():.3f} ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}"

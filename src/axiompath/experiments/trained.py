@@ -169,6 +169,6 @@ def _scale(data: Data, aggregation: str = "sum") -> tuple[ScaledGraph, float, fl
         adjacency = sparse.csr_array(sparse.dia_array((share[None], [0]), shape=shape) @ adjacency)
     length = math.sqrt(math.fsum(np.square(x.data)) / shape[0])
     scaled, scaled_x = adjacency / degree, x / length
-    matrices = [Matrix.of(matrix) for matrix in (scaled, scaled.T, scaled_x, scaled_x.T)]
-    graph = ScaledGraph(*matrices, by_maximum=aggregation == "max")
+    adjacencies, features = ((Matrix.of(m), Matrix.of(m.T)) for m in (scaled, scaled_x))
+    graph = ScaledGraph(*adjacencies, *features, by_maximum=aggregation == "max")
     return graph, degree, length
