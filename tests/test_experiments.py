@@ -19,7 +19,7 @@ from axiompath.cli import reproduction as commands
 from axiompath.datasets import catalogue as datasets
 from axiompath.errors import InputError
 from axiompath.experiments import study as running
-from axiompath.experiments import timed
+from axiompath.experiments import timed, worked_example
 from axiompath.experiments.arithmetic import exponential
 from axiompath.experiments.claims import check_claims
 from axiompath.experiments.descent import Adam, clip_gradients, find_gradients, forward
@@ -133,7 +133,7 @@ def test_figures_are_written(small_comparison, tmp_path):
     files = draw_fidelity(both, tmp_path)
     assert sorted(file.name for file in files) == sorted(
         f"fidelity-{what}-{depth}layers.{kind}"
-        for what in ("mean", "deviation")
+        for what in ("mean", "deviation", "residual", "added")
         for depth in (2, 3)
         for kind in ("png", "pdf")
     )
@@ -277,18 +277,26 @@ def as_trained_by_torch(graph, weights, keep, labels, nodes):
         width = len(getattr(graph, f"{name}_transposed").indptr) - 1
         dense[name] = torch.zeros(len(matrix.indptr) - 1, width, dtype=torch.float64)
         dense[name][rows, matrix.indices] = torch.from_numpy(matrix.values)
+
+    def gather(messages):
+        if not graph.by_maximum:
+            return dense["adjacency"] @ messages
+        none = torch.full_like(messages, -torch.inf)
+        return torch.where((dense["adjacency"] > 0)[:, :, None], messages, none).max(dim=1).values
+
     parameters = [torch.from_numpy(weight.copy()).requires_grad_() for weight in weights]
-    h = dense["adjacency"] @ dense["x"] @ parameters[0]
+    h = gather(dense["x"] @ parameters[0])
     for parameter, share in zip(parameters[1:], keep, strict=True):
-        h = dense["adjacency"] @ ((torch.relu(h) * torch.from_numpy(share)) @ parameter)
+        h = gather((torch.relu(h) * torch.from_numpy(share)) @ parameter)
     torch.nn.functional.cross_entropy(h[nodes], torch.from_numpy(labels)[nodes]).backward()
     return h.detach().numpy(), parameters
 
 
-def test_training_steps_are_those_of_torch():
+@pytest.mark.parametrize("aggregation", ["sum", "max"])
+def test_training_steps_are_those_of_torch(aggregation):
     rng = np.random.default_rng(0)
     data = prepare(random_graph())
-    graph, _, _ = _scale(data)
+    graph, _, _ = _scale(data, aggregation)
     labels, nodes = data.y.numpy(), np.arange(0, 60, 3)
     weights = [rng.normal(size=shape) for shape in ((8, 6), (6, 5), (5, 3))]
     keep = [(rng.random((60, width)) >= 0.2) / 0.8 for width in (6, 5)]
@@ -448,17 +456,18 @@ def test_scs_finds_no_better_relaxation():
     assert best <= value + 1e-4
 
 
-def test_means_and_parallel_edges_are_settings_of_the_same_comparison(tmp_path, data_root):
+@pytest.mark.parametrize("aggregation", ["mean", "max"])
+def test_other_aggregations_and_parallel_edges_are_settings_of_the_same_comparison(aggregation, tmp_path, data_root):
     options = {"methods": (("convex", "sufficiency"),), "max_targets": 2}
     rows = running.run_comparison(
-        running.Comparison(("cora",), (2,), 1, aggregation="mean", **options), tmp_path, root=data_root
+        running.Comparison(("cora",), (2,), 1, aggregation=aggregation, **options), tmp_path, root=data_root
     )
-    assert set(rows.aggregation) == {"mean"}
+    assert set(rows.aggregation) == {aggregation}
     table = pd.read_csv(tmp_path / "fidelity-by-level.csv")
     assert table[table.group == "all"]["count"].sum() == len(rows)
     assert table[table.group != "all"]["count"].sum() == len(rows)
     assert (rows.kl > 0).all()
-    with pytest.raises(InputError, match="an aggregation among sum, mean"):
+    with pytest.raises(InputError, match="an aggregation among sum, mean, max"):
         running.Comparison(aggregation="median")
     with pytest.raises(InputError, match="with parallel edges"):
         running.run_comparison(running.Comparison(("cora",), (2,), 1, edges="parallel"), tmp_path, root=data_root)
@@ -516,6 +525,29 @@ def test_steps_on_cora_are_told_by_data_set(tmp_path, data_root):
     assert told["targets"] == rows.attrs["targets"] == 3
     assert told["incomplete"] < 1e-11
     assert 0 < told["difference_mean"] <= told["difference_largest"] < 0.5
+
+
+def test_input_neurons_of_the_papers_example_are_traced_back(tmp_path, capsys):
+    explainer = worked_example.open_example()
+    (target,) = explainer.moved().target[explainer.moved().class_before != explainer.moved().class_after]
+    shares = worked_example.share_inputs(explainer)
+    found = explainer.attribute(target)
+    assert {tuple(path) for path in found.paths.tolist()} == {*worked_example.PAPER_PATHS}  # those of the paper's text
+    # Every ReLU above a new edge is open in both graphs here, so a share is input x weight x weight, by hand.
+    hidden, logits = (np.array(weights) for weights in (worked_example.HIDDEN_WEIGHTS, worked_example.LOGIT_WEIGHTS))
+    for row in shares.to_dict("records"):
+        leaf, column = worked_example.PEOPLE.index(row["leaf"]), worked_example.INPUTS.index(row["input"])
+        by_hand = worked_example.AGES_AND_GENDERS[leaf][column] * logits @ hidden[:, column]
+        np.testing.assert_allclose([row["z_1"], row["z_2"], row["z_3"]], by_hand, atol=1e-12)
+    np.testing.assert_allclose(shares[["z_1", "z_2", "z_3"]].sum(), found.contributions.sum(axis=0), atol=1e-12)
+    # The best three leave more than the best two: a target need not approach step by step, though all of it arrives.
+    left = worked_example.approach(explainer).left
+    assert left[3] > left[2]
+    assert left[4] == pytest.approx(0, abs=1e-12)
+    commands.example(tmp_path)
+    assert "gender" in capsys.readouterr().out
+    for name in ("distances", "input-neurons"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 
 def test_runtime_rows_hold_every_step(tmp_path, data_root):

@@ -21,6 +21,7 @@ from axiompath.experiments.contenders import (
     direction_of,
 )
 from axiompath.experiments.league import LeagueSettings, run_league, summarise_league, tell_places
+from axiompath.experiments.league_page import write_page
 from axiompath.experiments.levels import (
     EDGE_SIZES,
     LAYER_EDGE_SIZES,
@@ -301,6 +302,28 @@ def test_figures_are_read_off_a_page():
     for row, column in ((("u", "4"), "left"), (("u", "3"), "right")):
         with pytest.raises(InputError, match="a number in column"):
             read_figure(page, Figure("", "One", row, column, 0))
+
+
+def test_the_page_tells_every_loss():
+    # Two puzzles, three ways to rank; the rival leaves less than blame, by 0.1 and 0.3, at every size but the last.
+    left = {"blame": (0.4, 0.6), "oracle": (0.1, 0.1), "Saliency, after": (0.3, 0.3), "PGExplainer, after": (1.0, 1.0)}
+    rows = []
+    for method, shares in left.items():
+        for puzzle, share in enumerate(shares):
+            sizes = {f"{way}_{n}": share for way in ("applied", "undone") for n in (1, 2, 3, 5)}
+            last = {f"{way}_10": 0.0 for way in ("applied", "undone")}
+            told = {"in_sight": 12, "restore": None, "first": None, "found": None, "seconds": 0.1, "left": share}
+            told |= {"setting": "mutag", "part": "real", "method": method, "puzzle": puzzle}
+            rows.append({**told, **sizes, **last})
+    table = pd.DataFrame(rows).assign(failed=lambda t: t.method == "PGExplainer, after")
+    page = write_page(table)
+    assert "2 puzzles, 12 to 12 changes in sight (median 12), 0 flips." in page
+    assert "PGExplainer" not in page  # it never ranked anything
+    assert read_figure("# page\n" + page, Figure("", "mutag", ("blame",), "left", 0)) == 0.5
+    assert "| mutag | Saliency, after | 0.500 | 0.300 | 0.200 ± 0.100 |" in page
+    assert "| mutag | undone 5 | blame 0.500 | Saliency, after 0.300 | 0.200 ± 0.100 |" in page
+    assert "| mutag | applied 1 | blame 0.500 | oracle 0.100 | 0.400 ± 0.100 |" in page
+    assert "applied 10 |" not in page.split("### mutag")[1].split("\n\n", 2)[2]  # no loss where nothing is left
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from ..errors import InputError
+from ..writing import write_text
 from .options import AsJson, spread
 from .output import Terminal, print_json, records, written_to
 from .reproduction import DatasetOption, Folders, Root, progress_bar, reproduce, show_results, split_commas
@@ -102,6 +103,7 @@ def rivals(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, seed: Seed
     from ..experiments.conditions import write_results
     from ..experiments.contenders import OUR_METHODS, SIMPLE_RIVALS
     from ..experiments.league import LeagueSettings, run_league, summarise_league, tell_reasons
+    from ..experiments.league_page import write_page
     from ..experiments.puzzles import settings_here
     from ..experiments.pyg_rivals import pyg_contenders
 
@@ -110,6 +112,7 @@ def rivals(*, names: DatasetOption = None, puzzles: PuzzleCount = 10, seed: Seed
     with progress_bar(folders.json) as report:
         table = run_league(contenders, settings, root=folders.root, report=report)
     write_results(folders.out, "rivals", table, {"settings": vars(settings)})
+    write_text(folders.out / "rivals.md", write_page(table))
     summary = summarise_league(table, ("setting",))
     summary = summary[summary.failed < summary.puzzles].reset_index(drop=True)
     shown: list[Table | str] = [

@@ -47,7 +47,7 @@ class Subjects:
 class Variant:
     """What departs from the paper's main experiment."""
 
-    aggregation: Annotated[str, typer.Option(help="How neighbours are taken: sum or mean.")] = "sum"
+    aggregation: Annotated[str, typer.Option(help="How neighbours are taken: sum, mean or max.")] = "sum"
     edges: Annotated[str, typer.Option(help="merged, or parallel as in the paper's loader (Amazon, Coauthor).")] = (
         "merged"
     )
@@ -157,6 +157,20 @@ def fidelity(
         table = run_comparison(comparison, folders.out, root=folders.root, workers=allowed.workers, report=report)
     levels = mean_by_level(table)
     show_results(levels.reset_index(), _level_tables(levels), folders)
+
+
+@reproduce.command()
+def example(out: Out = RESULTS, json: AsJson = False) -> None:
+    """The paper's small example: shares of age and gender, its Figures 2 and 3. Example: axiompath reproduce example"""
+    from ..experiments.worked_example import draw_example, open_example, share_inputs
+
+    explainer = open_example()
+    draw_example(explainer, out)
+    shares = share_inputs(explainer)
+    table = Table(*shares.columns, box=None)
+    for row in shares.itertuples(index=False):
+        table.add_row(*(f"{value:+.3f}" if isinstance(value, float) else str(value) for value in row))
+    show_results(shares, [table], Folders(out=out, json=json))
 
 
 @reproduce.command()

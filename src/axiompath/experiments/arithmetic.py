@@ -30,6 +30,29 @@ def multiply_sparse(start, stop, matrix, dense, out):
 
 
 @compiled
+def take_largest(start, stop, matrix, dense, out, holders):
+    """out[i, j] = the largest of column j among the entries of row i, and who holds it: the first of equals."""
+    for i in range(start, stop):
+        first, last = matrix.indptr[i], matrix.indptr[i + 1]
+        for j in range(dense.shape[1]):
+            out[i, j], holders[i, j] = 0.0, -1
+            for e in range(first, last):
+                value = dense[matrix.indices[e], j]
+                if e == first or value > out[i, j]:
+                    out[i, j], holders[i, j] = value, matrix.indices[e]
+
+
+@compiled
+def give_to_holders(above, holders, out):
+    """out[holders[i, j], j] += above[i, j], from the first row to the last."""
+    out[:] = 0.0
+    for i in range(above.shape[0]):
+        for j in range(above.shape[1]):
+            if holders[i, j] >= 0:
+                out[holders[i, j], j] += above[i, j]
+
+
+@compiled
 def multiply_dense(start, stop, left, right, out):
     """out = left @ right for a range of rows."""
     width = right.shape[1]

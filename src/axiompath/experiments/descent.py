@@ -16,7 +16,15 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..threads import run_in_pieces
-from .arithmetic import cross_entropy_gradient, multiply_dense, multiply_sparse, multiply_transposed, sum_of_squares
+from .arithmetic import (
+    cross_entropy_gradient,
+    give_to_holders,
+    multiply_dense,
+    multiply_sparse,
+    multiply_transposed,
+    sum_of_squares,
+    take_largest,
+)
 
 DECAYS = (0.9, 0.999)  # Adam's, of the gradient's mean and of its square's
 ADAM_EPSILON = 1e-8
@@ -51,14 +59,34 @@ class ScaledGraph:
     adjacency_transposed: Matrix
     x: Matrix
     x_transposed: Matrix
+    by_maximum: bool = False  # a node takes the largest of each column instead of their sum
+
+    def gather(self, messages: FloatArray) -> FloatArray:
+        """What each node makes of its neighbours' messages."""
+        return self._take_largest(messages)[0] if self.by_maximum else self.adjacency @ messages
+
+    def send_back(self, messages: FloatArray, above: FloatArray) -> FloatArray:
+        """Gradients by the messages, from those by what was gathered; only a maximum looks at the messages."""
+        if not self.by_maximum:
+            return self.adjacency_transposed @ above
+        sent = np.empty_like(above)
+        give_to_holders(above, self._take_largest(messages)[1], sent)
+        return sent
+
+    def _take_largest(self, messages: FloatArray) -> tuple[FloatArray, IntArray]:
+        shape = (len(self.adjacency.indptr) - 1, messages.shape[1])
+        out, holders = np.empty(shape), np.empty(shape, dtype=np.int64)
+        work = len(self.adjacency.values) * shape[1]
+        run_in_pieces(take_largest, shape[0], work, self.adjacency, messages, out, holders)
+        return out, holders
 
 
 def forward(graph: ScaledGraph, weights: Sequence[FloatArray], keep: Sequence[FloatArray | float]) -> list[FloatArray]:
     """What each layer after the first is given, and the logits; keep[l] multiplies the states between layers."""
-    states = [graph.adjacency @ (graph.x @ weights[0])]
+    states = [graph.gather(graph.x @ weights[0])]
     for weight, share in zip(weights[1:], keep, strict=True):
         states[-1] = np.maximum(states[-1], 0.0) * share
-        states.append(graph.adjacency @ _multiply(states[-1], weight))
+        states.append(graph.gather(_multiply(states[-1], weight)))
     return states
 
 
@@ -75,12 +103,12 @@ def find_gradients(
     cross_entropy_gradient(states[-1], nodes, labels, above)
     found = []
     for weight, state, share in zip(weights[:0:-1], states[-2::-1], keep[::-1], strict=True):
-        sent = graph.adjacency_transposed @ above
+        sent = graph.send_back(_multiply(state, weight) if graph.by_maximum else state, above)
         gradient = np.empty_like(weight)
         multiply_transposed(state, sent, gradient)
         found.append(gradient)
         above = np.where(state > 0, _multiply(sent, np.ascontiguousarray(weight.T)) * share, 0.0)
-    found.append(graph.x_transposed @ (graph.adjacency_transposed @ above))
+    found.append(graph.x_transposed @ graph.send_back(graph.x @ weights[0] if graph.by_maximum else above, above))
     return found[::-1]
 
 

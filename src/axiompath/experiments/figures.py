@@ -24,24 +24,40 @@ STYLES: dict[tuple[str, str], tuple[str, str, str, str]] = {
     ("exact", "sufficiency"): ("Exact", "0.0", "*", "--"),
     ("exact", "necessity"): ("Exact, necessity", "0.45", "+", "-"),
 }
+AXES = {
+    "mean": "Fidelity-KL-minus",
+    "deviation": "Fidelity-KL-minus, std. dev.",
+    "residual": "KL left, share",
+    "added": "Fidelity-KL-plus",
+}
 DPI = 90
 
 
 def draw_fidelity(rows: pd.DataFrame, out: Path) -> list[Path]:
-    """Mean and standard deviation of Fidelity-KL-minus against the level: a panel a data set, a figure a depth."""
+    """Against the level: Fidelity-KL-minus, mean and deviation, and the means of what is left of the KL by the shares
+    and by the network with the paths added to `before` (Fidelity-KL-plus). A panel a data set, a figure a depth."""
     files = []
     for layers in sorted(rows.layers.unique()):
         part = rows[rows.layers == layers]
-        for what, table in (("mean", mean_by_level(part)), ("deviation", deviation_by_level(part))):
+        part = part.assign(kl_left=part.kl_residual / part.kl)
+        tables = {
+            "mean": mean_by_level(part),
+            "deviation": deviation_by_level(part),
+            "residual": mean_by_level(part, "kl_left"),
+            "added": mean_by_level(part, "fidelity_plus"),
+        }
+        for what, table in tables.items():
             names = list(dict.fromkeys(table.index.get_level_values("dataset")))
             figure, panels = _panels(len(names))
             for panel, name in zip(panels, names, strict=True):
                 _draw_levels(panel, table[table.index.get_level_values("dataset") == name])
                 panel.set_title(name, fontsize=9)
-                panel.set_ylabel("Fidelity-KL-minus" + ("" if what == "mean" else ", std. dev."), fontsize=8)
+                panel.set_ylabel(AXES[what], fontsize=8)
+                if what in ("residual", "added"):
+                    panel.set_yscale("log")
                 panel.set_xlabel("level", fontsize=8)
             _add_legend(figure, panels[0])
-            files += _save(figure, out, f"fidelity-{what}-{layers}layers")
+            files += save_figure(figure, out, f"fidelity-{what}-{layers}layers")
     return files
 
 
@@ -60,7 +76,7 @@ def draw_preservation(table: pd.DataFrame, out: Path) -> list[Path]:
     panel.set_ylabel("changes preserved (%)", fontsize=8)
     panel.set_ylim(0, 110)
     panel.legend(fontsize=8, ncols=3, loc="lower center")
-    return _save(figure, out, "preservation")
+    return save_figure(figure, out, "preservation")
 
 
 def draw_runtime(rows: pd.DataFrame, out: Path) -> list[Path]:
@@ -85,7 +101,7 @@ def draw_runtime(rows: pd.DataFrame, out: Path) -> list[Path]:
         panel.set_xlabel("altered paths", fontsize=8)
         panel.set_ylabel("seconds", fontsize=8)
     _add_legend(figure, panels[0])
-    return _save(figure, out, "runtime")
+    return save_figure(figure, out, "runtime")
 
 
 def _panels(count: int) -> tuple[Figure, list[Any]]:
@@ -116,7 +132,8 @@ def _add_legend(figure: Figure, panel: Any) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), fontsize=8)
 
 
-def _save(figure: Figure, out: Path, name: str) -> list[Path]:
+def save_figure(figure: Figure, out: Path, name: str) -> list[Path]:
+    """PNG and PDF."""
     out.mkdir(parents=True, exist_ok=True)
     files = [out / f"{name}.png", out / f"{name}.pdf"]
     with matplotlib.rc_context({"pdf.fonttype": 42}):

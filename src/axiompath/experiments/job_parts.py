@@ -33,7 +33,7 @@ class Job:
     layers: int
     evolution: str
     repeat: int
-    aggregation: str = "sum"  # how a node takes its neighbours: sum or mean
+    aggregation: str = "sum"  # how a node takes its neighbours: sum, mean or max
     edges: str = "merged"  # or parallel, as in the paper's loader
     training: int = 0  # seed of the network's training
 

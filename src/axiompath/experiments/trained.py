@@ -154,7 +154,7 @@ def _fit(data: Data, training: Training, widths: list[int], parts: dict[str, Int
 
 
 def _scale(data: Data, aggregation: str = "sum") -> tuple[ScaledGraph, float, float]:
-    """The graph that training sees, and what adjacency and features were divided by; a mean needs no such division."""
+    """The graph that training sees, and what adjacency and features were divided by; only a sum needs the former."""
     snapshot = read_snapshot(data, "data")
     x = sparse.csr_array(snapshot.x)
     ones = np.ones(snapshot.edge_index.shape[1])
@@ -162,10 +162,13 @@ def _scale(data: Data, aggregation: str = "sum") -> tuple[ScaledGraph, float, fl
     adjacency = sparse.coo_array((ones, tuple(snapshot.edge_index[::-1])), shape=shape).tocsr()
     count = np.asarray(adjacency.sum(axis=1))
     degree = math.sqrt(math.fsum(np.square(count)) / shape[0])
+    if aggregation != "sum":
+        degree = 1.0
     if aggregation == "mean":
-        degree, share = 1.0, np.divide(1.0, count, out=np.zeros_like(count), where=count > 0)
+        share = np.divide(1.0, count, out=np.zeros_like(count), where=count > 0)
         adjacency = sparse.csr_array(sparse.dia_array((share[None], [0]), shape=shape) @ adjacency)
     length = math.sqrt(math.fsum(np.square(x.data)) / shape[0])
     scaled, scaled_x = adjacency / degree, x / length
-    graph = ScaledGraph(Matrix.of(scaled), Matrix.of(scaled.T), Matrix.of(scaled_x), Matrix.of(scaled_x.T))
+    adjacencies, features = ((Matrix.of(m), Matrix.of(m.T)) for m in (scaled, scaled_x))
+    graph = ScaledGraph(*adjacencies, *features, by_maximum=aggregation == "max")
     return graph, degree, length

@@ -1,4 +1,4 @@
-"""settings -> the paper's network: element-wise sum (or mean) of the neighbours, ReLU between layers, no bias."""
+"""settings -> the paper's network: element-wise sum (or mean, or maximum) of the neighbours, ReLU between, no bias."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class MappedFirst(nn.Module):
 class SumGNN(nn.Module):
     """GCNConv layers without normalisation, self-loops or bias: h = relu(A h W) and logits = A h W.
 
-    With the aggregation "mean", A is divided by the number of edges into each node.
+    With the aggregation "mean", A is divided by the number of edges into each node; with "max", the largest of each
+    column of h W is taken among the neighbours.
     """
 
     def __init__(self, widths: list[int], aggregation: str = "sum") -> None:
