@@ -1,15 +1,12 @@
 """Files made by hand, each of which once did harm, or could: format -> name -> what to do to the folder of a case."""
 
+import functools
 import gzip
-import io
 import json
 import os
 import pickle
 import shutil
-import socket
 import struct
-import warnings
-import zipfile
 from decimal import Decimal
 
 import numpy as np
@@ -17,432 +14,52 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-EDGES = torch.zeros(2, 0, dtype=torch.long)
-
-
-class Bomb:
-    """Unpickling it would leave a mark."""
-
-    def __init__(self, folder):
-        self.mark = str(folder / "canary")
-
-    def __reduce__(self):
-        return os.mkdir, (self.mark,)
-
-
-def npy(shape, dtype="<f8", data=b""):
-    """An .npy file that says what it likes about itself."""
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": dtype, "fortran_order": False, "shape": shape})
-    return header.getvalue() + data
-
-
-def npy_of(header, data=b""):
-    made = io.BytesIO()
-    np.lib.format.write_array_header_1_0(made, header)
-    return made.getvalue() + data
-
-
-def raw_npy(header, data=b"", version=1):
-    """An .npy file with these very letters as its header."""
-    text = header.encode() + b" " * (-(len(header) + 11) % 64) + b"\n"
-    length = struct.pack("<H" if version == 1 else "<I", len(text))
-    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
-
-
-def write_zip(path, members, way=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", way) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
-def npz(**members):
-    usual = {"x": npy((1, 1), data=bytes(8)), "edge_index": npy((2, 0), "<i8")}
-    return lambda folder: write_zip(
-        folder / "before.npz",
-        {f"{name}.npy": made() if callable(made) else made for name, made in (usual | members).items() if made},
-    )
-
-
-def saved(**values):
-    """A dict that torch.save writes."""
-    return lambda folder: torch.save(
-        {"x": torch.eye(3), "edge_index": EDGES} | {k: v(folder) if callable(v) else v for k, v in values.items()},
-        folder / "dict.pt",
-    )
-
-
-def rewritten(change):
-    """The pickle of a .pt, changed."""
-
-    def write(folder):
-        with zipfile.ZipFile(folder / "dict.pt") as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        members["dict/data.pkl"] = change(members["dict/data.pkl"], folder)
-        write_zip(folder / "dict.pt", members, zipfile.ZIP_STORED)
-
-    return write
-
-
-def unchecked(indices, size, dtype=torch.float32):
-    values = torch.ones(len(indices[0]), dtype=dtype)
-    return torch.sparse_coo_tensor(torch.tensor(indices), values, size, check_invariants=False)
-
-
-def described(**changes):
-    """A model.json that asks for much."""
-
-    def write(folder):
-        path = folder / "model/model.json"
-        values = json.loads(path.read_text())
-        path.write_text(json.dumps(values | changes).replace('"1e999"', "1e999"))
-
-    return write
-
-
-def conv(name, **arguments):
-    return described(**{"class": f"torch_geometric.nn.{name}", "arguments": arguments})
-
-
-def weights(tensors, data=b""):
-    """A .safetensors file that says what it likes about itself."""
-    told = {name: dict(zip(("dtype", "shape", "data_offsets"), (kind, shape, ends), strict=True))
-            for name, (kind, shape, *ends) in tensors.items()}  # fmt: skip
-    header = json.dumps(told).encode()
-    return text("model/weights.safetensors", struct.pack("<Q", len(header)) + header + data)
-
-
-def doubled(folder):
-    """A zip with two members of one name."""
-    with warnings.catch_warnings(), zipfile.ZipFile(folder / "before.npz", "w") as archive:
-        warnings.simplefilter("ignore")
-        for name, content in (("x", npy((1, 1), data=bytes(8))), ("x", npy((10**4, 10**4), "|b1"))):
-            archive.writestr(f"{name}.npy", content)
-        archive.writestr("edge_index.npy", npy((2, 0), "<i8"))
-
-
-def repeated_member(folder):
-    """A zip whose directory names one member 60,000 times."""
-    write_zip(folder / "before.npz", {"x.npy": npy((10**7,), "|b1", bytes(10**7))})
-    data, count = (folder / "before.npz").read_bytes(), 60_000
-    start, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
-    directory = data[start:end] * count
-    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(directory), start, 0)
-    (folder / "before.npz").write_bytes(data[:start] + directory + last)
-
-
-def in_place(name, make):
-    """Something that is no file where one should be."""
-
-    def write(folder):
-        path = folder / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-        make(path)
-
-    return write
-
-
-def socket_at(path):
-    """A socket; its name may have 107 letters, so it is bound from its own folder."""
-    place = os.getcwd()
-    try:
-        os.chdir(path.parent)
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
-    finally:
-        os.chdir(place)
-
-
-def odd_files(*names):
-    odd = {"pipe": os.mkfifo, "socket": socket_at, "link out": lambda path: path.symlink_to("/etc/hostname"),
-    "folder": os.mkdir, "device": lambda path: path.symlink_to("/dev/zero"),
-           "nothing": lambda path: path.write_bytes(b""), "loop": lambda path: path.symlink_to(path.name)}  # fmt: skip
-    return {f"{kind} as {name}": in_place(name, make) for name in names for kind, make in odd.items()}
-
-
-def text(name, content):
-    def write(folder):
-        made = content() if callable(content) else content
-        (folder / name).write_bytes(made.encode() if isinstance(made, str) else made)
-
-    return write
-
-
-def table(name, **columns):
-    return lambda folder: pq.write_table(
-        pa.table({key: column() if callable(column) else column for key, column in columns.items()}), folder / name
-    )
-
-
-def repeated(value, count):
-    """Many rows in few bytes."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([value]))
-
-
-def rows_of_a_part(**changes):
-    """A scan's part with other columns, blessed by its manifest."""
-
-    def write(folder):
-        from mutations import bless
-
-        path = folder / "scan/parts/part-000000.parquet"
-        part = pq.read_table(path)
-        for name, make in changes.items():
-            part = part.set_column(part.schema.get_field_index(name), name, make(len(part)))
-        pq.write_table(part, path)
-        bless(folder / "scan")
-
-    return write
-
-
-def manifest(**changes):
-    def write(folder):
-        path = folder / "scan/manifest.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return write
-
-
-def outside(target):
-    """A manifest that names a file elsewhere, with its true digest."""
-
-    def write(folder):
-        from mutations import bless
-
-        path = folder / "scan/manifest.json"
-        values = json.loads(path.read_text())
-        shutil.copy(folder / "scan" / values["parts"][0]["file"], folder / "elsewhere.parquet")
-        values["parts"][0]["file"] = target.format(folder)
-        path.write_text(json.dumps(values))
-        bless(folder / "scan")
-
-    return write
-
-
-def odd_table(kind, values, **others):
-    """A node table with a column of another kind."""
-    return lambda folder: pq.write_table(
-        pa.table({"id": [1], "a": pa.array(values, kind() if callable(kind) else kind), **others}),
-        folder / "nodes.parquet",
-    )
-
-
-def nest(depth):
-    """A type of lists within lists, and a value of it."""
-    kind, value = pa.float64(), 1.0
-    for _ in range(depth):
-        kind, value = pa.list_(kind), [value]
-    return kind, [value]
-
-
-def packed(name, encoding, make):
-    """Text packed in a way that repeats what came before."""
-    return lambda folder: pq.write_table(
-        pa.table({"id": make(), "a": np.zeros(len(make()))}), folder / name, use_dictionary=False,
-        column_encoding={"id": encoding, "a": "PLAIN"},
-    )  # fmt: skip
-
-
-def dictionary_count(number):
-    """A dictionary that says it has another number of words: the first page of a column of different words."""
-
-    def write(folder):
-        path = folder / "nodes.parquet"
-        words = [f"word {i % 5000}" for i in range(10_000)]
-        pq.write_table(pa.table({"id": words, "a": np.zeros(10_000)}), path, compression="none")
-        data = path.read_bytes()
-        old = bytes([0x15, *_varint(2 * 5000), 0x15])
-        place = data.index(old)
-        new = _varint(number << 1 if number >= 0 else (-number << 1) - 1)
-        new = bytes([*(byte | 128 for byte in new[:-1]), *([new[-1]] if len(new) == 2 else [new[-1] | 128, 0])])[:2]
-        path.write_bytes(data[: place + 1] + new + data[place + 3 :])
-
-    return write
-
-
-def _varint(value):
-    found = []
-    while value > 127:
-        found, value = [*found, value & 127 | 128], value >> 7
-    return bytes([*found, value])
-
-
-def footer(change):
-    """The end of a Parquet file: its footer, the footer's length, and four letters."""
-
-    def write(folder):
-        path = folder / "nodes.parquet"
-        path.write_bytes(change(path.read_bytes()))
-
-    return write
-
-
-def archive(*members, name="dict.pt", **settings):
-    """A zip with these members in this order, names as they are given."""
-
-    def write(folder):
-        with zipfile.ZipFile(folder / name) as good:
-            held = {info.filename: good.read(info) for info in good.infolist()}
-        with warnings.catch_warnings(), zipfile.ZipFile(folder / name, "w") as made:
-            warnings.simplefilter("ignore")
-            for member, content in members or held.items():
-                info = zipfile.ZipInfo(member)
-                for key, value in settings.items():
-                    setattr(info, key, value)
-                made.writestr(info, held.get(content, b"") if isinstance(content, str) else content)
-
-    return write
-
-
-def zip_header(place, fmt, value, name="dict.pt"):
-    """A number in the last entry of a zip's directory, another one; `place` counts from the entry's beginning."""
-
-    def write(folder):
-        data = bytearray((folder / name).read_bytes())
-        start = data.rindex(b"PK\1\2")
-        struct.pack_into(fmt, data, start + place, value)
-        (folder / name).write_bytes(bytes(data))
-
-    return write
-
-
-def strided(size, stride, offset=0):
-    """Numbers of a storage of a hundred, read as somebody says: overlapping, repeated, from beyond its end."""
-
-    def change(old, folder):
-        def numbers(values):
-            return b"(" + b"".join(b"\x8a\x08" + struct.pack("<q", value) for value in values) + b"t"
-
-        key = b"X\1\0\0\x000"
-        return (
-            b"\x80\x02}X\1\0\0\0xctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\n"
-            + key + b"X\3\0\0\0cpuKdtQ\x8a\x08" + struct.pack("<q", offset) + numbers(size) + numbers(stride)
-            + b"\x89ccollections\nOrderedDict\n)RtRsX\n\0\0\0edge_indexctorch._utils\n_rebuild_tensor_v2\n("
-            b"(X\7\0\0\0storagectorch\nFloatStorage\n" + key + b"X\3\0\0\0cpuKdtQK\0(K\2K\0t(K\1K\1t\x89"
-            b"ccollections\nOrderedDict\n)RtRs."
-        )  # fmt: skip
-
-    def write(folder):
-        write_zip(folder / "dict.pt", {"dict/data.pkl": change(b"", folder), "dict/data/0": bytes(400)},
-                  zipfile.ZIP_STORED)  # fmt: skip
-
-    return write
-
-
-def stored(**arrays):
-    """Arrays of a stored graph, others."""
-
-    def write(folder):
-        for name, made in arrays.items():
-            old = np.load(folder / f"stored/{name}.npy")
-            new = made(old) if callable(made) else made
-            path = folder / f"stored/{name}.npy"
-            path.write_bytes(new) if isinstance(new, bytes) else np.save(path, new)
-
-    return write
-
-
-def stored_header(**changes):
-    def write(folder):
-        path = folder / "stored/graph.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return write
-
-
-def twice(name, key, value):
-    """JSON in which a key stands twice."""
-
-    def write(folder):
-        path = folder / name
-        text = path.read_text().rstrip()
-        assert text.startswith("{")
-        path.write_text(text[:-1].rstrip() + f', "{key}": {value}' + "}")
-
-    return write
-
-
-def sparse_stored(**changes):
-    """A stored graph that says its features are sparse."""
-
-    def write(folder):
-        x = np.load(folder / "stored/x.npy")
-        arrays = {"x_data": x.ravel(), "x_indices": np.tile(np.arange(4), 30), "x_indptr": np.arange(31) * 4}
-        for name, values in (arrays | {f"x_{key}": value for key, value in changes.items()}).items():
-            np.save(folder / f"stored/{name}.npy", values)
-        stored_header(sparse=True)(folder)
-
-    return write
-
-
-def blame_table(name, **changes):
-    """A table of a scan with blame with other columns, blessed by its manifest; None takes a column away."""
-
-    def write(folder):
-        from mutations import bless
-
-        path = folder / "scan blame" / name
-        table = pq.read_table(path)
-        for column, make in changes.items():
-            place = table.schema.get_field_index(column)
-            table = table.remove_column(place) if make is None else table.set_column(place, column, make(len(table)))
-        pq.write_table(table, path)
-        bless(folder / "scan blame")
-
-    return write
-
-
-def swapped(one, other, scan):
-    """Two files of a scan in each other's place, or one of another scan's, blessed."""
-
-    def write(folder):
-        from mutations import bless
-
-        a, b = folder / one, folder / other
-        held = a.read_bytes(), b.read_bytes()
-        a.write_bytes(held[1])
-        b.write_bytes(held[0])
-        bless(folder / scan)
-
-    return write
-
-
-def another_scan(name, part):
-    """A part of a scan of other graphs in place of its own, blessed."""
-
-    def write(folder):
-        from mutations import bless
-
-        rows = pq.read_table(folder / name / part)
-        order = list(range(len(rows)))[::-1]
-        notes = {key: value.replace(b"node", b"link") for key, value in (rows.schema.metadata or {}).items()}
-        pq.write_table(rows.take(order).replace_schema_metadata(notes), folder / name / part)
-        bless(folder / name)
-
-    return write
-
-
-def page_size(number):
-    """The size that the first page unpacks to, another one: a number in Thrift's compact protocol."""
-
-    def write(folder):
-        path = folder / "nodes.parquet"
-        data = bytearray(path.read_bytes())
-        # The file begins with PAR1, then a page's header: its type, then the size (field 2, 32 bits, 0x15).
-        assert data[4] == 0x15
-        assert data[6] == 0x15
-        start = end = 7
-        while data[end] >= 128:
-            end += 1
-        value, encoded = number << 1, b""
-        while value > 127:
-            encoded, value = encoded + bytes([value & 127 | 128]), value >> 7
-        encoded += bytes([value])
-        data[start : end + 1] = encoded.ljust(end + 1 - start, b"\0")[: max(len(encoded), end + 1 - start)]
-        path.write_bytes(bytes(data))
-
-    return write
-
+from forgery import (
+    EDGES,
+    Bomb,
+    another_scan,
+    archive,
+    blame_table,
+    changed,
+    conv,
+    copies,
+    described,
+    dictionary_count,
+    doubled,
+    footer,
+    gz,
+    in_place,
+    manifest,
+    nest,
+    npy,
+    npy_of,
+    npz,
+    odd_files,
+    odd_table,
+    outside,
+    packed,
+    page_size,
+    plan_table,
+    raw_npy,
+    repeated,
+    repeated_member,
+    rewritten,
+    rich,
+    rows_of_a_part,
+    saved,
+    sparse_stored,
+    stored,
+    stored_header,
+    strided,
+    swapped,
+    table,
+    text,
+    twice,
+    unchecked,
+    weights,
+    write_zip,
+    zip_header,
+)
 
 DEEP = "[" * 100_000 + "]" * 100_000
 # Every other of these marks might begin a string that never ends: whoever looks from each to the end never ends either.
@@ -667,6 +284,110 @@ HOSTILE = {
         "long numbers": text("nodes.csv", "id,a\n1," + "9" * 10**5 + "\n"),
         **odd_files("nodes.csv", "edges.csv"),
     },
+    "npz edges": {
+        "features without end": rich(edge_attr=np.zeros((80, 0))), "features in a row": rich(edge_attr=np.zeros(80)),
+        "features in a cube": rich(edge_attr=np.zeros((80, 2, 2))), "fewer features": rich(edge_attr=np.zeros((79, 3))),
+        "complex features": rich(edge_attr=np.zeros((80, 3), dtype=np.complex64)),
+        "no numbers as features": rich(edge_attr=np.full((80, 3), np.nan)),
+        "words as features": rich(edge_attr=np.full((80, 3), "a")),
+        "wide features": rich(edge_attr=np.zeros((80, 10**6), dtype=np.int8)),
+        "features of other edges": rich(edge_attr=np.zeros((10**7, 3), dtype=np.int8)),
+        "types below 0": rich(edge_type=np.full(80, -1)), "types beyond": rich(edge_type=np.full(80, 2**62)),
+        "types, boxed": rich(edge_type=np.full(80, np.nan)), "types in pairs": rich(edge_type=np.zeros((80, 2), int)),
+        "fewer types": rich(edge_type=np.zeros(79, int)), "types without names": rich(relation_names=None),
+        "fewer names than types": rich(relation_names=np.array(["one"])),
+        "one name of two": rich(relation_names=np.array(["a", "a"])),
+        "names without types": rich(edge_type=None), "names that command": rich(relation_names=np.array(NAMES[:2])),
+        "many names": rich(relation_names=np.arange(10**5).astype(str)),
+        "weights beyond": rich(edge_weight=np.full(80, 1e308)), "numbers below 0": rich(n_id=-np.arange(30)),
+        **odd_files("edges.npz"),
+    },
+    "typed csv": {
+        "three thousand types": lambda folder: [
+            (folder / "typed csv" / f"nodes.t{i}.csv").write_text("id,a\n1,1\n") for i in range(3000)],
+        "a type that commands": text("typed csv/nodes.\x1b[2J.csv", "id,a\n1,1\n"),
+        "a relation that commands": text("typed csv/edges.author.\u202ex.paper.csv", "source,target\n0,0\n"),
+        "an unknown type": text("typed csv/edges.author.likes.nobody.csv", "source,target\n0,0\n"),
+        "one type, twice": text("typed csv/nodes.author.tsv", "id\ta\n0\t1\n"),
+        "a type of nobody": text("typed csv/nodes.author.csv", "id,a\n"),
+        **odd_files("typed csv/nodes.author.csv", "typed csv/edges.paper.cites.paper.csv"),
+    },
+    "typed parquet": {
+        "one row, many times": table("typed parquet/nodes.author.parquet", id=lambda: repeated(1, 10**8), a=lambda:
+                                     repeated(1.0, 10**8)),
+        **odd_files("typed parquet/nodes.author.parquet", "typed parquet/edges.paper.cites.paper.parquet"),
+    },
+    "events csv.gz": {
+        "one line without end": gz(lambda: [b"source;target;time\n", *[b"a" * 10**7] * 100]),
+        "a first line without end": gz(lambda: [b"a" * 10**7] * 100),
+        "columns without end": gz(lambda: [b"source;target;time", *[b";" * 10**6] * 100]),
+        "lines without end": gz(lambda: [b"source;target;time\n", *[b"\n" * 10**7] * 100]),
+        "rows without end": gz(lambda: [b"source;target;time\n", *[b"a;b;1\n" * 10**6] * 100]),
+        "zeros without end": gz(lambda: [bytes(10**7)] * 100),
+        "a quotation without end": gz(lambda: [b'source;target;time\n"', *[b"a;b;1\n" * 10**6] * 30]),
+        "packed five times": lambda folder: (folder / "events.csv.gz").write_bytes(
+            functools.reduce(lambda data, _: gzip.compress(data), range(5), bytes(10**8))),
+        "a hundred thousand members": text("events.csv.gz", lambda: gzip.compress(b"source;target;time\n")
+                                           + gzip.compress(b"") * 10**5),
+        "another sum": lambda folder: (folder / "events.csv.gz").write_bytes(
+            (folder / "events.csv.gz").read_bytes()[:-8] + bytes(8)),
+        "no end": lambda folder: (folder / "events.csv.gz").write_bytes(
+            (folder / "events.csv.gz").read_bytes()[:-30]),
+        "not packed": text("events.csv.gz", "source;target;time\na;b;1\n"),
+        "an archive": lambda folder: shutil.copy(folder / "events.parquet", folder / "events.csv.gz")
+            if (folder / "events.parquet").exists() else (folder / "events.csv.gz").write_bytes(b"PK\3\4"),
+        **odd_files("events.csv.gz"),
+    },
+    "labels": {
+        "no labels": text("labels.csv", "id\nnode 1\n"), "nobody": text("labels.csv", "id,label\n"),
+        "strangers": text("labels.csv", "id,label\nx,1\ny,2\n"),
+        "a class each": text("labels.csv", lambda: "id,label\n" + "".join(f"node {i},{i}\n" for i in range(10**5))),
+        "classes far apart": text("labels.csv", lambda: "id,label\n" + "".join(
+            f"node {i},{i * 10**7}\n" for i in range(30))),
+        "one name, twice": text("labels.csv", "id,label\nnode 1,1\nnode 1,2\n"),
+        "names that command": text("labels.csv", "id,label\n" + "".join(
+            f'node {i},"{NAMES[i % 10]}"\n' for i in range(30))),
+        "columns": text("labels.csv", lambda: "id,label" + ",c" * 10**6 + "\n"), **odd_files("labels.csv"),
+    },
+    "links": {
+        "many": text("pairs.csv", lambda: "node 1,node 2\n" * 10**5), "commas": text("pairs.csv", "," * 10**6),
+        "lines": text("pairs.csv", "\n" * 10**7), "letters": text("pairs.csv", b"\xff\xfe,\0"),
+        "names that command": text("pairs.csv", "".join(f"{name},{name}\n" for name in NAMES)),
+        "strangers": text("pairs.csv", "nobody,node 1\n"), "one end": text("pairs.csv", "node 1\n"),
+        **odd_files("pairs.csv"),
+    },
+    "scans": {
+        "a thousand steps": copies("step-{:03d}x", 1000), "a step that leads to itself": lambda folder: (
+            folder / "scans/step-999").symlink_to("step-999"),
+        "a step elsewhere": lambda folder: (folder / "scans/step-999").symlink_to("/etc"),
+        "an empty step": lambda folder: (folder / "scans/step-002").mkdir(),
+        "a step within a step": lambda folder: shutil.copytree(
+            folder / "scans/step-000", folder / "scans/step-001/step-000"),
+        "a manifest among steps": lambda folder: shutil.copy(
+            folder / "scans/step-000/manifest.json", folder / "scans/manifest.json"),
+        "a pipe as a manifest": lambda folder: os.mkfifo(folder / "scans/manifest.json"),
+        **odd_files("scans/step-001/manifest.json", "scans/step-001/nodes.parquet"),
+    },
+    "explanation typed": {
+        "relations of another kind": changed("explanation typed.json", relations=[[[]]]),
+        "relations of words": changed("explanation typed.json", relations="writes"),
+        "types of another kind": changed("explanation typed.json", types=3, node_types={}),
+        **odd_files("explanation typed.json"),
+    },
+    "explanation link": {
+        "one end": changed("explanation link.json", target=3), "three ends": changed("explanation link.json",
+        target=[1, 2, 3]), "ends beyond": changed("explanation link.json", target=[2**63, -1]),
+        "a node after all": changed("explanation link.json", unit="node"),
+    },
+    "story link": {
+        "one end": changed("story link.json", target=3), "a graph after all": changed("story link.json", unit="graph"),
+        "ends of words": changed("story link.json", target=["a", "b"]), **odd_files("story link.json"),
+    },
+    "enough": {"a string without end": text("enough.json", OPEN), **odd_files("enough.json")},
+    "edges": {"a string without end": text("edges.json", OPEN), "deep": text("edges.json", DEEP),
+              "layers of fractions": changed("edges.json", layers=lambda old: [0.5] * len(old)),
+              "edges of three": changed("edges.json", edges=lambda old: [[1, 2, 3]] * len(old)),
+              **odd_files("edges.json")},
     "events csv": {
         "a step of the clock": text("events.csv", "source,target,time,amount\na,b,1678-01-01,1\na,c,2261-01-01,1\n"),
         "years nobody lived": text("events.csv", "source,target,time,amount\na,b,0001-01-01,1\na,c,9999-12-31,1\n"),
@@ -682,6 +403,15 @@ HOSTILE = {
         **odd_files("events.csv", "people.csv"),
     },
     "snapshots": {
+        "stopped": changed("snapshots/snapshots.json", unfinished=["0000.npz"]),
+        "stopped elsewhere": changed("snapshots/snapshots.json", unfinished=["../after.npz"]),
+        "stopped, of another kind": changed("snapshots/snapshots.json", unfinished=3),
+        "digests of another kind": changed("snapshots/snapshots.json", sha256=[1]),
+        "other digests": changed("snapshots/snapshots.json", sha256={"0001.npz": "0" * 64}),
+        "moments beyond all": changed("snapshots/snapshots.json", bounds=lambda old: [[1e308, 2e308]] * len(old)),
+        "moments of words": changed("snapshots/snapshots.json", bounds=lambda old: [["a", "b"]] * len(old)),
+        "waiting for ever": changed("snapshots/snapshots.json", waiting="9" * 5000),
+        "names that command": changed("snapshots/snapshots.json", names=lambda old: (NAMES * 9)[: len(old)]),
         "files elsewhere": text("snapshots/snapshots.json", json.dumps({
             "format": "axiompath.snapshots", "version": 1, "files": ["../after.npz"], "names": ["a"], "rule": "",
             "bounds": [[0, 1]], "dated": False, "waiting": 0})),
@@ -691,6 +421,21 @@ HOSTILE = {
         **odd_files("snapshots/snapshots.json", "snapshots/0001.npz"),
     },
     "watch": {
+        **{f"{what} as {key}": changed("watch/watch.json", settings=lambda old, key=key, new=new: old | {key: new})
+           for key in ("every", "window", "start", "task", "first") for what, new in (("a word", "x"), ("a list", []),
+            ("nothing", None), ("less", "-1D"), ("for ever", "1e300"), ("none", "NaT"))},
+        "facts of nothing": changed("watch/watch.json", facts={}), "nobody seen": changed("watch/watch.json", seen=[]),
+        "everybody seen": changed("watch/watch.json", seen=list(range(10**5))),
+        "others seen": changed("watch/watch.json", seen=[2**63]), "no steps": changed("watch/watch.json", steps=[]),
+        "steps to come": changed("watch/watch.json", steps=lambda old: old * 40),
+        "other digests": changed("watch/watch.json", digests=["0" * 64]),
+        "no digests": changed("watch/watch.json", digests=[]), "digests to come": changed(
+            "watch/watch.json", digests=lambda old: old * 9),
+        "another model": lambda folder: shutil.copy(folder / "watch/watch.json", folder / "watch/model/model.json"),
+        "steps elsewhere": in_place("watch/steps", lambda path: path.symlink_to("/etc")),
+        "snapshots elsewhere": in_place("watch/snapshots", lambda path: path.symlink_to("/etc")),
+        "no model": in_place("watch/model", os.mkdir),
+        **odd_files("watch/report.html", "watch/steps/0001.html", "watch/model/model.json", "watch/steps/0001"),
         "nothing": text("watch/watch.json", "{}"),
         "many steps": text("watch/watch.json", lambda: json.dumps({
             "format": "axiompath.watch", "version": 1, "settings": {"first": 1}, "facts": {"task": "given"}, "seen": [],
@@ -839,6 +584,18 @@ HOSTILE = {
     "blame": {"a string without end": text("blame.json", OPEN), **odd_files("blame.json")},
     "undo": {"a string without end": text("undo.json", OPEN), **odd_files("undo.json")},
     "scan": {
+        "gone on with, one row many times": plan_table("moved.parquet", lambda path: pq.write_table(pa.table({
+            "target": repeated(1, 10**8)}), path)),
+        "gone on with, a table of nothing": plan_table("moved.parquet", lambda path: path.write_bytes(b"PAR1")),
+        "gone on with, other nodes": plan_table("nodes.parquet", lambda path: pq.write_table(pa.table({
+            "a": repeated("a" * 10**5, 10**6)}), path)),
+        "gone on with, a part of a header": plan_table("parts/part-000000.parquet", lambda path: path.write_bytes(
+            path.read_bytes()[:100])),
+        "gone on with, a record without end": plan_table("parts/part-000000.sha256", lambda path: path.write_bytes(
+            b"a" * 10**7)),
+        "gone on with, no part": plan_table("parts/part-000000.parquet", os.remove),
+        "gone on with, a pipe as a lock": plan_table(
+            ".lock", lambda path: (path.unlink(missing_ok=True), os.mkfifo(path))),
         "an absolute path": outside("{}/elsewhere.parquet"),
         "a path above": outside("../elsewhere.parquet"),
         "counts": manifest(num_explained=-1),

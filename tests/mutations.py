@@ -5,12 +5,13 @@
 A case is a format and a number: the same two always make the same file. The first numbers of a format are the files in
 hostile.py, made by hand; all others are a good file with a few bits, blocks, headers, sizes or values changed. Each is
 opened by Python as a person would, and by the command line, in a worker that counts seconds and memory; a worker that
-dies is a crash. To add a format, add a Format.
+dies is a crash. To add a format, add a Format to formats.py.
 """
 
 import contextlib
 import faulthandler
 import functools
+import gzip
 import io
 import json
 import os
@@ -24,246 +25,15 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-SEED = 13
+from formats import FORMATS, SEED, make_seeds, warm_up
+
 MAX_SECONDS = 10  # of work in one case; the clock would count what the machine does besides
 MAX_ASLEEP = 30  # looks, a second apart, at which a worker waits for something that does not come
 MAX_RISE = 10**9
 LIMIT = 12 * 10**9  # address space of a worker: what would take more is stopped before the machine is
 BAD = ("crash", "hang", "memory", "raw", "exit 1", "code")
-
-
-@dataclass(frozen=True)
-class Format:
-    """What is damaged, and how it is opened. All paths are relative to the folder of a case."""
-
-    name: str
-    files: tuple[str, ...]  # those that are damaged, one at a time
-    read: Callable[[Path], object]  # in Python; may raise InputError and nothing else
-    commands: tuple[tuple[str, ...], ...] = ()  # on the command line; may end with 0 or 2 and nothing else
-
-
-def read_graph(name, nodes=None):
-    def read(folder):
-        import axiompath
-
-        return axiompath.read_graph(folder / name, None if nodes is None else folder / nodes)
-
-    return read
-
-
-def read_model(folder):
-    import axiompath
-
-    return axiompath.load_model(folder / "model")
-
-
-def read_explanation(folder):
-    import axiompath
-
-    found = axiompath.Explanation.load(folder / "explanation.json")
-    return found.summary(), found.to_dict(), found.to_html()
-
-
-def read_story(folder):
-    import axiompath
-
-    found = axiompath.Story.load(folder / "story.json")
-    return found.summary(), found.to_frame(), found.shares(), found.to_dict()
-
-
-def read_judgement(name, record=None):
-    def read(folder):
-        import axiompath
-
-        found = getattr(axiompath, record or name.capitalize()).load(folder / f"{name}.json")
-        return found.summary(), found.to_dict()
-
-    return read
-
-
-def read_scan(name):
-    def read(folder):
-        import axiompath
-        from axiompath.report import scan_page
-        from axiompath.report.survey import survey_scan
-
-        found = axiompath.read_scan(folder / name)
-        tables = found.moved(), found.too_large(), found.to_frame(), found.failures()
-        told = scan_page.describe_survey(survey_scan(found), "scan")
-        return found.summary, found.origin, tables, list(found), told
-
-    return read
-
-
-def read_blamed_scan(folder):
-    import axiompath
-
-    found = axiompath.read_scan(folder / "scan blame")
-    tallies = found.blame(), found.blame(by="kind")
-    return [(tally.summary(), tally.to_frame()) for tally in tallies], found.summary
-
-
-def read_events(suffix):
-    def read(folder):
-        import axiompath
-
-        return repr(axiompath.snapshots(folder / f"events.{suffix}", "10D", "30D", weight="amount"))
-
-    return read
-
-
-def read_snapshots(folder):
-    import axiompath
-
-    return repr(axiompath.read_snapshots(folder / "snapshots"))
-
-
-def read_watch(folder):
-    import axiompath
-
-    found = axiompath.read_watch(folder / "watch")
-    return (
-        repr(found),
-        found.to_frame(),
-        found._repr_html_(),
-        found.snapshots,
-        [found.scan(i + 1) for i in range(len(found))],
-    )
-
-
-def graph_commands(name, *options):
-    return (
-        ("diff", name, name, *options, "--json"),
-        ("explain", "model", name, "after.npz" if name.endswith((".npz", ".pt")) else name, *options, "--json"),
-        ("check", "model", name, *options),
-    )
-
-
-SCAN_FILES = ("manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet")
-BLAME_FILES = ("manifest.json", "changes.parquet", "blamed.parquet", "sampled.parquet", "blame/facts-000000.parquet")
-SCAN_TABLES = {"scan": ("changes.parquet", "nodes.parquet")}  # which 0.1 did not write
-TABLES = ("edges.{0}", "nodes.{0}")
-TYPED = ("nodes.author", "nodes.paper", "edges.author.writes.paper", "edges.paper.cites.paper")
-FORMATS = {
-    item.name: item
-    for item in (
-        Format("npz", ("before.npz",), read_graph("before.npz"),
-               (*graph_commands("before.npz"), ("convert", "before.npz", "--out", "out"))),
-        Format("npz sparse", ("sparse.npz",), read_graph("sparse.npz"),
-               (*graph_commands("sparse.npz"), ("convert", "sparse.npz", "--out", "out"))),
-        Format("pt", ("before.pt",), read_graph("before.pt"),
-               (*graph_commands("before.pt"), ("convert", "before.pt", "--out", "out"))),
-        Format("pt dict", ("dict.pt",), read_graph("dict.pt"), graph_commands("dict.pt")[:2]),
-        Format("pt typed", ("typed.pt",), read_graph("typed.pt"), (("diff", "typed.pt", "typed.pt", "--json"),)),
-        Format("typed", tuple(f"typed/{part}.csv" for part in TYPED), read_graph("typed"),
-               (("diff", "typed", "typed", "--json"),)),
-        Format("model", ("model/model.json", "model/weights.safetensors"), read_model,
-               (("check", "model", "before.npz"), ("explain", "model", "before.npz", "after.npz", "--json"))),
-        *(
-            Format(kind, tuple(part.format(kind) for part in TABLES), read_graph(f"edges.{kind}", f"nodes.{kind}"),
-                   (*graph_commands(f"edges.{kind}", "--nodes", f"nodes.{kind}"),
-                    ("convert", f"edges.{kind}", "--nodes", f"nodes.{kind}", "--out", "out")))
-            for kind in ("csv", "tsv", "parquet")
-        ),
-        Format("npy", ("e.npy", "x.npy"), lambda folder: None,
-               (("convert", "e.npy", "--nodes", "x.npy", "--out", "out"),)),
-        Format("stored", tuple(f"stored/{name}" for name in ("graph.json", "indptr.npy", "senders.npy", "x.npy",
-               "names.npy", "names_indptr.npy")), read_graph("stored"), graph_commands("stored")),
-        Format("explanation", ("explanation.json",), read_explanation),
-        Format("story", ("story.json",), read_story),
-        Format("blame", ("blame.json",), read_judgement("blame")),
-        Format("undo", ("undo.json",), read_judgement("undo")),
-        Format("enough", ("enough.json",), read_judgement("enough")),
-        Format("edges", ("edges.json",), read_judgement("edges", "EdgeExplanation")),
-        *(
-            Format(name, tuple(f"{name}/{part}" for part in (*SCAN_FILES, *SCAN_TABLES.get(name, ()))), read_scan(name))
-            for name in ("scan", "scan 0.1")
-        ),
-        *(
-            Format(f"events {kind}", (f"events.{kind}", "people.csv"), read_events(kind),
-                   (("snapshots", f"events.{kind}", "--nodes", "people.csv", "--every", "10D", "--window", "30D",
-                     "--out", "out"),))
-            for kind in ("csv", "parquet")
-        ),
-        Format("snapshots", ("snapshots/snapshots.json", "snapshots/0001.npz"), read_snapshots,
-               (("diff", "snapshots", "--json"), ("story", "model", "snapshots", "node 5", "--json"))),
-        Format("watch", ("watch/watch.json", "watch/snapshots/snapshots.json", "watch/steps/0001/manifest.json"),
-               read_watch, (("report", "watch/steps/0001", "--out", "out.html"),)),
-        Format("scan blame", tuple(f"scan blame/{part}" for part in BLAME_FILES), read_blamed_scan),
-    )
-}  # fmt: skip
-
-
-def make_seeds(folder):
-    """One good file of every format, by the package's own writers."""
-    import numpy as np
-    import pandas as pd
-    import torch
-    from torch_geometric.data import Data, HeteroData
-    from torch_geometric.nn import GCN
-
-    import axiompath
-
-    torch.manual_seed(SEED)
-    folder.mkdir(parents=True, exist_ok=True)
-    x, edges = torch.randn(30, 4), torch.randint(0, 30, (2, 80))
-    names, classes = [f"node {i}" for i in range(30)], ["no", "maybe", "yes"]
-    before, after = (Data(x=x, edge_index=part, y=torch.arange(30) % 3) for part in (edges, edges[:, 5:]))
-    axiompath.save_graph(folder / "before.npz", before, names, classes)
-    axiompath.save_graph(folder / "after.npz", after, names, classes)
-    sparse = Data(x=torch.relu(x - 1).to_sparse_csr(), edge_index=edges, edge_weight=torch.rand(80))
-    axiompath.save_graph(folder / "sparse.npz", sparse)
-    torch.save(Data(x=x, edge_index=edges, node_names=names, class_names=classes), folder / "before.pt")
-    torch.save({"x": torch.relu(x).to_sparse(), "edge_index": edges, "n_id": torch.arange(30)}, folder / "dict.pt")
-    arguments = {"in_channels": 4, "hidden_channels": 5, "num_layers": 2, "out_channels": 3, "norm": "batch_norm"}
-    model = GCN(**arguments).eval()
-    axiompath.save_model(model, folder / "model", arguments)
-    links = pd.DataFrame({"source": edges[0], "target": edges[1], "weight": torch.rand(80)})
-    labels = [classes[i % 3] for i in range(30)]
-    nodes = pd.DataFrame(x.numpy(), columns=list("abcd")).assign(id=range(30), label=labels)
-    for stem, table in (("edges", links), ("nodes", nodes)):
-        table.to_csv(folder / f"{stem}.csv", index=False)
-        table.to_csv(folder / f"{stem}.tsv", index=False, sep="\t")
-        table.to_parquet(folder / f"{stem}.parquet")
-    typed = HeteroData()
-    for kind, width in (("author", 3), ("paper", 4)):
-        typed[kind].x, typed[kind].name = x[:, :width], names
-    for relation in (("author", "writes", "paper"), ("paper", "cites", "paper")):
-        typed[relation].edge_index = edges
-    torch.save(typed, folder / "typed.pt")
-    (folder / "typed").mkdir(exist_ok=True)
-    for part in TYPED:
-        table = nodes.drop(columns="label") if part.startswith("nodes") else links
-        table.to_csv(folder / "typed" / f"{part}.csv", index=False)
-    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(80), "D")
-    dated = links.assign(source=[names[u] for u in edges[0]], time=days, amount=links.weight)
-    dated = dated.assign(target=[names[v] for v in edges[1]]).drop(columns="weight")
-    dated.to_csv(folder / "events.csv", index=False)
-    dated.to_parquet(folder / "events.parquet")
-    nodes.assign(id=names).to_csv(folder / "people.csv", index=False)
-    sequence = axiompath.snapshots(dated, "10D", "30D", nodes=nodes.assign(id=names))
-    axiompath.save_snapshots(sequence, folder / "snapshots")
-    axiompath.watch_events(dated, folder / "watch", dict(zip(names, labels, strict=True)), every="20D", window="40D",
-                           top=1, workers=1, progress=False)  # fmt: skip
-    np.save(folder / "e.npy", edges.numpy())
-    np.save(folder / "x.npy", x.numpy())
-    axiompath.convert_graph(folder / "before.npz", folder / "stored")
-    explainer = axiompath.Explainer(model, before, after, node_names=names, class_names=classes)
-    target = int(explainer.moved().target[0])
-    explainer.explain(target, 5).save(folder / "explanation.json")
-    explainer.blame(target, interactions=True).save(folder / "blame.json")
-    explainer.undo(target, to=1, every=True).save(folder / "undo.json")
-    explainer.enough(target).save(folder / "enough.json")
-    explainer.explain(target, by="layer_edge").save(folder / "edges.json")
-    told = axiompath.tell_stories(model, [before, after, before], top=1, progress=False)
-    next(iter(told)).save(folder / "story.json")
-    explainer.scan(folder / "scan", 3, min_kl=0.0, workers=1, progress=False)
-    explainer.scan(folder / "scan blame", 3, min_kl=0.0, workers=1, progress=False, blame=True)
-    shutil.copytree(Path(__file__).parent / "written_by_0_1/scan", folder / "scan 0.1")
 
 
 # ---- what is done to a file ---------------------------------------------------------------------------------------
@@ -377,6 +147,7 @@ def damage_json(data, rng):
 def damage_table(data, rng):
     """Other cells, rows or separators in CSV."""
     lines = data.decode().split("\n")
+    separator = next((one for one in "\t;" if one in lines[0]), ",")
     row = rng.randrange(len(lines))
     kind = rng.randrange(5)
     if kind == 0:
@@ -386,17 +157,24 @@ def damage_table(data, rng):
     elif kind == 2:
         lines.insert(row, rng.choice(lines))
     else:
-        cells = lines[row].replace("\t", ",").split(",")
+        cells = lines[row].split(separator)
         cells[rng.randrange(len(cells))] = str(rng.choice(VALUES))
-        lines[row] = ("\t" if "\t" in data.decode() else ",").join(cells)
+        lines[row] = separator.join(cells)
     return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def damage_packed(data, rng):
+    """Text that is packed: what is packed is another, or it is packed twice, or goes on after its end."""
+    content = damage_table(gzip.decompress(data), rng)
+    packed = gzip.compress(content, mtime=0)
+    return rng.choice((packed, packed, packed + packed, gzip.compress(packed, mtime=0), packed + b"more", content))
 
 
 def damage(name, data, rng):
     """As its kind allows, or blindly."""
     suffix = Path(name).suffix
     known = {".npz": damage_archive, ".pt": damage_archive, ".npy": damage_array, ".json": damage_json,
-             ".csv": damage_table, ".tsv": damage_table}  # fmt: skip
+             ".csv": damage_table, ".tsv": damage_table, ".gz": damage_packed}  # fmt: skip
     return known[suffix](data, rng) if suffix in known and rng.random() < 0.6 else damage_bytes(data, rng)
 
 
@@ -429,8 +207,9 @@ def make_case(seeds, folder, name, number):
     rng = random.Random(f"{SEED} {name} {number}")
     target = folder / rng.choice(FORMATS[name].files)
     target.write_bytes(damage(target.name, target.read_bytes(), rng))
-    if name.startswith("scan") and rng.random() < 0.8:
-        bless(folder / name)
+    if "manifest.json" in " ".join(FORMATS[name].files) and rng.random() < 0.8:
+        for place in (place for place in target.parents if (place / "manifest.json").exists()):
+            bless(place)
     return f"{target.name}, {number}"
 
 
@@ -438,6 +217,7 @@ def make_case(seeds, folder, name, number):
 def run_case(seeds, folder, name, number):
     """What came of one case: how it ended, what it said, seconds, and by how many bytes memory rose."""
     from axiompath.errors import InputError
+    from hostile import HOSTILE
 
     what = make_case(seeds, folder, name, number)
     item = FORMATS[name]
@@ -449,11 +229,15 @@ def run_case(seeds, folder, name, number):
         ended, said = "refused", str(error)
     except (Exception, SystemExit) as error:  # this is what is looked for
         ended, said = "raw", f"{type(error).__name__}: {error}"
-    if ended != "raw" and item.commands:
-        code, words = run_command(item.commands[number % len(item.commands)], folder)
+    commands = [item.commands[number % len(item.commands)]] if item.commands else []
+    if item.gone_on_with and number < len(HOSTILE[name]):
+        commands = list(dict.fromkeys(item.commands))
+    for command in commands if ended != "raw" else []:
+        code, words = run_command(command, folder)
         if code not in (0, 2):
             ended, said = f"exit {code}", words
-        elif code == 2:
+            break
+        if code == 2:
             ended = "refused"
     seconds, rise = time.process_time() - start, _peak() - before
     if (folder / "canary").exists() or CALLS:
@@ -488,6 +272,8 @@ CALLS: list[str] = []
 
 
 def _watch(event, arguments):
+    if event == "subprocess.Popen" and arguments[0] == sys.executable and "axiompath.scan" in str(arguments[1]):
+        return  # a scan's own workers
     if event in ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect"):
         CALLS.append(event)
 
@@ -518,13 +304,7 @@ def work(seeds):
     typer.main.get_command = functools.cache(typer.main.get_command)  # half the time of a command, and always the same
     run_command(("explain", "model", "before.npz", "after.npz", "--json"), seeds)  # what is loaded once, is
     run_command(("explain", "model", "stored", "stored", "--json"), seeds)
-    read_scan("scan")(seeds)
-    read_blamed_scan(seeds)
-    read_story(seeds)
-    read_judgement("blame")(seeds)
-    read_events("csv")(seeds)
-    read_snapshots(seeds)
-    read_watch(seeds)
+    warm_up(seeds)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable(sys.stderr)

@@ -14,6 +14,7 @@ from torch_geometric.nn import SAGEConv
 
 from axiompath import Explainer, Explanation, UnreadableModel, read_scan, save_model
 from axiompath.cli import app as cli
+from axiompath.cli.demo import check_room
 from axiompath.errors import InputError, MissingFile, TooLarge
 
 ESCAPE = "\x1b"
@@ -245,6 +246,16 @@ def test_a_place_that_cannot_be_written_to_is_the_users(call, tmp_path):
     code, _, error = call("demo", "--out", tmp_path / "file" / "demo")
     assert code == 2
     assert "Expected a place that can be written to" in error
+
+
+def test_a_demonstration_overwrites_nothing_of_yours(call, demo, tmp_path):
+    (tmp_path / "before.npz").write_text("mine")
+    code, _, error = call("demo", "--out", tmp_path)
+    assert code == 2
+    assert "where before.npz is something else" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["before.npz"]
+    check_room(demo[0])  # of a demonstration that was there before
+    check_room(tmp_path / "new")
 
 
 def test_scan_writes_a_folder_and_goes_on_where_it_stopped(call, files, tmp_path):

@@ -18,8 +18,8 @@ def check(num_cases, folder, capsys):
     assert ends.count("fine") > num_cases / 50
 
 
-def test_720_damaged_files(tmp_path, capsys):
-    check(720, tmp_path, capsys)
+def test_940_damaged_files(tmp_path, capsys):
+    check(940, tmp_path, capsys)
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ def test_10_000_damaged_files(tmp_path, capsys):
     check(10_000, tmp_path, capsys)
 
 
-def test_720_cases_reach_every_file_made_by_hand():
-    assert {(name, n) for name, made in HOSTILE.items() for n in range(len(made))} <= set(list_cases(720))
+def test_940_cases_reach_every_file_made_by_hand():
+    assert {(name, n) for name, made in HOSTILE.items() for n in range(len(made))} <= set(list_cases(940))
     assert set(HOSTILE) <= set(FORMATS)
     assert "crash" in BAD

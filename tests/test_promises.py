@@ -72,19 +72,23 @@ PROMISES = {
             "people_models::what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out",
         "Your model is never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
         "Only tensors, numbers and text are ever loaded, and no file can run code":
-            "strangers::no_library_that_unpickles_is_asked mutations::720_damaged_files",
+            "strangers::no_library_that_unpickles_is_asked mutations::940_damaged_files",
     },
     "SECURITY.md": {
         "**No file can run code.** Only tensors, numbers and text are ever loaded":
             "mutations::10_000_damaged_files files::a_broken_graph_is_refused_and_no_code_runs",
         "No unpickler is used, not even a restricted one": "strangers::no_library_that_unpickles_is_asked",
-        "A model folder can only name networks of `torch_geometric.nn` and the paper's `SumGNN`":
-            "files::ones_own_class_is_named_never_described",
+        "A model folder can only name networks of `torch_geometric.nn` and three of our own":
+            "files::ones_own_class_is_named_never_described watch::links_need_no_labels",
+        "**Nothing of yours is overwritten in a folder that a command fills.**":
+            "scan::nothing_of_somebody_elses_is_touched watch::a_watch_touches_nothing_of_somebody_elses "
+            "snapshots::a_folder_of_snapshots_is_written_anew_and_nothing_else_in_it_is_touched "
+            "cli::a_demonstration_overwrites_nothing_of_yours",
         "**No file can crash the process.** Indices, sizes and offsets are checked before anything uses them":
-            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::720_damaged_files",
+            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::940_damaged_files",
         "**Every read has a bound in memory**, and it holds for what is made of a file, not for what its header says":
             "strangers::a_small_file_cannot_grow_without_end",
-        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::720_damaged_files",
+        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::940_damaged_files",
         "**A file that cannot be used is refused in one sentence**, an `InputError`, and exit code 2":
             "mutations::10_000_damaged_files cli::a_wrong_question_is_a_sentence_and_exit_code_2",
         "What your own code raises is shown as yours": "strangers::what_your_own_code_raises_is_yours",
@@ -167,6 +171,14 @@ PROMISES = {
         "RGCN where `--relation` tells kinds of events apart": "watch::kinds_of_events_are_relations",
         "finds and explains every prediction that moved from each snapshot to the next, and writes `watched/report.html`":
             "watch::a_list_of_events_becomes_a_report",
+        "A watch that was stopped, wherever it was, goes on when it is run again":
+            "watch::a_watch_that_was_stopped_anywhere_goes_on",
+        "where one has a name that the watch would write, it refuses before it writes anything":
+            "watch::a_watch_touches_nothing_of_somebody_elses",
+        "it replaces the snapshots that it wrote there and nothing else":
+            "snapshots::a_folder_of_snapshots_is_written_anew_and_nothing_else_in_it_is_touched",
+        "a folder in which writing them was stopped is refused by every other command until they are made again":
+            "snapshots::snapshots_that_were_stopped_are_no_mixture_and_are_made_again",
         "it does the steps that are new and no others; the model stays the same":
             "watch::new_events_are_new_steps_and_no_others",
         "what moves a prediction is then edges alone": "watch::clues_are_the_only_features_and_never_change",
@@ -220,11 +232,11 @@ PROMISES = {
         "In Parquet, the `id` may also be the index that pandas wrote":
             "strangers::a_node_table_may_have_its_ids_as_the_index_of_pandas",
         "Complex numbers are refused": "strangers::complex_numbers_keep_their_imaginary_part_by_being_refused",
-        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::720_damaged_files",
+        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::940_damaged_files",
     },
     "docs/how-to-your-own-model.md": {
         "The copy has your forward hooks": "surroundings::hooks_of_the_users_run_on_the_copy_and_stay_on_the_model",
-        "Only classes of `torch_geometric.nn` and the paper's `SumGNN` can be named in `model.json`":
+        "Only classes of `torch_geometric.nn` and three of our own (`SumGNN`, `LinkGNN`, `RelationGNN`) can be named in `model.json`":
             "files::ones_own_class_is_named_never_described files::a_broken_description_is_refused",
     },
     "docs/how-to-your-own-convolution.md": {

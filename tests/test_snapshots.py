@@ -401,3 +401,63 @@ def test_rare_relations_are_one_and_later_events_change_none(tmp_path):
     assert back[0].relation_names == made[0].relation_names
     assert torch.equal(back[3].edge_type, made[3].edge_type)
     assert back.to_frame().equals(made.to_frame())
+
+
+def graphs_of(days):
+    return snapshots([("Ann", "Bob", day) for day in range(days)], 2, 4)
+
+
+@pytest.mark.parametrize(("name", "asked"), [("0002.npz", (8, 12, 20)), ("0004.npz", (8, 12)), ("0007.npz", (20,))])
+def test_a_folder_of_snapshots_is_written_anew_and_nothing_else_in_it_is_touched(tmp_path, name, asked):
+    folder = save_snapshots(graphs_of(12), tmp_path / "s")
+    assert len(read_snapshots(folder)) == 5
+    theirs = {"2024.npz": "mine", "0099.npz": "mine", "readme.txt": "mine"}
+    for file, text in theirs.items():
+        (folder / file).write_text(text)
+    assert len(read_snapshots(save_snapshots(graphs_of(8), folder))) == 3
+    assert not (folder / "0003.npz").exists()
+    assert {file: (folder / file).read_text() for file in theirs} == theirs
+    save_snapshots(graphs_of(12), folder)
+    (folder / name).write_text("mine")  # in place of one of ours, or where one would be
+    held = {path: path.read_bytes() for path in folder.iterdir()}
+    for days in asked:
+        with pytest.raises(InputError, match=rf"where {name} is something else.* nothing there was touched"):
+            save_snapshots(graphs_of(days), folder)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == held
+
+
+@pytest.mark.parametrize("text", ['{"format": "mine"}', "mine", '{"format": "axiompath.snapshots", "version": 1}'])
+def test_a_list_that_is_somebody_elses_is_left_alone(tmp_path, text):
+    (tmp_path / "snapshots.json").write_text(text)
+    (tmp_path / "0000.npz").write_text("mine")
+    with pytest.raises(InputError, match=r"snapshots\.json"):
+        save_snapshots(graphs_of(8), tmp_path)
+    assert (tmp_path / "0000.npz").read_text() == "mine"
+    outside = {"format": "axiompath.snapshots", "version": 1, "unfinished": ["../x.npz"]}
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "snapshots.json").write_text(json.dumps(outside))
+    (tmp_path / "x.npz").write_text("mine")
+    with pytest.raises(InputError, match="Expected the names of graphs"):
+        save_snapshots(graphs_of(8), tmp_path / "s")
+    assert (tmp_path / "x.npz").read_text() == "mine"
+
+
+def test_snapshots_that_were_stopped_are_no_mixture_and_are_made_again(tmp_path, monkeypatch):
+    from axiompath.files import snapshots as module
+
+    folder, left = save_snapshots(graphs_of(12), tmp_path / "s"), [2]
+
+    def save(path, *others):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return module.__dict__["saved"](path, *others)
+
+    monkeypatch.setitem(module.__dict__, "saved", module.save_graph)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "save_graph", save)
+        with pytest.raises(KeyboardInterrupt):
+            save_snapshots(graphs_of(20), folder)
+    with pytest.raises(InputError, match="writing them was stopped"):
+        read_snapshots(folder)
+    assert len(read_snapshots(save_snapshots(graphs_of(20), folder))) == 9

@@ -162,3 +162,66 @@ def test_a_poor_model_is_said_to_be_one():
     }
     assert any("hardly better than guessing" in sentence for sentence in tell_training(facts, "x"))
     assert not any("hardly" in sentence for sentence in tell_training(facts | {"score": 0.9}, "x"))
+
+
+def test_a_watch_touches_nothing_of_somebody_elses(watched, tmp_path):
+    folder = tmp_path / "w"
+    shutil.copytree(watched.folder, folder)
+    (folder / "notes.txt").write_text("mine")
+    for name in ("report.html", "steps/0004.html", "snapshots/0004.npz", ".lock"):
+        old = (folder / name).read_bytes() if (folder / name).exists() else None
+        (folder / name).write_text("mine")
+        held = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        with pytest.raises(InputError, match=r"is something else.* nothing there was\s+touched"):
+            watch_events(events(720), folder, LABELS, **QUICK)
+        assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == held
+        (folder / name).unlink() if old is None else (folder / name).write_bytes(old)
+    assert len(watch_events(events(720), folder, LABELS, **QUICK)) == len(watched) + 1
+    assert (folder / "notes.txt").read_text() == "mine"
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="Expected a folder to write to"):
+        watch_events(events(420), tmp_path / "file", LABELS, **QUICK)
+
+
+STOPPED_IN = ("make_sequence", "train_classifier", "save_model", "save_snapshots", "save_page")
+
+
+def test_a_watch_that_was_stopped_anywhere_goes_on(watched, tmp_path, monkeypatch):
+    """Also one whose first words were refused, and one that was stopped in the middle of its first step."""
+    from axiompath.watch import course
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "w"
+    with pytest.raises(InputError, match="two snapshots or more"):
+        watch_events(events(620), folder, LABELS, every=300, window=400, **QUICK)
+    for name in STOPPED_IN:
+        with monkeypatch.context() as patch:
+            patch.setattr(course, name, stop)
+            with pytest.raises(KeyboardInterrupt):
+                watch_events(events(620), folder, LABELS, every=100, window=300, **QUICK)
+    done = watch_events(events(620), folder, LABELS, every=100, window=300, **QUICK)
+    assert str(done) == str(watched)
+    for path in sorted((watched.folder / "steps").rglob("*.parquet")):
+        assert (folder / path.relative_to(watched.folder)).read_bytes() == path.read_bytes()
+
+
+def test_the_front_page_forbids_itself_to_run_or_load_anything(watched):
+    page = watched.report.read_text()
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("settings", {}), ("facts", {"task": "nodes"}), ("seen", [10**30]), ("settings", {"every": 3}), ("seen", ["x"])],
+)
+def test_a_diary_that_does_not_say_enough_is_refused(watched, tmp_path, key, value):
+    folder = tmp_path / "w"
+    shutil.copytree(watched.folder, folder)
+    held = json.loads((folder / "watch.json").read_text())
+    (folder / "watch.json").write_text(json.dumps(held | {key: value}))
+    for ask in (read_watch, lambda place: watch_events(events(720), place, LABELS, **QUICK)):
+        with pytest.raises(InputError, match=r"Expected what a watch wrote in .*watch\.json"):
+            ask(folder)

@@ -181,10 +181,19 @@ class Output:
         if not isinstance(held["kind"], str):
             held = {"kind": ""}
         scales = None if held["kind"] not in OUTPUTS or held["scales"] is None else np.asarray(held["scales"])
-        numbers = scales is None or (scales.ndim == 1 and scales.dtype.kind in "if" and bool((scales > 0).all()))
+        numbers = scales is None or (
+            scales.ndim == 1 and scales.dtype.kind in "if" and bool(((scales > 0) & (scales < np.inf)).all())
+        )
         if held["kind"] not in OUTPUTS or not numbers or (scales is None) == (held["kind"] == VALUE):
             raise InputError(f"Expected a kind of output among {', '.join(OUTPUTS)}, and units of values (got others).")
         return cls(held["kind"], None if scales is None else scales.astype(np.float64))
+
+    def check_width(self, width: int, what: str) -> None:
+        """Refuse a record of another number of columns."""
+        if self.scales is not None and len(self.scales) != width:
+            raise InputError(f"Expected a unit for each of {width} values in {what} (got {len(self.scales)}).")
+        if self.kind == BINARY and width != 1:
+            raise InputError(f"Expected one logit of a yes or no in {what} (got {width}).")
 
 
 CLASSES_OUTPUT = Output()

@@ -90,6 +90,7 @@ def read_ids(value: Any, name: str) -> tuple[int, ...]:
 def read_caption(values: Mapping[str, Any], num_logits: int) -> dict[str, Any]:
     """What every record says beside its own numbers: target, task, names, origin."""
     unit, output = read_task(values)
+    output.check_width(num_logits, "the record")
     names = read_words(list(values["node_names"].values()), "node_names")
     classes = read_counts(values, "class_before", "class_after")
     if not all(label < num_logits + (output.kind == BINARY) for label in classes.values()):

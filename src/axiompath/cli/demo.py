@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch_geometric.nn import GCN
 from torch_geometric.utils import coalesce
 
 from ..datasets.drift import drifting_communities
+from ..errors import InputError
 from ..explainer import Explainer
 from ..files import save_graph, save_model
 from ..report import save_report, save_story_report
@@ -25,6 +28,11 @@ from .output import path_table
 ENDED = ((8, 33), (8, 32))
 MADE = ((8, 1), (8, 3), (8, 13))
 COMMUNITIES = [f"community {c}" for c in range(6)]
+KARATE, DRIFT = "The karate club after member 8 changed friends", "Communities that drift: the last step"
+REPORT = "report.html"
+WRITTEN_BY_DEMOS = (
+    REPORT, "model", "before.npz", "after.npz", "story.html", *(f"snapshot{place}.npz" for place in range(5)),
+)  # fmt: skip
 
 
 def train_karate() -> tuple[Any, Data]:
@@ -51,6 +59,21 @@ def evolve_karate(data: Data) -> Data:
     return after
 
 
+def check_room(out: Path) -> None:
+    """Refuse a folder in which somebody else has a name that a demonstration writes; its report, made first, tells."""
+    taken = [name for name in WRITTEN_BY_DEMOS if os.path.lexists(out / name)]
+    if not taken:
+        return
+    report = out / REPORT
+    with report.open("rb") if report.is_file() else BytesIO() as stream:
+        start = stream.read(4000).decode(errors="replace")
+    if not any(f"<title>{title}</title>" in start for title in (KARATE, DRIFT)):
+        raise InputError(
+            f"Expected a new folder, or one of a demonstration (got {out}, where {taken[0]} is something else); choose "
+            "another with --out: nothing there was touched."
+        )
+
+
 def run_demo(console: Console, out: Path) -> dict[str, Any]:
     """Who changed, why the one who changed most did, and a report; the graphs and the model are written beside it."""
     with console.status("Training a GCN on the karate club"):
@@ -68,10 +91,10 @@ def run_demo(console: Console, out: Path) -> dict[str, Any]:
     console.print(f"{explanation.verdict} {explanation.replayed}\n", markup=False)
     console.print(path_table(explanation))
     out.mkdir(parents=True, exist_ok=True)
+    report = save_report(out / REPORT, explainer, title=KARATE)
     for name, data in (("before.npz", before), ("after.npz", after)):
         save_graph(out / name, data, names, COMMUNITIES[:4])
     save_model(model, out / "model", karate_arguments(before))
-    report = save_report(out / "report.html", explainer, title="The karate club after member 8 changed friends")
     console.print(f"\nThe report is in {report}: open it in a browser.", soft_wrap=True, markup=False)
     command = f"axiompath explain {out / 'model'} {out / 'before.npz'} {out / 'after.npz'} --target 13"
     told = f"The graphs and the model are there too; ask further with\n  {command}"
@@ -103,11 +126,10 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
     console.print(table)
     console.print(f"\n{stories[0].summary()}", markup=False, highlight=False)
     out.mkdir(parents=True, exist_ok=True)
-    story = save_story_report(out / "story.html", stories, title="Communities that drift: five snapshots")
     explainer = Explainer(model, *snapshots[-2:], class_names=COMMUNITIES)
     targets = explainer.moved().target.head(50).tolist()
-    title = "Communities that drift: the last step"
-    report = save_report(out / "report.html", explainer, targets, title=title, progress=progress)
+    report = save_report(out / REPORT, explainer, targets, title=DRIFT, progress=progress)
+    story = save_story_report(out / "story.html", stories, title="Communities that drift: five snapshots")
     for i, data in enumerate(snapshots):
         save_graph(out / f"snapshot{i}.npz", data, class_names=COMMUNITIES)
     save_model(model, out / "model", settings)

@@ -19,10 +19,11 @@ def demo(
     json: AsJson = False,
 ) -> None:
     """Explain a change in the karate club, and write a report. Example: axiompath demo --out demo"""
-    from .demo import run_demo, run_large_demo
+    from .demo import check_room, run_demo, run_large_demo
 
     console = Terminal(quiet=json)
     with written_to(out):
+        check_room(out)
         found = run_large_demo(console, out, aside()) if large else run_demo(console, out)
     if json:
         print_json(found)

@@ -188,6 +188,7 @@ def _way(share: float) -> str:
 def _rebuild(cls: type[EdgeExplanation], values: dict[str, Any]) -> EdgeExplanation:
     n, c = len(values["kinds"]), len(values["logits_before"])
     unit, output = read_task(values)
+    output.check_width(c, "the explanation")
     known: dict[str, Any] = {}
     for name in ("logits_before", "logits_after", "logits_added", "logits_undone"):
         known[name] = read_array(values[name], np.float64, (c,), name)

@@ -354,6 +354,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
     }
     unit, output = read_task(values)
+    output.check_width(len(values["logits_before"]), "the explanation")
     target = read_target(values["target"], unit)
     whole = {name: values[name] for name in ("budget", "class_before", "class_after", "num_paths")}
     if not all(type(value) is int and 0 <= value < 2**63 for value in whole.values()):

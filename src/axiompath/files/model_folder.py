@@ -29,7 +29,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from ..errors import InputError, MissingFile, Notice
 from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, check_version, read_json
-from ..writing import whole_file
+from ..writing import whole_file, write_text
 from .link_gnn import LinkGNN
 from .relation_gnn import RelationGNN
 from .sum_gnn import SumGNN
@@ -71,7 +71,7 @@ def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) 
     weights = {key: value.detach().cpu().contiguous().clone() for key, value in model.state_dict().items()}
     with whole_file(target / "weights.safetensors") as stream:
         stream.write(save(weights))
-    (target / "model.json").write_text(text + "\n", encoding="utf-8")
+    write_text(target / "model.json", text + "\n")
     return target
 
 

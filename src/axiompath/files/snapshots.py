@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ from ..graphs.clock import show_time
 from ..graphs.sequence import Recipe, Snapshots, make_snapshots
 from ..graphs.windows import cut_windows, keep_relations
 from ..trust import MAX_BYTES, Damaged, blamed, check_version, read_json, read_words
-from ..writing import write_text
+from ..writing import file_digest, write_text
 from .event_tables import Columns, read_event_table, read_node_table
 from .graph_file import read_graph, save_graph
 from .graph_lists import is_graph_list, snapshots_of_graphs
 
 SNAPSHOTS, SNAPSHOTS_FORMAT, SNAPSHOTS_VERSION = "snapshots.json", "axiompath.snapshots", 1
+UNFINISHED, DIGESTS = "unfinished", "sha256"
 
 
 def snapshots(
@@ -79,24 +82,57 @@ def snapshots(
 
 
 def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Path:
-    """Write a folder that `read_snapshots` and every command take; the first `kept` graphs are there already."""
-    target = Path(folder)
-    if target.exists() and not is_snapshots(target) and any(target.iterdir()):
-        raise InputError(f"Expected an empty folder, or one of snapshots (got {target}); choose another.")
+    """Write a folder that `read_snapshots` and every command take; the first `kept` graphs are there already.
+
+    Snapshots that were written there before are replaced; whatever else is there is never touched.
+    """
+    target, files = Path(folder), [f"{place:04d}.npz" for place in range(len(found))]
+    mine = _written_before(target)
+    _check_free(target, {*files[kept:], *mine} - {*files[:kept]}, mine)
     target.mkdir(parents=True, exist_ok=True)
-    files = [f"{place:04d}.npz" for place in range(len(found))]
+    form = {"format": SNAPSHOTS_FORMAT, "version": SNAPSHOTS_VERSION}
+    # Whoever is stopped from here on leaves a folder that says so, and which names are its own.
+    write_text(target / SNAPSHOTS, json.dumps(form | {UNFINISHED: sorted({*files, *mine})}))
     for file, data in zip(files[kept:], found.graphs[kept:], strict=True):
         save_graph(target / file, data, data.get("node_names"), data.get("class_names"))
-    held = {
-        "format": SNAPSHOTS_FORMAT, "version": SNAPSHOTS_VERSION, "files": files, "names": list(found.names),
-        "rule": found.rule, "bounds": [list(pair) for pair in found.bounds], "dated": found.dated,
-        "waiting": found.waiting,
+    held = form | {
+        "files": files, "names": list(found.names), "rule": found.rule, "bounds": [list(pair) for pair in found.bounds],
+        "dated": found.dated, "waiting": found.waiting, DIGESTS: {file: file_digest(target / file) for file in files},
     }  # fmt: skip
+    for old in sorted({*mine} - {*files}):
+        (target / old).unlink(missing_ok=True)
     write_text(target / SNAPSHOTS, json.dumps(held, indent=1))
-    for old in sorted(target.glob("[0-9]*.npz")):
-        if old.name not in files:
-            old.unlink()
     return target
+
+
+def _written_before(folder: Path) -> dict[str, str | None]:
+    """The graphs that `save_snapshots` wrote into a folder, each with its digest where that is known."""
+    if not is_snapshots(folder):
+        if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+            raise InputError(f"Expected an empty folder, or one of snapshots (got {folder}); choose another.")
+        return {}
+    path = folder / SNAPSHOTS
+    held = _read_form(path)
+    with blamed(f"Expected the names of graphs in {path} (got something else); choose another folder."):
+        digests, names = held.get(DIGESTS, {}), read_words(held.get(UNFINISHED) or held["files"], "files")
+        if path.is_symlink() or not all(re.fullmatch(r"[0-9]{4,9}\.npz", name) for name in names):
+            raise Damaged("other names than are written")
+        return {name: digests.get(name) for name in names}
+
+
+def _check_free(folder: Path, names: Collection[str], mine: Mapping[str, str | None]) -> None:
+    """Refuse a folder in which one of these names is taken by something else; nothing is touched."""
+    for name in sorted(names):
+        path = folder / name
+        if not os.path.lexists(path):
+            continue
+        is_ours = name in mine and path.is_file() and not path.is_symlink()
+        if not is_ours or mine[name] not in (None, file_digest(path)):
+            raise InputError(
+                f"Expected a folder in which the names that snapshots have are free, or taken by snapshots that were "
+                f"written there (got {folder}, where {name} is something else); choose another: nothing there was "
+                "touched."
+            )
 
 
 def is_snapshots(folder: str | Path) -> bool:
@@ -122,10 +158,9 @@ def read_snapshots(folder: str | Path, *, max_bytes: float = MAX_BYTES) -> Snaps
 def read_held(folder: Path) -> dict[str, Any]:
     """What the folder says of its graphs, checked: every file lies in it."""
     path = folder / SNAPSHOTS
-    held = read_json(path)
-    if not isinstance(held, dict) or held.get("format") != SNAPSHOTS_FORMAT:
-        raise InputError(f"Expected a list of snapshots (format {SNAPSHOTS_FORMAT!r}) in {path} (got something else).")
-    check_version(held, SNAPSHOTS_VERSION, f"the snapshots in {path}", "make them again")
+    held = _read_form(path)
+    if UNFINISHED in held:
+        raise InputError(f"Expected snapshots that are whole in {folder} (writing them was stopped); make them again.")
     missing = {"files", "names", "rule", "bounds", "dated", "waiting"} - set(held)
     if missing:
         raise InputError(
@@ -135,6 +170,15 @@ def read_held(folder: Path) -> dict[str, Any]:
     if len(files) != len(names) or not all(file == f"{place:04d}.npz" for place, file in enumerate(files)):
         raise InputError(f"Expected graphs called 0000.npz and so on in {path} (got others).")
     return held | {"files": files, "names": names}
+
+
+def _read_form(path: Path) -> dict[str, Any]:
+    """What a file says that calls itself a list of snapshots."""
+    held = read_json(path)
+    if not isinstance(held, dict) or held.get("format") != SNAPSHOTS_FORMAT:
+        raise InputError(f"Expected a list of snapshots (format {SNAPSHOTS_FORMAT!r}) in {path} (got something else).")
+    check_version(held, SNAPSHOTS_VERSION, f"the snapshots in {path}", "make them again")
+    return held
 
 
 def named_data(path: Path, max_bytes: float = MAX_BYTES) -> Data:

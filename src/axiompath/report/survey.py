@@ -69,6 +69,8 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
     objective = asked.get("objective") if isinstance(asked, dict) else None
     for path, part in scan.files():
         flat = read_flat(path)
+        if len(flat.rows):
+            output.check_width(flat.logits_before.shape[1], str(path))
         slopes = output.slopes(flat.classes[:, 1], flat.logits_before, flat.logits_after)
         moved = (slopes * (flat.logits_after - flat.logits_before)).sum(axis=1)
         sign = np.sign(moved)

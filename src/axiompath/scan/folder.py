@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, MissingFile, Notice
 from ..explain.explanation import read_task
 from ..explain.moved import find_flipped
+from ..pages import open_parquet
 from ..parquet import is_whole, recorded_digest, with_notes, write_parquet
 from ..trust import Damaged, blamed, check_version, read_json
 from ..writing import LOCK, clear_drafts, file_digest, locked, write_text
@@ -46,6 +47,8 @@ MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large
 BLAME_PARTS = "blame"
 CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "sampled.parquet"
 NODES = "nodes.parquet"
+# Memory that a file may take which is compared with the table that should be there: what open_parquet counts for it.
+ROOM, GREATEST_GROWTH = 50e6, 50
 BESIDE_PLAN = (CHANGED, NODES)  # tables of the graphs, which scans of earlier releases do not have
 
 
@@ -314,8 +317,11 @@ def _tables(folder: Path, plan: Plan) -> list[tuple[Path, pd.DataFrame]]:
 
 def _holds(path: Path, frame: pd.DataFrame) -> bool:
     """Whether a file is the table that the scan writes there."""
-    with suppress(OSError, pa.ArrowException, ValueError):
-        return path.is_file() and bool(pq.read_table(path).equals(_to_table(frame)))
+    table = _to_table(frame)
+    with suppress(OSError, pa.ArrowException, ValueError, LookupError, Damaged):
+        if path.is_file():
+            open_parquet(path, ROOM + GREATEST_GROWTH * table.nbytes).close()  # whatever it says, it is bounded
+            return bool(pq.read_table(path).equals(table))
     return False
 
 

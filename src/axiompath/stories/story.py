@@ -370,10 +370,9 @@ def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
         if explanation is not None and (len(explanation.logits_after) != width or not present[step : step + 2].all()):
             raise InputError(f"Expected explanations of {width} classes between snapshots that have the target.")
     unit, output = read_task(values)
-    if output.scales is not None and len(output.scales) != width:
-        raise InputError(f"Expected a unit for each of {width} values (got {len(output.scales)}).")
+    output.check_width(width, "the story")
     told = [e for e in explanations if e is not None]
-    if any((e.unit, e.output.kind) != (unit, output.kind) for e in told) or (output.kind == BINARY and width != 1):
+    if any((e.unit, e.output.kind) != (unit, output.kind) for e in told):
         raise InputError("Expected explanations of what the story is of (got others).")
     name, *method = read_words([values["name"], *filter(None, [values.get("method")])], "name")
     return cls(

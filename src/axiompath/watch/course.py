@@ -31,6 +31,7 @@ from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
 from ..signals import stoppable
 from ..writing import locked
+from .belongings import check_place
 from .clues import Clues
 from .diary import (
     MODEL_FOLDER,
@@ -96,8 +97,7 @@ def watch_events(
             "Expected no `relation` where links are learnt (got one: the network that is trained for them looks at no "
             "types); leave it out, or give labels, or a model of your own."
         )
-    if folder.exists() and any(folder.iterdir()) and read_progress(folder) is None:
-        raise InputError(f"Expected an empty folder, or one of a watch (got {folder}); choose another.")
+    check_place(folder, read_progress(folder))
     table = _join(nodes, labels)
     clues = wanted == NODES and features is None and table is not None and table.x is None and table.y is not None
     if features is None and (table is None or table.x is None):
@@ -105,6 +105,7 @@ def watch_events(
     console = progress or Console(quiet=True)
     with stoppable(), locked(folder, "watch"):
         held = read_progress(folder)
+        check_place(folder, held)  # again, now that nobody else writes there
         if held is not None:
             columns = _as_before(columns, held.settings)
         with console.status("Making snapshots"):
@@ -114,7 +115,7 @@ def watch_events(
                 f"Expected events for two snapshots or more (got one, {made.names[0]}); give a shorter `window`."
             )
         digests = tuple(digest_graph(read_snapshot(data, "snapshot")) for data in made)
-        if held is None:
+        if held is None or not (held.steps or _has_model(folder, held)):  # stopped before it had one
             held, network = _begin(folder, made, wanted, model, digests, clues, console)
         else:
             network = _go_on(folder, held, model, digests)
@@ -146,13 +147,21 @@ def _begin(
     settings = {**shown, "first": f"{show_time(start, made.dated)} to {made.names[0]}", "rule": made.rule, "task": task}
     if model is not None:
         network = model if isinstance(model, nn.Module) else read_model(str(model))
-        return Diary({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1]), network
+        diary = Diary({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1])
+        diary.save(folder)
+        return diary, network
     with console.status("Training"):
         found = (
             train_linker(made[0]) if task == LINKS_TASK else train_classifier(made[0], made.class_names, clues=clues)
         )
+    diary = Diary(settings, found.facts, tuple(found.seen.tolist()), digests[:1])
+    diary.save(folder)  # first: from now on the folder is a watch's, whatever happens
     save_model(found.model, folder / MODEL_FOLDER, found.arguments)
-    return Diary(settings, found.facts, tuple(found.seen.tolist()), digests[:1]), found.model
+    return diary, found.model
+
+
+def _has_model(folder: Path, held: Diary) -> bool:
+    return held.settings.get("model") == GIVEN or (folder / MODEL_FOLDER / "model.json").is_file()
 
 
 def _go_on(folder: Path, held: Diary, model: Any, digests: tuple[str, ...]) -> nn.Module:

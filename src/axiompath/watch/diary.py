@@ -17,10 +17,11 @@ from ..graphs.sequence import Snapshots
 from ..scan.scan import Scan, read_scan
 from ..trust import Damaged, blamed, check_version, read_json, read_words
 from ..writing import write_text
-from .learners import NODES, tell_training
+from .learners import LINKS_TASK, NODES, tell_training
 
 WATCH, WATCH_FORMAT, WATCH_VERSION = "watch.json", "axiompath.watch", 1
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
+SETTINGS = ("every", "window", "start", "first", "rule", "task")  # text that every diary has
 SHOWN_STEPS = 12
 MOST_COUNTED = 2**40
 
@@ -73,6 +74,12 @@ def read_progress(folder: Path) -> Diary | None:
         steps = tuple(_checked(WatchedStep(**step)) for step in held["steps"])
         numbers, digests = tuple(map(int, held["seen"])), read_words(held["digests"], "digests")
         found = Diary(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)
+        read_words([found.settings[name] for name in SETTINGS], "settings")
+        read_words([found.facts["task"]], "facts")
+        if found.facts["task"] in (NODES, LINKS_TASK) and type(found.facts["clues"]) is not bool:
+            raise Damaged("no clues")
+        if not all(0 <= number < MOST_COUNTED for number in numbers):
+            raise Damaged("numbers of no nodes")
         tell_training(found.facts, str(found.settings["first"]))  # has what is told of it
         return found
 
