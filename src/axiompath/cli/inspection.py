@@ -7,11 +7,18 @@ from typing import Annotated
 import typer
 
 from .inputs import open_explainer, read_pair, spell_out
-from .options import After, AsJson, Before, Limit, Model, Nodes, Sources, Weights, spread
+from .options import After, AsJson, Before, Limit, Model, Nodes, OutputKind, Sources, Weights, spread
 from .output import Terminal, changes_table, moved_table, print_json, records
 
 
-def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = None, json: AsJson = False) -> None:
+def check(
+    model: Model,
+    graph: Before,
+    weights: Weights = None,
+    nodes: Nodes = None,
+    output: OutputKind = "auto",
+    json: AsJson = False,
+) -> None:
     """Can this model be read, module by module? Example: axiompath check demo/model demo/before.npz"""
     from ..files import read_graph, read_model
     from ..graphs.pair import match_stored
@@ -22,7 +29,7 @@ def check(model: Model, graph: Before, weights: Weights = None, nodes: Nodes = N
     data = read_graph(spell_out([graph])[-1].path, nodes).data
     if isinstance(data, StoredGraph):
         data, _ = sample_pair(match_stored(data, data))
-    found = check_model(read_model(model, weights), data)
+    found = check_model(read_model(model, weights), data, output=output)
     if json:
         facts = {"readable": found.readable, "verdict": found.verdict, "call": found.call}
         lists = {"unused_fields": list(found.unused), "default_arguments": list(found.defaults)}

@@ -21,6 +21,7 @@ Later = Annotated[list[Path] | None, typer.Argument(help="Further graphs, in ord
 Weights = Annotated[Path | None, typer.Option(help="Weights (.safetensors) of a package.module:function.")]
 Nodes = Annotated[Path | None, typer.Option(help="Node table of an edge list.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines, and nothing else.")]
+OutputKind = Annotated[str, typer.Option(help="What columns mean: auto, classes, binary, labels or value.")]
 Targets = Annotated[
     list[str] | None,
     typer.Option("--target", "-t", help="A node's name or number (of a link u,v; of a graph its number); or more."),
@@ -46,7 +47,7 @@ class Sources:
     weights: Weights = None
     nodes: Nodes = None
     memory: Annotated[str, typer.Option(help="Memory that paths may take, beside the graphs.")] = "2GB"
-    output: Annotated[str, typer.Option(help="What columns mean: auto, classes, binary, labels or value.")] = "auto"
+    output: OutputKind = "auto"
     model_before: Annotated[str | None, typer.Option(help="The model of the graph before, where it is another.")] = None
     weights_before: Annotated[Path | None, typer.Option(help="Weights of that model, as --weights.")] = None
     links: Annotated[Path | None, typer.Option(help="Pairs of nodes to predict for, one a line: u,v.")] = None

@@ -87,7 +87,8 @@ def moved_table(moved: Any, limit: int) -> Table:
     """The predictions that moved."""
     about = next(key for key in ("class_before", "label", "column") if key in moved)
     ends = {"class_before": "class", "label": "prob", "column": "value"}[about]
-    table = Table("target", *([] if ends == "class" else [about]), f"{ends} before", "after", "KL", "altered paths")
+    apart = "distance" if ends == "value" else "KL"
+    table = Table("target", *([] if ends == "class" else [about]), f"{ends} before", "after", apart, "altered paths")
     for row in records(moved.head(limit)):
         told = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
         for key in (f"{ends}_before", f"{ends}_after"):

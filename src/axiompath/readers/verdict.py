@@ -94,11 +94,11 @@ class ModelCheck:
         )
 
 
-def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCheck:
+def check(model: nn.Module, data: Any, call: ModelCall | None = None, output: str = AUTO) -> ModelCheck:
     """Read a model on one graph and report module by module; an unreadable model is reported, not raised.
 
     `call`, a function of the model and a Data object, says how the model is called; without it, arguments of forward
-    are fields of the data by name.
+    are fields of the data by name. `output` says what its columns mean, as it is said to Explainer.
     """
     (data,) = take_names([data]).graphs
     data = with_edge_index(data, "data") if isinstance(data, Data) else data
@@ -117,7 +117,7 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None) -> ModelCh
         arguments = find_arguments(duplicate, data, "data", call)
         recording = record_model(duplicate, data, arguments, constants=constant_fields(data, data))
         unused = _unused(recording, arguments, data)
-        reading = assemble_network(recording, num_features, AUTO, notes)
+        reading = assemble_network(recording, num_features, output, notes)
         network = reading.network
         snapshot = read_snapshot(data, "data", reading.fields)
         (snapshot, _) = with_edges(network, find_places(network, (snapshot, snapshot), inputs.pairs))

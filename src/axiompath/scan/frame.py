@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.labels import label_nodes, name_step
-from ..outputs import Output
+from ..outputs import LABELS, VALUE, Output
 from ..trust import Damaged, blamed
 from .parts import read_nested
 
@@ -41,7 +41,8 @@ def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
     first = np.array([word == "sufficiency" for word in towards], dtype=np.bool_)[:, None]
     whole = output.divergence(np.where(first, after, before), np.where(first, before, after))
     left = np.asarray(table.column("kl_residual"))
-    frame = pd.DataFrame({"explained": list(map(output.explained, whole.tolist(), left.tolist()))}, dtype=np.float64)
+    told = list(map(output.explained, whole.tolist(), left.tolist()))
+    frame = pd.DataFrame({**_ends(output, old, before, after), "explained": told}, dtype=np.float64)
     weights = _weights(output, old, new, before.shape[1])
     causes = _one(table.column("causes"))
     for field in causes.type:
@@ -49,6 +50,16 @@ def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
         frame[f"by_{field.name}"] = (shares * weights).sum(axis=1) if shares.size else np.zeros(size)
     frame["best_path"], frame["best_kind"] = _best(table)
     return frame
+
+
+def _ends(output: Output, columns: IntArray, before: FloatArray, after: FloatArray) -> dict[str, FloatArray]:
+    """Of labels and values, what the column that moved most was before and after."""
+    if output.kind not in (LABELS, VALUE):
+        return {}
+    word, here = "value" if output.kind == VALUE else "prob", np.arange(len(columns))
+    return {
+        f"{word}_{end}": output.means(logits)[here, columns] for end, logits in (("before", before), ("after", after))
+    }
 
 
 def _one(column: Any) -> Any:
