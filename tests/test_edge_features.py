@@ -179,9 +179,9 @@ def test_kinds_of_edges_are_looked_up_as_molecules_have_them(columns):
     after.edge_attr[4] = 3
     explainer = axiompath.Explainer(Kinds(columns).double().eval(), before, after)
     assert explainer.changes().kind.tolist() == ["edge features changed"]
-    for found in explainer.attribute_many(explainer.moved().target):
-        assert found.residual < 1e-9
-        assert set(found.kinds) == {"edge feature"}
+    for found in explainer.explain_many(explainer.moved().target, 5, progress=False):
+        assert found.completeness < 1e-9
+        assert {cause for cause, shares in found.causes.items() if np.abs(shares).max() > 1e-12} == {"edge feature"}
     assert explainer.blame(5).residual < 1e-9
 
 
