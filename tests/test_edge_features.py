@@ -154,7 +154,38 @@ def test_edge_features_that_do_not_fit_are_refused_in_a_sentence(spoil, words):
         axiompath.Explainer(Bonds().double().eval(), BEFORE, after)
 
 
-def test_whole_numbers_that_are_looked_up_and_units_of_edges_are_refused():
+class Kinds(nn.Module):
+    """Bonds whose kinds are whole numbers, in one column or in two, each with rows of its own."""
+
+    def __init__(self, columns):
+        super().__init__()
+        torch.manual_seed(1)
+        self.rows = nn.ModuleList(nn.Embedding(4, 3) for _ in range(columns))
+        self.first, self.second = GINEConv(nn.Linear(3, 3)), GINEConv(nn.Linear(3, 3))
+
+    def forward(self, x, edge_index, edge_attr):
+        columns = [edge_attr] if edge_attr.dim() == 1 else [edge_attr[:, i] for i in range(len(self.rows))]
+        told = sum(rows(column) for rows, column in zip(self.rows, columns, strict=True))
+        return self.second(self.first(x, edge_index, told).relu(), edge_index, told)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_kinds_of_edges_are_looked_up_as_molecules_have_them(columns):
+    before, after = BEFORE.clone(), AFTER.clone()
+    for data in (before, after):
+        kinds = torch.arange(9)[:, None] % torch.tensor([4, 3])[:columns]
+        data.edge_attr = kinds[:, 0] if columns == 1 else kinds
+    after.edge_index, after.edge_attr = before.edge_index, before.edge_attr.clone()
+    after.edge_attr[4] = 3
+    explainer = axiompath.Explainer(Kinds(columns).double().eval(), before, after)
+    assert explainer.changes().kind.tolist() == ["edge features changed"]
+    for found in explainer.explain_many(explainer.moved().target, 5, progress=False):
+        assert found.completeness < 1e-9
+        assert {cause for cause, shares in found.causes.items() if np.abs(shares).max() > 1e-12} == {"edge feature"}
+    assert explainer.blame(5).residual < 1e-9
+
+
+def test_units_of_edges_are_refused():
     explainer = axiompath.Explainer(Bonds().double().eval(), BEFORE, AFTER)
     with pytest.raises(axiompath.InputError, match="messages that go from node to node for edges as units"):
         explainer.explain(0, by="edge")

@@ -165,6 +165,17 @@ class Mapped(nn.Module):
         return self.conv(*given, edge_index, edge_weight) if self.weighted else self.conv(*given, edge_index)
 
 
+class MappedTold(nn.Module):
+    """A Linear map, then a convolution that is given edge features."""
+
+    def __init__(self, conv, a, b):
+        super().__init__()
+        self.lin, self.conv = nn.Linear(a, b), conv
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.conv(self.lin(x), edge_index, edge_attr=edge_attr)
+
+
 class Without(nn.Module):
     """A convolution that is not given the weights."""
 
@@ -340,6 +351,10 @@ CONVOLUTIONS = {
     "Hypergraph mean of heads": (lambda a, b: pyg.HypergraphConv(a, b, heads=2, concat=False, bias=False), False),
     "GPS": (lambda a, b: Mapped(pyg.GPSConv(b, pyg.GCNConv(b, b), heads=3), a, b, False, False), True),
     "GPS of attention": (lambda a, b: Mapped(pyg.GPSConv(b, None, norm=None, act="elu"), a, b, False, False), True),
+    "GPS of edges": (
+        lambda a, b: MappedTold(pyg.GPSConv(b, pyg.GINEConv(nn.Linear(b, b), edge_dim=2), heads=3), a, b),
+        ATTR,
+    ),
     "both ways": (lambda a, b: pyg.DirGNNConv(pyg.GCNConv(a, b)), False),
     "both ways, SAGE": (lambda a, b: pyg.DirGNNConv(pyg.SAGEConv(a, b), alpha=0.2, root_weight=False), False),
     "GINE": (lambda a, b: pyg.GINEConv(mlp(a, b), edge_dim=2), ATTR),
@@ -602,7 +617,8 @@ def test_the_order_of_edges_leaves_no_path_behind():
     before, _ = evolution(0, EVOLUTIONS[0], told=True)
     order = torch.randperm(before.num_edges)
     after = Data(x=before.x, edge_index=before.edge_index[:, order])
-    after.edge_weight, after.edge_attr = before.edge_weight[order], before.edge_attr[order]
+    for key in ("edge_weight", "edge_attr", "edge_type"):
+        after[key] = before[key][order]
     for make, weighted in CONVOLUTIONS.values():
         model = randomise(Convolutions([make(3, 6), make(6, 3)], weighted, nn.ReLU()))
         assert axiompath.Explainer(model, before, after).num_paths.sum() == 0

@@ -302,7 +302,7 @@ def level_of(data: Data, key: str) -> str:
         return EDGE
     if not _is_tensor(value) or _is_sparse(value):
         return GRAPH
-    num_nodes, num_edges = data["x"].shape[0], data["edge_index"].shape[1]
+    num_nodes, num_edges = data.num_nodes, data["edge_index"].shape[1]
     sizes = tuple(value.shape)
     along_edges = sizes[:1] == (num_edges,) or ("index" in key and sizes[-1:] == (num_edges,))
     if along_edges and ("edge" in key or sizes[:1] != (num_nodes,)):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from types import NoneType
 from typing import Any
 
 import torch
@@ -146,17 +147,20 @@ class Assembler:
                 )
             self.note_copy(step, function)  # refused where features meet them
             self.note_mark(step, function)
-            if step.module is None and given <= self.values.keys():
+            if isinstance(step.module, (NoneType, nn.Embedding)) and given <= self.values.keys():
                 # What is made of edge features alone; whatever is not read is refused where features meet it, too.
                 with suppress(InputError):
-                    self.read_function(step, function)
+                    self.read_known(step, function)
             return
-        if step.module is not None:
-            found = self.read_module(step, step.module)
-            for output, form in zip(step.outputs, found, strict=True):
-                self.keep(output, form)
+        self.read_known(step, function)
+
+    def read_known(self, step: RecordedStep, function: str) -> None:
+        """A module or a function on values that are known."""
+        if step.module is None:
+            self.read_function(step, function)
             return
-        self.read_function(step, function)
+        for output, form in zip(step.outputs, self.read_module(step, step.module), strict=True):
+            self.keep(output, form)
 
     def read_function(self, step: RecordedStep, function: str) -> None:
         """A torch function on values that are forms."""
@@ -277,6 +281,7 @@ class Assembler:
         arguments = inspect.signature(type(module).forward).bind(module, *step.args, **step.kwargs).arguments
         (_, features), *rest = list(arguments.items())[1:]
         others = dict(rest)
+        others |= others.pop("kwargs", {})  # handed on to the convolution inside
         if isinstance(features, dict):
             return self.read_typed(step, reader, module, features, others)
         sent, own = features if isinstance(features, (tuple, list)) and len(features) == 2 else (features, features)

@@ -136,7 +136,7 @@ def _matrix(lists: Any, num_rows: int, width: int | None = None) -> Any:
     """Lists of one length -> [num_rows, length]."""
     values = lists.flatten()
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    size = width if width is not None else int(lengths[0]) if num_rows else 0
+    size = width if width is not None else int(lengths[0]) if num_rows else 1  # of no rows, any width will do
     if len(lists) != num_rows or lists.null_count or values.null_count or (lengths != size).any():
         raise Damaged("lists of other lengths")
     return values.to_numpy(zero_copy_only=False).reshape(num_rows, size)

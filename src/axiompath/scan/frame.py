@@ -67,9 +67,9 @@ def _one(column: Any) -> Any:
 
 
 def _matrix(column: Any, num_rows: int) -> FloatArray:
-    """Lists of one length, one a row; [num_rows, 0] where there is none."""
+    """Lists of one length, one a row; [0, 1] where there is none."""
     values = np.asarray(_one(column).flatten(), dtype=np.float64)
-    return values.reshape(num_rows, len(values) // max(num_rows, 1))
+    return values.reshape(num_rows, len(values) // num_rows if num_rows else 1)
 
 
 def _weights(output: Output, old: IntArray, new: IntArray, num_columns: int) -> FloatArray:
