@@ -18,7 +18,18 @@ from axiompath.explain import walks
 from axiompath.network.layers import run_network
 from axiompath.paths import walk as paths_module
 from axiompath.paths.attribution import attribute_paths
-from axiompath.paths.lanes import LANES, fetch, plus_scaled, product, put, two_products, zeros
+from axiompath.paths.lanes import (
+    LANES,
+    fetch,
+    four_pairs,
+    four_products,
+    plus_scaled,
+    product,
+    put,
+    put_all,
+    two_products,
+    zeros,
+)
 from axiompath.paths.walk import count_paths, walk_paths
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
 from references import LiteralAttribution, literal_causes, literal_kind, literal_lrp, literal_terms
@@ -556,3 +567,29 @@ def test_lanes_are_matrix_products_and_touch_nothing_beside_them(number, size):
     np.testing.assert_allclose(out[1 : 1 + width], 4.0 * each[:width], rtol=1e-12, atol=1e-12)
     assert out[0] == 7.0
     assert (out[1 + width :] == 7.0).all()
+
+
+@njit
+def _four_and_one(matrix, columns, vector, size, starts, out):
+    places, factors, others = (0, size * columns), (2.0, -3.0, 0.5, 1.0), (1.0, 0.0, -0.25, 3.0)
+    four = four_products(matrix, 0, columns, vector, starts, size)
+    pairs = four_pairs(matrix, places, columns, vector, starts, size, factors, others)
+    for n in range(4):
+        put_all(out, 4 * n * LANES, four[n])
+        put_all(out, (4 * n + 1) * LANES, product(matrix, 0, columns, vector, starts[n], size))
+        put_all(out, (4 * n + 2) * LANES, pairs[n])
+        single = two_products(matrix, places, columns, vector, starts[n], size, (factors[n], others[n]))
+        put_all(out, (4 * n + 3) * LANES, single)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 16])
+def test_four_sources_at_once_are_each_what_it_is_alone_to_the_last_bit(size):
+    rng, columns = np.random.default_rng(size), 11
+    matrix, vector = rng.normal(size=(2 * size + 1, columns)), rng.normal(size=(1, size + 9))
+    out = np.empty((4, 4, LANES))
+    _four_and_one(matrix, columns, vector, size, (3, 0, 7, 2), out)
+    np.testing.assert_array_equal(out[:, 0], out[:, 1])
+    np.testing.assert_array_equal(out[:, 2], out[:, 3])
+    for row, start in zip(out, (3, 0, 7, 2), strict=True):
+        expected = vector[0, start : start + size] @ matrix[:size, :LANES]
+        np.testing.assert_allclose(row[0], expected, rtol=1e-12, atol=1e-12)

@@ -1,7 +1,8 @@
 """The compiled search for the paths with the least prices; its literal twin in tests/references.py lists all of them.
 
 One loop goes through layers whose arrays have different shapes, so it is handed a table of their addresses, a row a
-layer (see `search`, which keeps the arrays alive), and looks at them by `view`.
+layer (see `search`, which keeps the arrays alive), and looks at them by `view`. It looks at its own arrays so, too:
+references to a view are not counted, and counting those of an array took longer than the search.
 """
 
 import ctypes
@@ -199,7 +200,7 @@ def _multiply_suffix(row, s, q, p):
                 if has and maps[k, 5]:
                     first = place + i * outputs
                     for o in range(outputs):
-                        total += weights[first + o] * q[f, low + o]
+                        total += weights[np.uintp(first + o)] * q[f, np.uintp(low + o)]
                 elif has:
                     total = q[f, low + i]
                 p[f, column + i] = total
@@ -219,8 +220,8 @@ def _carry(row, e, held_below, p, factors, m):
             for g in range(3):
                 factor = factors[f, g]
                 if factor != 0.0 and (f == 0 or f == g) and _has(held_below, g):
-                    for d in range(size):
-                        m[g, low + d] += factor * p[f, column + d]
+                    for n in range(size):
+                        m[g, np.uintp(low + n)] += factor * p[f, np.uintp(column + n)]
 
 
 @compiled(inner=True)
@@ -282,24 +283,27 @@ def _price_leaf(row, e, q):
         gained = now - view(row[KEPT_AFTER], (size, rules), np.float64)[e, rule]
         lost = view(row[KEPT_BEFORE], (size, rules), np.float64)[e, rule] - once
         # The difference is taken first: it may be far smaller than what it is a difference of.
-        for d in range(width):
-            a, b = new[u, column + d], old[u, column + d]
-            total += kept * q[0, low + d] * (a - b)
-            total += (gained * q[0, low + d] + now * q[1, low + d]) * a
-            total += (lost * q[0, low + d] + once * q[2, low + d]) * b
+        for n in range(width):
+            d, at = np.uintp(low + n), np.uintp(column + n)  # unsigned: what may be negative is gathered one by one
+            a, b = new[u, at], old[u, at]
+            total += kept * q[0, d] * (a - b)
+            total += (gained * q[0, d] + now * q[1, d]) * a
+            total += (lost * q[0, d] + once * q[2, d]) * b
     return total
 
 
 @compiled(inner=True, fastmath={"reassoc", "contract", "nsz"})
 def _least(low, high, at, first, m, width, several):
     """The least of m @ c over what lies between, with 0 where several states meet."""
-    total = 0.0
+    total, row = 0.0, np.uintp(at)
     if several:
-        for d in range(width):
-            total += min(min(m[d] * low[at, first + d], m[d] * high[at, first + d]), 0.0)
+        for n in range(width):
+            d, column = np.uintp(n), np.uintp(first + n)
+            total += min(min(m[d] * low[row, column], m[d] * high[row, column]), 0.0)
     else:
-        for d in range(width):
-            total += min(m[d] * low[at, first + d], m[d] * high[at, first + d])
+        for n in range(width):
+            d, column = np.uintp(n), np.uintp(first + n)
+            total += min(m[d] * low[row, column], m[d] * high[row, column])
     return total
 
 
@@ -324,8 +328,10 @@ def _bound_of(row, below, e, held_below, p, q, work, enough):
         g = 1 if _has(held_below, 1) else 2
         m = work.m[0]
         first, start, size = inputs[0, 1], inputs[0, 0], inputs[0, 2]
-        for d in range(size):
-            m[first + d] = factors[0, g] * p[0, start + d] + factors[g, g] * p[g, start + d]
+        of_delta, of_own = factors[0, g], factors[g, g]
+        for n in range(size):
+            d = np.uintp(start + n)
+            m[np.uintp(first + n)] = of_delta * p[0, d] + of_own * p[g, d]
         total = _least(low, high, place[g, u], first, m[first:], size, False)
     else:
         _carry(row, e, held_below, p, factors, work.m)
@@ -346,8 +352,10 @@ def _bound_of(row, below, e, held_below, p, q, work, enough):
                 continue
             at = place[g, u]
             m = work.m[g]
-            for d in range(size):
-                m[d] = factors[g, g] * q[g, first + d] + (factors[0, g] * q[0, first + d] if g else 0.0)
+            of_own, of_delta = factors[g, g], factors[0, g] if g else 0.0
+            for n in range(size):
+                d = np.uintp(first + n)
+                m[np.uintp(n)] = of_own * q[g, d] + of_delta * q[0, d]
             behind += _least(low, high, at, column, m, size, several)
     return max(total, behind)
 
@@ -369,6 +377,14 @@ def _grown(values, size):
 
 
 @compiled(inner=True)
+def _heap_in(keys, places):
+    """Keys, parents and entries of a heap, in the room of these arrays."""
+    size, at = len(keys), places.ctypes.data
+    below = view(at, (size,), np.int64), view(at + 8 * size, (size,), np.int64)
+    return view(keys.ctypes.data, (size,), np.float64), below[0], below[1]
+
+
+@compiled(inner=True)
 def _search_paths(table, root, prices, n, ends, widest, limits):
     """The n paths of a root with the least prices, or those found until a limit was met; see Offered.
 
@@ -377,19 +393,31 @@ def _search_paths(table, root, prices, n, ends, widest, limits):
     that is opened at once, down to the leaves, so that there is something to compare with soon.
     """
     top, lowest, num_positions = len(table) - 1, 0, len(ends)
+    own_table = table
+    table = view(own_table.ctypes.data, own_table.shape, np.int64)
     while table[lowest, LOCAL] or table[lowest, INDPTR] == 0:
         lowest += 1
-    work = Scratch(np.zeros((3, widest)), np.zeros((3, widest)), np.zeros((3, widest)), np.zeros((3, 3)))
+    own_work = np.zeros(9 * widest + 9)
+    at = own_work.ctypes.data
+    work = Scratch(
+        view(at, (3, widest), np.float64),
+        view(at + 24 * widest, (3, widest), np.float64),
+        view(at + 48 * widest, (3, widest), np.float64),
+        view(at + 72 * widest, (3, 3), np.float64),
+    )
     # What waits: a suffix that was opened, and an entry of its hop.
     waiting, size = 1024, 0
-    keys, parents, entries = np.empty(waiting), np.empty(waiting, np.int64), np.empty(waiting, np.int64)
+    own_keys, own_places = np.empty(waiting), np.empty((2, waiting), np.int64)
+    keys, parents, entries = _heap_in(own_keys, own_places)
     # What was opened, with its products, from which everything below is made.
     room, opened = 256, 0
     parent_of, node_of, set_of = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     hop_of, place_of = np.empty(room, np.int64), np.empty(room, np.int64)
-    products = np.empty((room, 3, widest))
+    own_products = np.empty((room, 3, widest))
+    products = view(own_products.ctypes.data, own_products.shape, np.float64)
     found = 0
-    least, suffixes, leaves = np.empty(max(n, 1)), np.empty(max(n, 1), np.int64), np.empty(max(n, 1), np.int64)
+    own_least, own_found = np.empty(max(n, 1)), np.empty((2, max(n, 1)), np.int64)
+    least, suffixes, leaves = _heap_in(own_least, own_found)
     looked_at, missed = 0, np.inf
     parent, entry, t, v, s = -1, -1, top, root, 1
     for d in range(table[top, WIDTH]):
@@ -401,8 +429,9 @@ def _search_paths(table, root, prices, n, ends, widest, limits):
             parent_of, node_of, set_of = _grown(parent_of, room), _grown(node_of, room), _grown(set_of, room)
             hop_of, place_of = _grown(hop_of, room), _grown(place_of, room)
             more = np.empty((room, 3, widest))
-            more[:opened] = products
-            products = more
+            more[:opened] = own_products
+            own_products = more
+            products = view(own_products.ctypes.data, own_products.shape, np.float64)
         here = opened
         opened += 1
         t, v, s, bias = _go_to_hop(table, t, v, s, work)
@@ -452,11 +481,10 @@ def _search_paths(table, root, prices, n, ends, widest, limits):
                             missed = min(missed, bound)
                             continue
                         waiting *= 2
-                        keys, parents, entries = (
-                            _grown(keys, waiting),
-                            _grown(parents, waiting),
-                            _grown(entries, waiting),
-                        )
+                        more_places = np.empty((2, waiting), np.int64)
+                        more_places[:, :size] = own_places
+                        own_keys, own_places = _grown(own_keys, waiting), more_places
+                        keys, parents, entries = _heap_in(own_keys, own_places)
                     push(keys, parents, entries, size, bound, here, e)
                     size += 1
         if looked_at >= limits.looked_at or opened >= limits.opened:
@@ -494,7 +522,10 @@ def _search_paths(table, root, prices, n, ends, widest, limits):
             nodes[i, position] = node_of[at]
             position += 1
             at = parent_of[at]
-    return Offered(least[order], nodes, floor, opened, looked_at)
+    # Views do not keep their arrays: until here, these must be there.
+    alive = len(own_table) + len(own_work) + len(own_keys) + len(own_places) + len(own_products) + len(own_found)
+    assert alive
+    return Offered(own_least[order], nodes, floor, opened, looked_at)
 
 
 @compiled

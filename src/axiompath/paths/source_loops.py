@@ -1,4 +1,4 @@
-"""The compiled loop that gives each path its share: what leaves and biases send, by what their partial path multiplies."""
+"""The compiled loop that gives each path its share: what its leaf or bias sends, by what multiplies it."""
 
 import numpy as np
 
@@ -7,7 +7,6 @@ from ..change.states import (
     IN_AFTER,
     IN_BEFORE,
     KIND_OF_SET,
-    LAST_AFTER,
     NUM_STATES,
     ONE_CAUSE,
     SIDE_OF_STATE,
@@ -52,7 +51,8 @@ def take_sources(start, stop, above, here, sources, shares):
     differs, source_channels, y_before, y_after = sources.differs, sources.channels, sources.before, sources.after
     source_kept, divided = sources.entries.kept, sources.divided
     has_rates, num_rules, num_source_rules = len(slopes) > 0, after.shape[1], source_after.shape[1]
-    columns, stride, num_classes, y_columns = above_product.shape[1], above_product.shape[2], totals.shape[1], y_after.shape[1]
+    columns, stride = above_product.shape[1], above_product.shape[2]
+    num_classes, y_columns = totals.shape[1], y_after.shape[1]
     # In delta, after, before, and both of the latter, one behind the other: P * factor * rate, [width, stride] each.
     weights = np.zeros(4 * width * stride + LANES)
     origin = -(weights.ctypes.data >> 3) & (LANES - 1)  # lanes that lie across two lines of the cache are read twice
@@ -134,7 +134,8 @@ def take_sources(start, stop, above, here, sources, shares):
         # Two blocks do where two sets of states are used.
         two, one, other = simple and num_used == 2, (0 if used[0] else 1), (2 if used[2] else 1)
         places = origin + one * block_size + only_low, origin + other * block_size + only_low
-        one_old, other_new, other_old = (0.0 if one else -1.0), (1.0 if other == 1 else 0.0), (1.0 if other == 2 else 0.0)
+        one_old = 0.0 if one else -1.0
+        other_new, other_old = (1.0, 0.0) if other == 1 else (0.0, 1.0)
         row, last = source_rows[i], source_rows[i] + num_sources[i] - 1
         while row <= last:
             if block >= 0 and row + 3 <= last:
@@ -170,7 +171,10 @@ def take_sources(start, stop, above, here, sources, shares):
                             plus_scaled(zeros(), four[2], new2), plus_scaled(zeros(), four[3], new3),
                         )  # fmt: skip
                     else:
-                        factors = new0 + one_old * old0, new1 + one_old * old1, new2 + one_old * old2, new3 + one_old * old3
+                        factors = (
+                            new0 + one_old * old0, new1 + one_old * old1,
+                            new2 + one_old * old2, new3 + one_old * old3,
+                        )  # fmt: skip
                         others = (
                             other_new * new0 + other_old * old0, other_new * new1 + other_old * old1,
                             other_new * new2 + other_old * old2, other_new * new3 + other_old * old3,

@@ -115,7 +115,8 @@ def count_children(start, stop, ways, level, num_children):
 def fill_children(start, stop, ways, level, rows, child):
     """The suffixes one layer below, from row rows[i] on those of suffix i."""
     descents, marks, following, indices = ways.descents, ways.marks, ways.following, ways.indices
-    node, target, parent, entry, sets, trail = child.node, child.target, child.parent, child.entry, child.sets, child.trail
+    node, target, parent, entry, sets = child.node, child.target, child.parent, child.entry, child.sets
+    trail = child.trail
     position, length = np.uintp(child.position), np.uintp(trail.shape[1])
     above_node, above_target, above_sets, above_trail = level.node, level.target, level.sets, level.trail
     for n in range(start, stop):
