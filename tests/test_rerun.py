@@ -184,7 +184,8 @@ def test_features_that_are_held_as_single_numbers_are_computed_with_as_double_on
     slow = axiompath.Explainer(model, *graphs)
     monkeypatch.setattr("axiompath.graphs.snapshot.SINGLE", 1)
     held = axiompath.Explainer(model, *graphs)
-    assert slow.change.after_pass.x.dtype == np.float64 and held.change.after_pass.x.dtype == np.float32
+    assert slow.change.after_pass.x.dtype == np.float64
+    assert held.change.after_pass.x.dtype == np.float32
     assert np.shares_memory(held.change.after_pass.x, other.numpy())
     for ours, theirs in zip(held.change.after_pass.z, slow.change.after_pass.z, strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -367,8 +367,8 @@ def find_change(
     for t in range(len(descents), len(layers)):
         descents.append(find_descents(layers[t], links[t], differs[-1]))
         differs.append(np.diff(descents[-1].indptr) > 0)
-    bare = [without_coefficients(found) for found in passes]
-    return Change(network, before, after, *bare, tuple(layers), tuple(differs), tuple(descents), links, like)
+    first, last = without_coefficients(before_pass), without_coefficients(after_pass)
+    return Change(network, before, after, first, last, tuple(layers), tuple(differs), tuple(descents), links, like)
 
 
 def merge_layers(

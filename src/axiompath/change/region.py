@@ -114,7 +114,8 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
 
 def _merged(network: Network, fields: Fields, region: Region, passes: tuple[ForwardPass, ForwardPass]) -> Opened:
     layers = merge_layers(network, (region.before, region.after), passes)
-    return Opened(network, fields, region, *map(without_coefficients, passes), layers)
+    first, last = (without_coefficients(found) for found in passes)
+    return Opened(network, fields, region, first, last, layers)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
         return match_snapshots(before, after, backwards=flow != SOURCE_TO_TARGET)
 
     fixed: dict[Rule, tuple[sparse.csr_array, BoolArray]] = {}
-    coefficients, preactivations = [], []
+    coefficients: list[tuple[sparse.csr_array, ...]] = []
+    preactivations: list[FloatArray] = []
     x = after.x
 
     def received(rows: IntArray | None) -> Features:
@@ -164,7 +165,8 @@ def _rows_of_rule(
 def _with_rows(matrix: sparse.csr_array, rows: IntArray, new: sparse.csr_array) -> sparse.csr_array:
     dropped = (matrix.indptr[rows + 1] - matrix.indptr[rows]).sum()
     size = int(matrix.nnz - dropped + new.nnz)
-    indptr = np.zeros(len(matrix.indptr), dtype=np.int64)
+    # As wide as scipy would have it: of wide ones it would copy the columns, to as many bytes.
+    indptr = np.zeros(len(matrix.indptr), dtype=np.int32 if size <= np.iinfo(np.int32).max else np.int64)
     replaced = Incoming(indptr, np.empty(size, dtype=np.int32), np.empty(size))
     replace_rows(rows_of_matrix(matrix), rows, rows_of_matrix(new), replaced)
     return sparse.csr_array((replaced.values, replaced.senders, replaced.indptr), shape=matrix.shape)
