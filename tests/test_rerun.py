@@ -3,11 +3,13 @@
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
+from torch_geometric.nn import GAT, GCN
 
 import axiompath
 from axiompath.graphs.adjacency import sort_by_receiver
@@ -171,9 +173,32 @@ def test_features_of_two_tensors_are_read_twice():
     assert np.flatnonzero(change.differs[0]).tolist() == [3]
 
 
+@pytest.mark.parametrize("convolution", [GCN, GAT])
+def test_features_that_are_held_as_single_numbers_are_computed_with_as_double_ones(convolution, monkeypatch):
+    torch.manual_seed(0)
+    x, edges = torch.randn(60, 6), torch.randint(0, 60, (2, 240))
+    other = x.clone()
+    other[3, 1] += 0.1
+    graphs = Data(x=x, edge_index=edges), Data(x=other, edge_index=edges[:, 4:])
+    model = convolution(6, 8, num_layers=2, out_channels=3).eval()
+    slow = axiompath.Explainer(model, *graphs)
+    monkeypatch.setattr("axiompath.graphs.snapshot.SINGLE", 1)
+    held = axiompath.Explainer(model, *graphs)
+    assert slow.change.after_pass.x.dtype == np.float64
+    assert held.change.after_pass.x.dtype == np.float32
+    assert np.shares_memory(held.change.after_pass.x, other.numpy())
+    for ours, theirs in zip(held.change.after_pass.z, slow.change.after_pass.z, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    targets = slow.moved().target.tolist()[:5]
+    for ours, theirs in zip(held.explain_many(targets, 3), slow.explain_many(targets, 3), strict=True):
+        np.testing.assert_array_equal(ours.contributions, theirs.contributions)
+        assert (ours.kl_residual, ours.origin) == (theirs.kl_residual, theirs.origin)
+    pd.testing.assert_frame_equal(held.features(targets[0]), slow.features(targets[0]))
+
+
 @pytest.mark.slow
-def test_opening_takes_less_than_three_times_what_it_is_given():
-    """As Python counts it; the pages that a process holds are some more, 3.3 times for ten million edges."""
+def test_opening_takes_less_than_two_and_a_half_times_what_it_is_given():
+    """As Python counts it; what a process of ten million edges holds is in docs/how-to-scan.md."""
     num_nodes, num_edges = 220_000, 2_200_000
     rng = np.random.default_rng(0)
     x, edges = torch.randn(num_nodes, 32), torch.from_numpy(rng.integers(0, num_nodes, (2, num_edges)))
@@ -187,4 +212,4 @@ def test_opening_takes_less_than_three_times_what_it_is_given():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 3 * given
+    assert peak < 2.5 * given

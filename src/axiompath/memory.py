@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,12 @@ def cut_runs(sizes: FloatArray, limit: float, most: int | None = None) -> IntArr
         stop = max(start + 1, int(np.searchsorted(total, total[start] + limit, side="right")) - 1)
         bounds.append(stop if most is None else min(stop, start + most))
     return np.array(bounds, dtype=np.int64)
+
+
+def give_back() -> None:
+    """Return to the system what is free: Linux's allocator keeps what lay between other things, however much."""
+    with suppress(OSError, AttributeError):  # another system
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def parse_memory(memory: str | float) -> float:

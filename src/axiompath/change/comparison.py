@@ -16,6 +16,7 @@ node, of that snapshot's graph. What `after` gained of an entry that `before` ha
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -53,7 +54,7 @@ from .states import (
 )
 from .union_loops import Marking, Stacked, count_union, fill_union, find_moves, join_marks, number_marks
 
-BLOCK_ENTRIES = 10**6  # merged at a time
+BLOCK_ENTRIES = 1 << 18  # merged at a time
 RATE_WORK = 20  # operations for one slope, roughly
 MERGE_WORK = 20  # operations to merge one entry, roughly
 NUM_NUMBERS = 2**16
@@ -346,9 +347,12 @@ def find_change(
     before_pass: ForwardPass,
     after_pass: ForwardPass,
     like: Change | None = None,
+    merged: Sequence[LayerChange] = (),
 ) -> Change:
-    """Compare the two passes layer by layer; what they share with those of the change `like` is taken from there."""
-    known: dict[tuple[int, ...], LayerChange] = {}
+    """Compare the two passes layer by layer; what they share with those of the change `like` is taken from there.
+
+    Passes whose coefficients are merged already (`merge_layers`) need not hold them any more.
+    """
     layers: list[LayerChange] = []
     descents: list[Descents] = []
     if like is None:
@@ -357,22 +361,37 @@ def find_change(
     else:
         layers, descents, links = list(like.layers[: network.rise]), list(like.descents[: network.rise]), like.links
         differs = list(like.differs[: len(layers) + 1])
-    for t in range(len(layers), len(network.layers)):
-        matrices = before_pass.coefficients[t], after_pass.coefficients[t]
+    passes = before_pass, after_pass
+    layers += merged or merge_layers(network, (before, after), passes, len(layers))
+    for t in range(len(descents), len(layers)):
+        descents.append(find_descents(layers[t], links[t], differs[-1]))
+        differs.append(np.diff(descents[-1].indptr) > 0)
+    first, last = without_coefficients(before_pass), without_coefficients(after_pass)
+    return Change(network, before, after, first, last, tuple(layers), tuple(differs), tuple(descents), links, like)
+
+
+def merge_layers(
+    network: Network,
+    snapshots: tuple[Snapshot, Snapshot],
+    passes: tuple[ForwardPass, ForwardPass],
+    first: int = 0,
+) -> list[LayerChange]:
+    """The coefficients of two passes side by side, from this layer on."""
+    known: dict[tuple[int, ...], LayerChange] = {}
+    layers: list[LayerChange] = []
+    for t in range(first, len(network.layers)):
+        matrices = passes[0].coefficients[t], passes[1].coefficients[t]
         # Layers with the same rules share their matrices, hence their comparison.
         key = tuple(id(matrix) for side in matrices for matrix in side)
         if key not in known:
-            found = _compare(*matrices, network.layers[t].local)
-            known[key] = _divide(found, network, t, (before, after), (before_pass, after_pass))
+            known[key] = _divide(_compare(*matrices, network.layers[t].local), network, t, snapshots, passes)
         layers.append(known[key])
-        descents.append(find_descents(known[key], links[t], differs[-1]))
-        differs.append(np.diff(descents[-1].indptr) > 0)
-    # The matrices are merged now, and are not needed beside what they were merged into.
-    merged = tuple(() for _ in layers)
-    before_pass, after_pass = replace(before_pass, coefficients=merged), replace(after_pass, coefficients=merged)
-    return Change(
-        network, before, after, before_pass, after_pass, tuple(layers), tuple(differs), tuple(descents), links, like
-    )
+    return layers
+
+
+def without_coefficients(found: ForwardPass) -> ForwardPass:
+    """The same once its matrices are merged: they are not needed beside what they were merged into."""
+    return replace(found, coefficients=tuple(() for _ in found.layers))
 
 
 def find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) -> Descents:

@@ -37,6 +37,7 @@ from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import ForwardPass, Layer, Network
 from ..network.update import run_pair
 from ..readers import AS_IT_IS, Usage, asks_for_places, prepare_inputs, read_network, read_samples
+from .comparison import Change, LayerChange, find_change, merge_layers, without_coefficients
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +74,19 @@ NODES_ALONE = (
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A model read on two graphs, and its passes over what a change between them reaches."""
+    """A model read on two graphs, its passes over what a change between them reaches, and their coefficients merged."""
 
     network: Network
     fields: Fields
     region: Region
     before_pass: ForwardPass
     after_pass: ForwardPass
+    layers: list[LayerChange]
+
+    def compare(self) -> Change:
+        """What differs."""
+        sides = self.region.before, self.region.after
+        return find_change(self.network, *sides, self.before_pass, self.after_pass, merged=self.layers)
 
 
 def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) -> Opened:
@@ -101,12 +108,18 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
                 "on edges); open the graphs in memory, with axiompath.read_graph."
             )
         region = cut_region(network, pair)
-        return Opened(network, fields, region, *run_pair(network, region.before, region.after))
+        return _merged(network, fields, region, run_pair(network, region.before, region.after))
     read = read_network(model, pair.whole, (before, after), usage, pairs)
     if read.graphs[0] is not pair.before.graph:  # the model takes other fields than x and edge_weight
         pair = match_snapshots(*read.graphs, (before, after))
     region = Region(pair, read.before, read.after, np.ones(read.before.num_nodes, dtype=np.bool_))
-    return Opened(read.network, read.fields, region, read.before_pass, read.after_pass)
+    return _merged(read.network, read.fields, region, (read.before_pass, read.after_pass))
+
+
+def _merged(network: Network, fields: Fields, region: Region, passes: tuple[ForwardPass, ForwardPass]) -> Opened:
+    layers = merge_layers(network, (region.before, region.after), passes)
+    first, last = (without_coefficients(found) for found in passes)
+    return Opened(network, fields, region, first, last, layers)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scipy import special
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..change.comparison import Change, find_change, with_roots
+from ..change.comparison import Change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
 from ..graphs.changes import add_model_row
@@ -506,7 +506,7 @@ def open_case(
     classes = read_class_names(class_names) or region.pair.class_names
     if class_names is None and not classes and len(offered) == num_named(opened.network):
         classes = offered
-    change = find_change(opened.network, region.before, region.after, opened.before_pass, opened.after_pass)
+    change = opened.compare()
     case = Case(model, usage, opened.fields, region, change, names, classes)
     return case if model_before is None else _beside(case, model_before, (before, after))
 
@@ -520,8 +520,7 @@ def _beside(case: Case, model_before: Any, graphs: tuple[Any, Any]) -> Case:
     opened, change = open_graphs(model_before, *graphs, case.usage), case.change
     if digest_network(opened.network) == digest_network(change.network):
         return case
-    region = opened.region
-    other = find_change(opened.network, region.before, region.after, opened.before_pass, opened.after_pass)
+    other = opened.compare()
     told = [(one.unit, one.network.num_classes, one.network.output) for one in (change, other)]
     if told[0] != told[1]:
         words = [f"{columns} columns of {kind} for each {unit}" for unit, columns, kind in told]

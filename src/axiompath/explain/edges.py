@@ -12,7 +12,7 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from ..arrays import IntArray
-from ..graphs.snapshot import EDGE, NODE, level_of, node_numbers, read_snapshot, to_torch_csr
+from ..graphs.snapshot import EDGE, NODE, in_double, level_of, node_numbers, read_snapshot, to_torch_csr
 from .hops import Edge, find_edges
 
 
@@ -69,7 +69,7 @@ def with_nodes(base: Data, other: Data, rows: IntArray) -> Data:
         elif key != "x":
             values = torch.as_tensor(base[key]).cpu()
             mixed[key] = torch.cat([values, torch.as_tensor(other[key]).cpu()[rows].to(values.dtype)])
-    mine, theirs = (read_snapshot(data, "graph").x for data in (base, other))
+    mine, theirs = (in_double(read_snapshot(data, "graph").x) for data in (base, other))
     dtype = base.x.dtype if isinstance(base.x, torch.Tensor) else torch.float64
     if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
         mixed.x = torch.from_numpy(np.concatenate([mine, theirs[rows]])).to(dtype)

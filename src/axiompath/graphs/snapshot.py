@@ -7,6 +7,7 @@ a node that only the other snapshot has is kept as a row that is not `present`: 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,13 +30,14 @@ if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it t
     from torch_geometric.data import Data
 
 Features: TypeAlias = FloatArray | sparse.csr_array
+SINGLE = 1 << 22  # numbers of float32 from which on they are held as given, and made double where they are used
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """A checked graph. Parallel edges are allowed and add up, as in PyG."""
 
-    x: Features  # [num_nodes, num_features]
+    x: Features  # [num_nodes, num_features]; many are held as single numbers, see `in_double`
     edge_index: IntArray  # [2, num_edges]: row 0 sends to row 1
     edge_weight: FloatArray | None  # [num_edges]
     node_ids: IntArray  # [num_nodes]
@@ -114,7 +116,7 @@ class Snapshot:
 
     def take_features(self, rows: IntArray) -> Features:
         """Features of some nodes, [len(rows), num_features]."""
-        return self.x[rows]
+        return in_double(self.x[rows])
 
     def release(self) -> None:
         """Nothing is mapped from disk, so that nothing can be given back."""
@@ -280,6 +282,11 @@ def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
     return np.asarray(other | (before.present != after.present), dtype=np.bool_)
 
 
+def in_double(x: Features) -> Features:
+    """The same numbers as float64, in which everything is computed."""
+    return x if x.dtype == np.float64 else x.astype(np.float64)
+
+
 def rows_differ(x: Features, other: Features) -> BoolArray:
     """Which rows of two arrays of one shape differ."""
     if sparse.issparse(x) or sparse.issparse(other):
@@ -395,7 +402,7 @@ def _read_features(x: Any, name: str) -> Features:
     elif sparse.issparse(x):
         features = _from_scipy_sparse(x, name)
     else:
-        features = np.asarray(_to_numpy(x), dtype=np.float64)
+        features = _as_given(x) if _is_single(x) else np.asarray(_to_numpy(x), dtype=np.float64)
     if features.ndim != 2:
         raise InputError(
             f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
@@ -409,6 +416,17 @@ def _read_features(x: Any, name: str) -> Features:
             "clean them before the model sees them."
         )
     return features
+
+
+def _is_single(x: Any) -> bool:
+    import torch
+
+    kind = x.dtype if isinstance(x, (torch.Tensor, np.ndarray)) else None
+    return kind in (torch.float32, np.float32) and math.prod(x.shape) >= SINGLE
+
+
+def _as_given(x: Any) -> Any:
+    return np.asarray(x.detach().cpu() if _is_tensor(x) else x)
 
 
 def _refuse_complex(values: Any, name: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.edge_values import edge_values
-from ..graphs.snapshot import Snapshot
+from ..graphs.snapshot import Snapshot, in_double
 from ..graphs.stored import StoredGraph
 from ..origin import digest_of
 from ..outputs import CLASSES
@@ -39,7 +39,7 @@ def digest_graph(graph: Snapshot | StoredGraph) -> str:
     if isinstance(graph, StoredGraph):
         x = graph.x if isinstance(graph.x, np.ndarray) else (graph.x.data, graph.x.indices, graph.x.indptr)
         return digest_of("graph", graph.num_nodes, graph.indptr, graph.senders, graph.weights, x)
-    ids, x = graph.node_ids, graph.x
+    ids, x = graph.node_ids, in_double(graph.x)
     order = np.flatnonzero(graph.present)
     order = order[np.argsort(ids[order], kind="stable")]
     rank = np.zeros(len(ids), dtype=np.int64)

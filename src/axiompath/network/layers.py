@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.snapshot import Features, Snapshot, in_double
 from ..outputs import CLASSES
 from .activations import Activation
 from .coefficients import Rule
@@ -182,7 +182,7 @@ class ForwardPass:
     def received(self, t: int, rows: IntArray | None = None) -> Features:
         """h^(t-1), what layer t received, of these rows or of all: from z, which is held, rather than held itself."""
         if t == 0:
-            return self.x if rows is None else self.x[rows]
+            return in_double(self.x if rows is None else self.x[rows])
         z = self.z[t - 1]
         return self.layers[t - 1].activate(z if rows is None else z[rows])
 
@@ -207,8 +207,8 @@ def run_network(
     """
     fixed: dict[Rule, sparse.csr_array] = {}
     start = 0 if below is None or network.rise is None else network.rise
-    h: Features = snapshot.x
-    x = h if below is None else below.x
+    h: Features = in_double(snapshot.x)
+    x = snapshot.x if below is None else below.x
     coefficients: list[tuple[sparse.csr_array, ...]] = []
     preactivations: list[FloatArray] = []
     if below is not None:

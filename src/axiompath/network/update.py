@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -19,11 +20,13 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.adjacency import Incoming, rows_of_matrix, take_rows
 from ..graphs.pair import Pair, match_snapshots
 from ..graphs.rows import compare_edges, mark_receivers, mark_senders, replace_rows, sum_rows
-from ..graphs.snapshot import Features, Snapshot, differing_features
+from ..graphs.snapshot import Features, Snapshot, differing_features, in_double
 from ..graphs.values import types_of, weights_of
 from ..threads import run_in_pieces
 from .coefficients import SOURCE_TO_TARGET, Rule
 from .layers import ForwardPass, Layer, Network, pieces_of, project, run_network
+
+Received: TypeAlias = Callable[[IntArray | None], Features]  # rows, or None for all -> what a layer receives of them
 
 
 def run_pair(network: Network, before: Snapshot, after: Snapshot) -> tuple[ForwardPass, ForwardPass]:
@@ -42,15 +45,22 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
         return match_snapshots(before, after, backwards=flow != SOURCE_TO_TARGET)
 
     fixed: dict[Rule, tuple[sparse.csr_array, BoolArray]] = {}
-    coefficients, preactivations = [], []
-    x = h = after.x
+    coefficients: list[tuple[sparse.csr_array, ...]] = []
+    preactivations: list[FloatArray] = []
+    x = after.x
+
+    def received(rows: IntArray | None) -> Features:
+        """What the next layer receives of these rows or of all, made when asked for: never held beside z."""
+        below, made = (x, in_double) if not preactivations else (preactivations[-1], network.layers[t - 1].activate)
+        return made(below if rows is None else below[rows])
+
     differs = differing_features(before, after)
     for t, layer in enumerate(network.layers):
         stale = np.zeros(len(start.z[t]), dtype=np.bool_)
         matrices: dict[Rule, sparse.csr_array] = {}
         for rule, old in zip(layer.rules, start.coefficients[t], strict=True):
             if rule not in fixed:
-                found = _renew(rule, old, after, along, h, differs)
+                found = _renew(rule, old, after, along, received, differs)
                 if not rule.reads_inputs:
                     fixed[rule] = found
             else:
@@ -59,15 +69,15 @@ def rerun_network(network: Network, before: Snapshot, after: Snapshot, start: Fo
             stale |= found[1]
             taken = rows_of_matrix(found[0])
             run_in_pieces(mark_receivers, len(stale), taken.work, taken, differs, stale)
+        if all(rule in fixed for later in network.layers[t + 1 :] for rule in later.rules):
+            along.cache_clear()  # edges by receiver, which nobody asks for any more
         rows = np.flatnonzero(stale)
         z = start.z[t]
         if len(rows):
             z = z.copy()
-            _compute_rows(layer, matrices, h, rows, z)
+            _compute_rows(layer, matrices, received, rows, z)
         coefficients.append(tuple(matrices[rule] for rule in layer.rules))
         preactivations.append(z)
-        if t + 1 < len(network.layers):
-            h = layer.activate(z)
         differs = stale
         if layer.rises:
             before, after, fixed = before.predicted, after.predicted, {}
@@ -80,12 +90,12 @@ def _renew(
     old: sparse.csr_array,
     after: Snapshot,
     along: Callable[[str], Pair],
-    h: Features,
+    received: Received,
     differs: BoolArray,
 ) -> tuple[sparse.csr_array, BoolArray]:
     """The rule's matrix on `after`, and which of its rows may differ from `before`'s. [num_nodes]."""
     if rule.reach is None or after.edge_rows is not None:
-        matrix = rule.matrix(after, h)
+        matrix = rule.matrix(after, received(None))
         matrix.sort_indices()
         stale = np.zeros(matrix.shape[0], dtype=np.bool_)
         rows_before = rows_of_matrix(old)
@@ -102,11 +112,13 @@ def _renew(
     rows = np.flatnonzero(stale)
     if len(rows) == 0:
         return old, stale
-    new = _rows_of_rule(rule, after, pair.after.edges, h, rows)
+    new = _rows_of_rule(rule, after, pair.after.edges, received, rows)
     return _with_rows(old, rows, new), stale
 
 
-def _rows_of_rule(rule: Rule, snapshot: Snapshot, edges: Incoming, h: Features, rows: IntArray) -> sparse.csr_array:
+def _rows_of_rule(
+    rule: Rule, snapshot: Snapshot, edges: Incoming, received: Received, rows: IntArray
+) -> sparse.csr_array:
     """Rows of the rule's matrix, computed on a snapshot of their surroundings. [len(rows), num_nodes]."""
     inside = np.zeros(snapshot.num_nodes, dtype=np.bool_)
     inside[rows] = True
@@ -142,7 +154,7 @@ def _rows_of_rule(rule: Rule, snapshot: Snapshot, edges: Incoming, h: Features, 
         present=snapshot.present[nodes],
         unseen=unseen,
     )
-    matrix = rule.matrix(part, h[nodes] if rule.reads_inputs else part.x)[position[rows]]
+    matrix = rule.matrix(part, received(nodes) if rule.reads_inputs else part.x)[position[rows]]
     matrix.sort_indices()
     # Nodes are ascending, so that sorted columns stay sorted.
     return sparse.csr_array(
@@ -153,14 +165,15 @@ def _rows_of_rule(rule: Rule, snapshot: Snapshot, edges: Incoming, h: Features, 
 def _with_rows(matrix: sparse.csr_array, rows: IntArray, new: sparse.csr_array) -> sparse.csr_array:
     dropped = (matrix.indptr[rows + 1] - matrix.indptr[rows]).sum()
     size = int(matrix.nnz - dropped + new.nnz)
-    indptr = np.zeros(len(matrix.indptr), dtype=np.int64)
+    # As wide as scipy would have it: of wide ones it would copy the columns, to as many bytes.
+    indptr = np.zeros(len(matrix.indptr), dtype=np.int32 if size <= np.iinfo(np.int32).max else np.int64)
     replaced = Incoming(indptr, np.empty(size, dtype=np.int32), np.empty(size))
     replace_rows(rows_of_matrix(matrix), rows, rows_of_matrix(new), replaced)
     return sparse.csr_array((replaced.values, replaced.senders, replaced.indptr), shape=matrix.shape)
 
 
 def _compute_rows(
-    layer: Layer, matrices: dict[Rule, sparse.csr_array], h: Features, rows: IntArray, z: FloatArray
+    layer: Layer, matrices: dict[Rule, sparse.csr_array], received: Received, rows: IntArray, z: FloatArray
 ) -> None:
     """Put z of some nodes in their rows: only what they take from is projected, and never much of it at a time."""
     z[rows] = 0.0 if layer.bias is None else layer.bias
@@ -170,8 +183,8 @@ def _compute_rows(
         mark_senders(rows_of_matrix(matrix), rows, used)
         senders, place = np.flatnonzero(used), np.cumsum(used) - 1
         message = np.empty((len(senders), channel.outputs.stop - channel.outputs.start))
-        for piece in pieces_of(len(senders), h.shape[1]):
-            message[piece] = project(h[senders[piece]], channel)
+        for piece in pieces_of(len(senders), channel.inputs.stop):
+            message[piece] = project(received(senders[piece]), channel)
         entries = max(int(matrix.nnz / max(matrix.shape[0], 1)), 1)
         for piece in pieces_of(len(rows), entries):
             taken = matrix[rows[piece]]

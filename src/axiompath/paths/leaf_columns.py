@@ -103,7 +103,7 @@ def share_columns_of_paths(change: Change, root: int, paths: IntArray) -> Column
             held[1][:, :, channel.inputs] += (after - stays) * p[0] + after * p[1]
             held[2][:, :, channel.inputs] += (stayed - before) * p[0] + before * p[2]
         above = below
-    low, high = (_dense(run.x, above) for run in (change.before_pass, change.after_pass))
+    low, high = (_dense(run.received(0, above)) for run in (change.before_pass, change.after_pass))
     shares = (high - low)[:, None] * held[0] + high[:, None] * held[1] + low[:, None] * held[2]
     owner, column = np.nonzero(going[:, None] & (shares != 0).any(axis=1))
     found, rows = walk_chosen(change, root, paths)
@@ -163,7 +163,7 @@ def _split_leaves(change: Change, nodes: IntArray, multipliers: FloatArray) -> C
             for rule, channel in zip(layer.rule_numbers, layer.channels, strict=True)
         ]
         multipliers = _expand(change, t, gathered)
-    before, after = (_dense(run.x, nodes) for run in (change.before_pass, change.after_pass))
+    before, after = (_dense(run.received(0, nodes)) for run in (change.before_pass, change.after_pass))
     place, column = np.nonzero(after != before)
     low, high = before[place, column], after[place, column]
     shares = (high - low)[:, None] * multipliers[place, :, column]
@@ -190,9 +190,8 @@ def _width_below(change: Change, t: int) -> int:
     return change.network.num_features if t == 0 else change.network.layers[t - 1].width
 
 
-def _dense(x: Features, rows: IntArray) -> FloatArray:
-    taken = x[rows]
-    return np.asarray(taken if isinstance(taken, np.ndarray) else taken.toarray())
+def _dense(x: Features) -> FloatArray:
+    return np.asarray(x if isinstance(x, np.ndarray) else x.toarray())
 
 
 def _is_left(rest: FloatArray, whole: FloatArray) -> BoolArray:

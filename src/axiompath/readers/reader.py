@@ -26,6 +26,7 @@ from ..graphs.snapshot import (
 )
 from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..graphs.widened import widen_graph, widen_pair
+from ..memory import give_back
 from ..network.layers import ForwardPass, Network, run_network
 from ..network.update import run_pair
 from ..outputs import VALUE
@@ -75,11 +76,13 @@ def read_network(
 
     num_edges = max(side.edge_index.shape[1] for side in snapshots)
     if pairs is None and snapshots[0].graphs is None and num_edges > WHOLE_EDGES:
-        samples = sample_pair(match_snapshots(*snapshots, graphs))
-        network, fields = read_samples(model, *samples, usage)
+        network, fields = read_samples(model, *sample_pair(match_snapshots(*snapshots, graphs)), usage)
         plain = find_places(network, align(fields), None)
         sides = with_edges(network, plain)
-        return ReadModel(network, fields, plain, *sides, *run_pair(network, *sides))
+        give_back()
+        passes = run_pair(network, *sides)
+        give_back()
+        return ReadModel(network, fields, plain, *sides, *passes)
     return _read_and_check(model, graphs, align, run_pair, usage, pairs)
 
 
