@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from ..change.states import CAUSE_WORDS
 from ..outputs import BINARY, CLASSES, VALUE
@@ -19,7 +20,11 @@ def story_table(story: Story) -> Table:
     shown = [cause for cause in CAUSE_WORDS if any(np.any(causes.get(cause, 0) != 0) for causes in known)]
     column = "class" if story.output.kind in (CLASSES, BINARY) else story.column_name(story.column or 0)
     measured = "distance" if story.output.kind == VALUE else "KL"
-    table = Table("step", escape(column), measured, *shown, "paths", title=escape(f"Shares of {story.measure}"))
+    heads = [Column(head, justify="right", no_wrap=True) for head in (measured, *shown)]
+    table = Table(
+        "step", escape(column), *heads, Column("paths", justify="right"), box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0), pad_edge=False, title=escape(f"Shares of {story.measure}"),
+    )  # fmt: skip
     for s, causes in enumerate(story.causes):
         old, new = story.told_at(s), story.told_at(s + 1)
         went = new if old == new else f"{old or 'absent'} → {new or 'absent'}"
