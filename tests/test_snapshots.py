@@ -135,8 +135,8 @@ def test_odd_rows_are_left_out_and_counted(tmp_path):
 def test_rows_of_any_kind():
     rows = [(0, 1, 0), (1, 2, 3), (2, 0, 9)]
     expected = [edges_of(data) for data in snapshots(rows, 2, 4)]
-    for given in (np.array(rows), torch.tensor(rows), [list(row) for row in rows]):
-        assert [edges_of(data) for data in snapshots(given, 2, 4)] == expected
+    for held in (np.array(rows), torch.tensor(rows), [list(row) for row in rows]):
+        assert [edges_of(data) for data in snapshots(held, 2, 4)] == expected
     with pytest.warns(Notice, match="Of 5 rows of the list of events .* 2 with an empty cell"):
         holes = snapshots([*rows, (None, 1, 2), (2, 1, None)], 2, 4)
     assert [edges_of(data) for data in holes] == expected
@@ -260,13 +260,13 @@ def test_what_is_no_event_list_is_refused(tmp_path):
         snapshots(tmp_path / "none.csv")
     with pytest.raises(InputError, match=r"as \.csv, \.csv\.gz, \.tsv or \.parquet"):
         snapshots(written(tmp_path, "x", "events.txt"))
-    for given, got in ((42, "int"), ([], "an empty list"), (["a"], "a list that begins with 'a'")):
+    for held, got in ((42, "int"), ([], "an empty list"), (["a"], "a list that begins with 'a'")):
         with pytest.raises(InputError, match=rf"as a path, a DataFrame, an Arrow table.*\(got {got}\)"):
-            snapshots(given)
+            snapshots(held)
     with pytest.raises(InputError, match="got a Series that is none"):
         snapshots(pd.Series([1, 2]))
     (tmp_path / "latin.csv").write_bytes("from,to,when\nZoë,Bob,1\n".encode("latin-1"))
-    with pytest.raises(InputError, match="Expected text in UTF-8 at .*save it as UTF-8"):
+    with pytest.raises(InputError, match=r"Expected text in UTF-8 at .*save it as UTF-8"):
         snapshots(tmp_path / "latin.csv")
     bomb = tmp_path / "bomb.csv.gz"
     with gzip.open(bomb, "wb", compresslevel=9) as stream:

@@ -89,7 +89,8 @@ def test_a_scan_says_why_not_all_were_explained(scan, explainer, tmp_path):
 
 
 def test_a_builder_without_weights_is_warned_of(tmp_path, monkeypatch):
-    (tmp_path / "untrained.py").write_text("from torch_geometric.nn import GCN\ndef build():\n    return GCN(3, 4, 2, 2)\n")
+    text = "from torch_geometric.nn import GCN\ndef build():\n    return GCN(3, 4, 2, 2)\n"
+    (tmp_path / "untrained.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     from axiompath.files import read_model
 

@@ -93,6 +93,13 @@ def test_new_events_are_new_steps_and_no_others(watched, tmp_path):
         watch_events(events(720, seed=1), folder, LABELS, **QUICK)
     with pytest.raises(InputError, match="`every` as before, 100"):
         watch_events(events(720), folder, LABELS, every=50, **QUICK)
+    for changed in ({"start": 7}, {"task": "links"}, {"window": "all"}):
+        key = next(iter(changed))
+        with pytest.raises(InputError, match=f"Expected `{key}` as before, .*choose another folder to change it"):
+            watch_events(events(720), folder, LABELS, **changed, **QUICK)
+    same = watch_events(events(720), folder, LABELS, start=float(more.snapshots.bounds[0][0]), task="nodes", **QUICK)
+    assert same.progress == more.progress
+    assert [scan.folder.name for scan in axiompath.read_scans(folder)] == [f"{i:04d}" for i in range(1, len(more) + 1)]
 
 
 def test_links_need_no_labels(tmp_path, call):

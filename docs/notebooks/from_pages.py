@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGES = ("tutorial", "how-to-events", "how-to-pyg")
-BLOCK = re.compile(r"^```python\n(.*?)^```\n?", re.MULTILINE | re.DOTALL)
+PAGES = ("tutorial", "how-to-blame", "how-to-events", "how-to-follow-a-node", "how-to-pyg", "how-to-scan")
+# A block after a comment `<!-- not run: why -->` stays among the words.
+BLOCK = re.compile(r"(?<!-->\n)^```python\n(.*?)^```\n?", re.MULTILINE | re.DOTALL)
 INSTALL = "%pip install -q axiompath"
 
 

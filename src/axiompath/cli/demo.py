@@ -22,7 +22,7 @@ from ..explainer import Explainer
 from ..files import save_graph, save_model
 from ..report import save_report, save_story_report
 from ..stories.chronicle import tell_stories
-from .output import path_table
+from .output import numbers, path_table
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.
 ENDED = ((8, 33), (8, 32))
@@ -116,7 +116,8 @@ def run_large_demo(console: Console, out: Path, progress: Console) -> dict[str, 
         "a GCN was trained on the first of five snapshots.\n"
     )
     stories = tell_stories(model, snapshots, class_names=COMMUNITIES, progress=progress)
-    table = Table("step", "edges gained", "lost", "predictions reached", "changed class", "paths altered")
+    heads = numbers("edges gained", "lost", "predictions reached", "changed class", "paths altered")
+    table = Table("step", *heads)
     steps = []
     for i, step in enumerate(stories.steps):
         gained, lost = step.edges_added, step.edges_removed

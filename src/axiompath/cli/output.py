@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ..errors import InputError
@@ -65,12 +66,17 @@ def records(frame: Any) -> list[dict[str, Any]]:
     ]
 
 
+def numbers(*heads: str) -> list[Column]:
+    """Heads of columns of numbers, which end alike."""
+    return [Column(head, justify="right") for head in heads]
+
+
 def changes_table(changes: Any, limit: int) -> Table:
     """What happened to the graph."""
     from ..graphs.changes import tell_kinds
 
     title = f"First {min(limit, len(changes)):,} of {len(changes):,} changes"
-    table = Table("id", "change", "of", "weight before", "after", title=title)
+    table = Table("id", "change", "of", *numbers("weight before", "after"), title=title)
     shown = changes.head(limit)
     for row, kind in zip(records(shown), tell_kinds(shown), strict=True):
         if row["dst"] is None:
@@ -88,7 +94,9 @@ def moved_table(moved: Any, limit: int) -> Table:
     about = next(key for key in ("class_before", "label", "column") if key in moved)
     ends = {"class_before": "class", "label": "prob", "column": "value"}[about]
     apart = "distance" if ends == "value" else "KL"
-    table = Table("target", *([] if ends == "class" else [about]), f"{ends} before", "after", apart, "altered paths")
+    told = [f"{ends} before", "after"]
+    heads = told if ends == "class" else [about, *numbers(*told)]
+    table = Table("target", *heads, *numbers(apart, "altered paths"))
     for row in records(moved.head(limit)):
         told = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
         for key in (f"{ends}_before", f"{ends}_after"):
@@ -100,18 +108,19 @@ def moved_table(moved: Any, limit: int) -> Table:
 
 def steps_table(steps: Any) -> Table:
     """The steps of a watch."""
-    table = Table("step", "edges added", "removed", "moved", "flipped", "explained", "right")
+    heads = numbers("edges added", "removed", "moved", "flipped", "explained", "right")
+    table = Table("step up to", *heads, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for row in records(steps):
         counts = [row[key] for key in ("edges_added", "edges_removed", "num_moved", "num_flipped", "num_explained")]
         right = "" if row["score"] is None else f"{row['score']:.1%}"
-        table.add_row(escape(f"{row['before']} → {row['after']}"), *(f"{count:,}" for count in counts), right)
+        table.add_row(escape(str(row["after"])), *(f"{count:,}" for count in counts), right)
     return table
 
 
 def path_table(explanation: Explanation) -> Table:
     """The chosen paths: nodes, kind, and share of what the explanation is about."""
     about, weights = explanation.view
-    table = Table("path, leaf to root", "kind", escape(f"share of {about}"))
+    table = Table("path, leaf to root", "kind", *numbers(escape(f"share of {about}")))
     for row, (kind, share) in enumerate(zip(explanation.kinds, explanation.contributions @ weights, strict=True)):
         table.add_row(escape(explanation.unit_name(row)), kind, f"{share:+.3f}")
     return table

@@ -42,6 +42,7 @@ from .options import (
     spread,
 )
 from .output import Terminal, aside, moved_table, path_table, print_json, records, steps_table, written_to
+from .service import step_names
 
 if TYPE_CHECKING:
     from ..explain.explanation import Explanation
@@ -282,13 +283,13 @@ def report(
 
 
 def _report_scan(folder: Path, out: Path, json: bool) -> None:
-    """The page on everything that moved in the folder of a scan, or of the scans of a sequence."""
+    """The page on everything that moved in the folder of a scan, of the scans of a sequence, or of a watch."""
     from ..report import save_scan_report
     from ..scan.scan import read_scans
 
     scans = read_scans(folder)
     with written_to(out):
-        save_scan_report(out, scans)
+        save_scan_report(out, scans, step_names=step_names(folder))
     explained, size = sum(len(found) for found in scans), out.stat().st_size
     if json:
         print_json({"report": str(out), "steps": len(scans), "explained": explained, "bytes": size})

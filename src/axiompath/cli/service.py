@@ -11,7 +11,7 @@ from .output import Terminal
 
 
 def serve(
-    folder: Annotated[Path, typer.Argument(help="The folder of a scan, or of the scans of a sequence.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of a scan, of the scans of a sequence, or of a watch.")],
     *,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8765,
     by: Annotated[str | None, typer.Option(help="Group changes by a column of the changes.")] = None,
@@ -22,10 +22,18 @@ def serve(
     """
     from ..report.server import LocalServer
 
-    with LocalServer(folder, port, by=by) as server:
+    with LocalServer(folder, port, by=by, step_names=step_names(folder)) as server:
         told = f"Open {server.address} in a browser on this machine; Ctrl-C ends it."
         Terminal().print(told, soft_wrap=True, markup=False, highlight=False)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             Terminal(stderr=True).print("Ended.")
+
+
+def step_names(folder: Path) -> list[str] | None:
+    """What the steps of a watch are called: when each ends; None of another folder."""
+    from ..watch import read_watch
+    from ..watch.diary import WATCH
+
+    return [step.after for step in read_watch(folder).progress.steps] if (folder / WATCH).is_file() else None

@@ -59,8 +59,8 @@ def snapshots_of_graphs(
     bare = next((place for place, one in enumerate(found) if not len(one.source) and not len(one.nodes)), None)
     if bare is not None and recipe.keep != "all":
         raise InputError(
-            f'Expected an edge in every list of edges (that in place {bare} has none, and so no node); give keep="all", '
-            "or networkx graphs, which have nodes without edges, too."
+            f"Expected an edge in every list of edges (that in place {bare} has none, and so no node); give "
+            'keep="all", or networkx graphs, which have nodes without edges, too.'
         )
     has_weights = all(one.weight is not None for one in found)
     moments = np.repeat(np.arange(len(found)), [len(one.source) for one in found])

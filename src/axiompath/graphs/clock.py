@@ -163,6 +163,18 @@ def is_same_period(period: Any, other: Any) -> bool:
     return not is_worded(period) and not is_worded(other) and float(period) == float(other)
 
 
+def is_same_moment(moment: Any, other: Any) -> bool:
+    """Whether two moments, as dates or as numbers, are one."""
+    try:
+        return float(moment) == float(other)
+    except (ValueError, TypeError):
+        pass
+    try:
+        return bool(pd.to_datetime(moment, utc=True) == pd.to_datetime(other, utc=True))
+    except (ValueError, TypeError, OverflowError):
+        return str(moment) == str(other)
+
+
 def read_moment(moment: Any, times: Times, name: str) -> int | float:
     """A date or a number on the line of these times."""
     try:
@@ -181,7 +193,7 @@ def choose_period(times: Times) -> int | float:
     if span <= 0:
         raise InputError(
             f"Expected events at two times or more, to tell how long a step is (got {len(times.values):,}, all at "
-            f"{show_time(times.values[0].item(), times.dated)}); name the column of their times, or give `every` and `window`."
+            f"{show_time(times.values[0].item(), times.dated)}); name the column of times, or give `every`, `window`."
         )
     if times.dated:
         return next((step for step in STEPS if step >= span / 15), STEPS[-1])

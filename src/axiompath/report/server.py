@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,9 +41,11 @@ class LocalServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: str | Path, port: int = 0, *, by: Any = None) -> None:
+    def __init__(
+        self, folder: str | Path, port: int = 0, *, by: Any = None, step_names: Sequence[str] | None = None
+    ) -> None:
         scans = read_scans(folder)
-        page, self.surveys = build_scan_page(scans, by=by, served=True)
+        page, self.surveys = build_scan_page(scans, by=by, step_names=step_names, served=True)
         self.page = page.encode()
         self.reading = threading.Lock()  # one explanation at a time: a burst of requests must not fill the memory
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from ..change.states import CAUSE_WORDS
 from ..outputs import BINARY, CLASSES, VALUE
 from ..stories.story import Story
 from ..stories.words import signed
+
+WIDEST_WORD = 12  # of a snapshot's name that is kept whole on a narrow terminal
 
 
 def story_table(story: Story) -> Table:
@@ -19,7 +21,13 @@ def story_table(story: Story) -> Table:
     shown = [cause for cause in CAUSE_WORDS if any(np.any(causes.get(cause, 0) != 0) for causes in known)]
     column = "class" if story.output.kind in (CLASSES, BINARY) else story.column_name(story.column or 0)
     measured = "distance" if story.output.kind == VALUE else "KL"
-    table = Table("step", escape(column), measured, *shown, "paths", title=escape(f"Shares of {story.measure}"))
+    longest = max((len(word) for name in story.snapshot_names for word in str(name).split()), default=0)
+    heads = [Column(head, justify="right", no_wrap=True) for head in (measured, *shown)]
+    step = Column("step", min_width=min(longest, WIDEST_WORD))
+    table = Table(
+        step, escape(column), *heads, Column("paths", justify="right"), box=None, padding=(0, 1, 0, 0),
+        title=escape(f"Shares of {story.measure}"),
+    )  # fmt: skip
     for s, causes in enumerate(story.causes):
         old, new = story.told_at(s), story.told_at(s + 1)
         went = new if old == new else f"{old or 'absent'} → {new or 'absent'}"
@@ -30,6 +38,6 @@ def story_table(story: Story) -> Table:
             paths = "absent" if old is None or new is None else "too many"
         else:
             paths = f"{len(explanation.paths):,} of {explanation.num_paths:,}"
-        step = f"{story.snapshot_names[s]} → {story.snapshot_names[s + 1]}"
-        table.add_row(escape(step), escape(str(went)), moved, *shares, paths)
+        told = f"{story.snapshot_names[s]} → {story.snapshot_names[s + 1]}"
+        table.add_row(escape(told), escape(str(went)), moved, *shares, paths)
     return table

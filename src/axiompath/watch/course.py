@@ -24,7 +24,7 @@ from ..files.event_tables import read_node_table
 from ..files.model_folder import load_model, read_model, save_model
 from ..files.snapshots import save_snapshots
 from ..files.snapshots import snapshots as make_sequence
-from ..graphs.clock import is_same_period, show_period, show_time
+from ..graphs.clock import is_same_moment, is_same_period, show_period, show_time
 from ..graphs.sequence import KnownNodes, Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
@@ -107,7 +107,7 @@ def watch_events(
         held = read_progress(folder)
         check_place(folder, held)  # again, now that nobody else writes there
         if held is not None:
-            columns = _as_before(columns, held.settings)
+            columns = _as_before({**columns, "task": task}, held.settings)
         with console.status("Making snapshots"):
             made = make_sequence(events, nodes=table, features=features, **columns)
         if len(made) < 2:
@@ -170,7 +170,8 @@ def _go_on(folder: Path, held: Diary, model: Any, digests: tuple[str, ...]) -> n
         if old != new:
             raise InputError(
                 f"Expected the events that were there before, and new ones after them (snapshot {place} is another one "
-                f"now); give all events and the same features, or another folder than {folder}."
+                "now); give all events, with the columns, the rule, the labels and the features of before, or another "
+                f"folder than {folder}."
             )
     if len(digests) < len(held.digests):
         raise InputError(f"Expected as many snapshots as before, {len(held.digests)}, or more (got {len(digests)}).")
@@ -219,14 +220,14 @@ def _pairs(before: Data, after: Data, step: int) -> Any:
 
 
 def _as_before(columns: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The periods of the steps that are done, where none is given; others are refused."""
-    found = dict(columns)
-    for key in ("every", "window", "start"):
-        given, old = found.get(key), settings[key]
-        if given is not None and key != "start" and not is_same_period(given, old):
+    """The periods of the steps that are done, where none is given; others, and another task, are refused."""
+    same = {"every": is_same_period, "window": is_same_period, "start": is_same_moment, "task": str.__eq__}
+    for key, is_same in same.items():
+        given, old = columns.get(key), settings[key]
+        if given is not None and not is_same(given, old):
             raise InputError(f"Expected `{key}` as before, {old} (got {given}); choose another folder to change it.")
-        found[key] = old
-    return found
+    kept = {key: settings[key] for key in ("every", "window", "start")}
+    return {key: value for key, value in columns.items() if key != "task"} | kept
 
 
 def _num_there(folder: Path, held: Diary) -> int:

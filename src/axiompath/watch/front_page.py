@@ -56,7 +56,8 @@ def _row(place: int, step: WatchedStep, most: float) -> str:
     share = _share(step)
     counts = (step.edges_added, step.edges_removed, step.num_moved, step.num_flipped)
     cells = "".join(f"<td>{count:,}</td>" for count in counts)
-    bar = f'<td class="gauge"><span class="bar" style="width:{WIDEST_BAR * share / most:.2f}rem"></span> {share:.1%}</td>'
+    width = WIDEST_BAR * share / most
+    bar = f'<td class="gauge"><span class="bar" style="width:{width:.2f}rem"></span> {share:.1%}</td>'
     right = "" if step.score is None else f"{step.score:.1%}"
     name = html.escape(f"{step.before} → {step.after}")
     link = f'<a href="{STEP_FOLDER}/{place:04d}.html">{name}</a>'
