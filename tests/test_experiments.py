@@ -456,7 +456,7 @@ def test_scs_finds_no_better_relaxation():
     assert best <= value + 1e-4
 
 
-@pytest.mark.parametrize("aggregation", ["mean", "max"])
+@pytest.mark.parametrize("aggregation", ["mean", pytest.param("max", marks=pytest.mark.slow)])
 def test_other_aggregations_and_parallel_edges_are_settings_of_the_same_comparison(aggregation, tmp_path, data_root):
     options = {"methods": (("convex", "sufficiency"),), "max_targets": 2}
     rows = running.run_comparison(
