@@ -20,7 +20,6 @@ from ..errors import InputError
 from ..trust import Damaged, blamed, read_words
 from .tables import SUFFIXES, is_class, read_edges, read_nodes
 
-
 MAX_TYPES = 300  # of nodes and edges together
 
 
