@@ -442,7 +442,7 @@ def page_size(number):
     return write
 
 
-def gz(make, level=9):
+def gz(make, level=1):
     """Packed events, letter by letter as these say; `make` yields pieces."""
 
     def write(folder):

@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import signal
+import subprocess
 import threading
 
 import pytest
@@ -156,3 +158,13 @@ def test_every_row_opens_in_a_browser_and_names_do_nothing(server, browser, scan
     assert complaints == []
     assert all(url.startswith((server.address, "data:", "blob:")) for url in requests)
     page.close()
+
+
+def test_it_ends_by_signals_as_every_command(scan):
+    from test_surroundings import start
+
+    process = start("serve", scan.folder, "--port", "0", stdout=subprocess.PIPE)
+    assert process.stdout.readline().startswith("Open http://127.0.0.1:")
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (128 + signal.SIGTERM, "Stopped.\n")

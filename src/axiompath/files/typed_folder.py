@@ -20,6 +20,8 @@ from ..errors import InputError
 from ..trust import Damaged, blamed, read_words
 from .tables import SUFFIXES, is_class, read_edges, read_nodes
 
+MAX_TYPES = 300  # of nodes and edges together
+
 
 def is_typed_folder(folder: Path) -> bool:
     """Whether a folder holds the node table of a type."""
@@ -30,7 +32,9 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
     """The graph, and the names of classes where the labels of one type are words."""
     data, rows = HeteroData(), {}
     class_names: tuple[str, ...] = ()
-    for (kind,), path in _tables(folder, "nodes", 1):
+    tables, found = _tables(folder, "nodes", 1), _tables(folder, "edges", 3)
+    _check_number(len(tables) + len(found), folder)
+    for (kind,), path in tables:
         names, x, labels = read_nodes(path, max_bytes)
         data[kind].x = torch.from_numpy(x.astype(np.float32))
         data[kind].name = names
@@ -42,7 +46,6 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
                 places = {name: str(place) for place, name in enumerate(class_names)}
                 text = [places[label] for label in text]
             data[kind].y = torch.tensor([int(label) for label in text])
-    found = list(_tables(folder, "edges", 3))
     if not found:
         raise InputError(
             f"Expected an edge list of each relation in {folder}, such as edges.author.writes.paper.csv (found none)."
@@ -72,6 +75,8 @@ def read_typed_values(values: dict[str, Any], path: Path) -> HeteroData:
     """The HeteroData that the stores of a file make: features and edges, names and numbers, and no more."""
     data = HeteroData()
     with blamed(f"Expected a HeteroData in {path} (its types and relations do not fit together)."):
+        _check_number(len(values["nodes"]) + len(values["edges"]), path)
+    with blamed(f"Expected a HeteroData in {path} (its types and relations do not fit together)."):
         for kind, store in values["nodes"].items():
             for key in ("x", "n_id", "y", "batch"):
                 if store.get(key) is not None:
@@ -98,6 +103,12 @@ def match_types(graphs: Sequence[HeteroData]) -> list[HeteroData]:
         for data, names in zip(found, named, strict=True):
             data[kind].n_id = torch.tensor([numbers[name] for name in names], dtype=torch.long)
     return found
+
+
+def _check_number(count: int, path: Path) -> None:
+    """Each type and relation takes time of its own, also where it has no nodes and no edges."""
+    if count > MAX_TYPES:
+        raise InputError(f"Expected at most {MAX_TYPES} types and relations in {path} (got {count:,}).")
 
 
 def _tensor(value: Any, key: str, path: Path) -> torch.Tensor:
