@@ -77,9 +77,11 @@ def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, wei
     if below is None:
         below = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
         below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
-    for t in range(first, stop):
+    for t in range(first, stop + 1):
         if t == rise and change.of_links:
             change.counted[key] = below  # of the nodes, whatever pairs are asked for
+        if t == stop:
+            break
         above: NDArray[Any] = np.zeros((len(change.differs[t + 1]), len(steps.sets[t].held)), dtype=dtype)
         _run_counting(walk_loops.count_layer, change.layers[t].indptr, ways_over(change, steps, t), below, above)
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
