@@ -350,8 +350,8 @@ def edge_networks(draw, activation_names=None, mixed=False):
     """Networks whose messages live on edges: gathered from both ends and the edge's own features, bent or multiplied,
     delivered by sum, mean or weight beside what other rules send from node to node.
 
-    With `mixed`, edges have relations, loops are added, maxima and softmaxes are taken of what edges hold, and a norm over
-    the graph may come at the end.
+    With `mixed`, edges have relations, loops are added, maxima and softmaxes are taken of what edges hold, and a norm
+    over the graph may come at the end.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     names = activation_names or ACTIVATION_NAMES
