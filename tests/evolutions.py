@@ -21,16 +21,19 @@ from axiompath.graphs.widened import widen_pair
 from axiompath.network import activations
 from axiompath.network.attention import ReadColumns
 from axiompath.network.coefficients import Factor, Identity, Rule, Sum, SymmetricNorm, diagonal
+from axiompath.network.degrees import Looped
 from axiompath.network.families import Column
 from axiompath.network.layers import Block, Channel, Layer, Network
 from axiompath.network.maxima import Extreme, Highest
 from axiompath.network.messages import RECEIVER, SENDER, Delivered, Gathered
 from axiompath.network.readouts import End, Pooled
-from axiompath.network.softmaxes import ColumnSoftmax
+from axiompath.network.relations import OfRelation
+from axiompath.network.softmaxes import ColumnSoftmax, ScoreSoftmax
 from axiompath.network.statistics import GraphScale, GraphShift, Moments
 
 CHANGES = ("add", "remove", "reweight", "features", "nodes")
 EDGE_WIDTH = 2  # columns of edge features
+RELATIONS = 2
 
 
 @dataclass(frozen=True)
@@ -343,9 +346,13 @@ def column_channels(draw, rng, width, start, is_local):
 
 
 @st.composite
-def edge_networks(draw, activation_names=None):
+def edge_networks(draw, activation_names=None, mixed=False):
     """Networks whose messages live on edges: gathered from both ends and the edge's own features, bent or multiplied,
-    delivered by sum, mean or weight beside what other rules send from node to node."""
+    delivered by sum, mean or weight beside what other rules send from node to node.
+
+    With `mixed`, edges have relations, loops are added, maxima and softmaxes are taken of what edges hold, and a norm
+    over the graph may come at the end.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     names = activation_names or ACTIVATION_NAMES
     layers, nodes, attr = [], slice(0, 3), slice(3, 3 + EDGE_WIDTH)
@@ -368,7 +375,8 @@ def edge_networks(draw, activation_names=None):
         second = Factor(Gathered(RECEIVER), 1) if joined else Gathered(RECEIVER)
         last = Factor(Identity(), 1) if joined else Identity()
         beside = slice(size, 2 * size) if joined else first
-        channels = [channel(Gathered(SENDER), nodes, first), channel(last, attr, beside)]
+        senders = draw(st.sampled_from(GATHERED)) if mixed else (Gathered(SENDER),)
+        channels = [*(channel(rule, nodes, first) for rule in senders), channel(last, attr, beside)]
         if draw(st.booleans()):
             channels.append(channel(second, nodes, beside))
         kept = slice(sent.stop, sent.stop + nodes.stop - nodes.start)
@@ -384,11 +392,42 @@ def edge_networks(draw, activation_names=None):
         rules = draw(st.sets(st.sampled_from((Identity(), Sum(True), SymmetricNorm(False, 1.0), Delivered()))))
         for rule in sorted(rules, key=repr):
             channels.append(channel(rule, passed if rule == Delivered() else kept, out))
+        if mixed:
+            channels += draw(delivered_channels(rng, sent, first, out, joined))
         nodes, attr = out, slice(out.stop, out.stop + EDGE_WIDTH)
         channels.append(Channel(Identity(), None, passed, attr))
         add(channels, out, attr.stop, any_activation(rng, draw(st.sampled_from(names)), out.stop))
+    if mixed and draw(st.booleans()):
+        layers += draw(norm_layers(rng, attr.stop))
     layers.append(Layer((channel(Identity(), nodes, slice(0, 3)),), rng.normal(size=3), (), 3))
     return Network(tuple(layers), 3 + EDGE_WIDTH)
+
+
+# What edges take of their senders, as any message, relation by relation, or with a loop at every node.
+GATHERED = (
+    (Gathered(SENDER),),
+    tuple(OfRelation(Gathered(SENDER), r) for r in range(RELATIONS)),
+    (Looped(Gathered(SENDER), False),),
+)
+
+
+@st.composite
+def delivered_channels(draw, rng, sent, first, out, joined):
+    """What nodes take of edges beside sums: of one relation, by a softmax of scores, the largest of each column."""
+    count = Delivered(draw(st.booleans()))
+    into = draw(st.sampled_from((OfRelation(count, 0), OfRelation(count, 1), Looped(count, False))))
+    of_scores = ReadColumns(ScoreSoftmax(draw(st.sampled_from((Delivered(), OfRelation(Delivered(), 1))))), 0, 1)
+    found = []
+    for rule in (into, of_scores):
+        weight = rng.normal(size=(first.stop, out.stop))
+        found.append(Channel(rule, np.vstack([weight] * (1 + joined)), sent, out))  # parts of a product are added up
+    if not joined:
+        places = draw(st.sampled_from((Delivered(), OfRelation(Delivered(), 0), Looped(Delivered(), False))))
+        rule = draw(st.sampled_from((Extreme(places), Extreme(places, True), ColumnSoftmax(places, (0.7,)))))
+        for d in range(min(first.stop, out.stop)):
+            read = ReadColumns(Column(rule, d), 0, first.stop)
+            found.append(Channel(read, None, slice(d, d + 1), slice(d, d + 1)))
+    return [channel for channel in found if draw(st.booleans())]
 
 
 def product_layer(rng, width, rule, number_of_factors, bias):
@@ -406,9 +445,15 @@ def product_layer(rng, width, rule, number_of_factors, bias):
 
 
 @st.composite
-def any_tasks(draw, max_hops=2, activation_names=None, columns=False):
-    """(network, kind): networks of nodes, graphs or links, with gates between layers and products in the decoder."""
-    network = draw(any_networks(max_hops, activation_names, columns))
+def any_tasks(draw, max_hops=2, activation_names=None, columns=False, mixed=False):
+    """(network, kind): networks of nodes, graphs or links, with gates between layers and products in the decoder.
+
+    With `mixed`, messages are made on edges that have relations, beside all else.
+    """
+    if mixed:
+        network = draw(edge_networks(activation_names, mixed=True))
+    else:
+        network = draw(any_networks(max_hops, activation_names, columns))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = draw(st.sampled_from((None, GRAPHS, LINKS)))
     layers, width = list(network.layers), network.num_classes
@@ -458,7 +503,7 @@ def any_tasks(draw, max_hops=2, activation_names=None, columns=False):
     if kind is not None and draw(st.booleans()):
         multiply(lambda i: Identity())
     layers.append(local(np.eye(width)))
-    return Network(tuple(layers), 3), kind
+    return Network(tuple(layers), network.num_features), kind
 
 
 def with_places(kind, before, after, rng):
@@ -481,8 +526,15 @@ def aligned(before, after):
     return align_snapshots(read_snapshot(before, "before", fields), read_snapshot(after, "after", fields))
 
 
-def widened(before, after):
-    """Aligned snapshots with their edges as places."""
-    fields = Fields(edge_features=("edge_attr",))
+def widened(before, after, kind=None, rng=None):
+    """Aligned snapshots with their edges as places, and these have relations where the data has them."""
+    fields = Fields(edge_features=("edge_attr",), types="edge_type" if "edge_type" in before else None)
     sides = read_snapshot(before, "before", fields), read_snapshot(after, "after", fields)
-    return widen_pair(*align_snapshots(*sides))
+    return widen_pair(*with_places(kind, *align_snapshots(*sides), rng))
+
+
+def related(graphs):
+    """Graphs whose edges have a relation, by their first feature: another feature may be another relation."""
+    for data in graphs:
+        data.edge_type = (data.edge_attr[:, 0] > 0).long()
+    return graphs

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import block_diag
+from torch import Tensor
 from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGATConv, RGCNConv
 
 from ..arrays import FloatArray
@@ -26,7 +27,8 @@ from .forms import Form, concatenate
 def read_rgcn_conv(conv: RGCNConv, call: Call) -> Form:
     """sum over relations of the mean (or another aggregation) of X over its edges, times W of it;  + X W_root + b."""
     require_types(call)
-    parts = [gather(conv, call.within(r), call.x) @ weight for r, weight in enumerate(_weights(conv))]
+    weights = _weights(conv.weight, conv.comp if conv.num_bases is not None else None, conv.num_blocks)
+    parts = [gather(conv, call.within(r), call.x) @ weight for r, weight in enumerate(weights)]
     out = sum(parts[1:], parts[0])
     out = out + call.x @ array(conv.root) if conv.root is not None else out
     return out + vector(conv.bias)
@@ -42,7 +44,8 @@ def read_rgat_conv(conv: RGATConv, call: Call) -> Form:
             "scales attention by degrees or multiplies its scores; train with mod=None and "
             'attention_mode="additive-self-attention".'
         )
-    weights, relations = _weights_of_rgat(conv), range(conv.num_relations)
+    based, relations = conv.num_bases is not None, range(conv.num_relations)
+    weights = _weights(conv.basis if based else conv.weight, conv.att if based else None, conv.num_blocks)
 
     def at(end: str) -> Form:
         parts = [call.aggregate(call.x @ weights[r], OfRelation(Gathered(end, conv.flow), r)) for r in relations]
@@ -162,17 +165,8 @@ def read_han_conv(conv: HANConv, call: TypedModule) -> dict[str, Form]:
     return result
 
 
-def _weights_of_rgat(conv: RGATConv) -> list[FloatArray]:
-    """The same of RGATConv, which calls its bases otherwise."""
-    if conv.num_bases is not None:
-        return list(np.tensordot(array(conv.att), array(conv.basis), axes=1))
-    weight = array(conv.weight)
-    return [block_diag(*blocks) for blocks in weight] if conv.num_blocks is not None else list(weight)
-
-
-def _weights(conv: RGCNConv) -> list[FloatArray]:
-    """A map [inputs, outputs] for each relation, written out where they are made of bases or blocks."""
-    weight = array(conv.weight)
-    if conv.num_bases is not None:
-        return list(np.tensordot(array(conv.comp), weight, axes=1))
-    return [block_diag(*blocks) for blocks in weight] if conv.num_blocks is not None else list(weight)
+def _weights(maps: Tensor, shares: Tensor | None, blocks: int | None) -> list[FloatArray]:
+    """A map [inputs, outputs] for each relation, written out where they are shares of bases, or blocks."""
+    if shares is not None:
+        return list(np.tensordot(array(shares), array(maps), axes=1))
+    return list(array(maps)) if blocks is None else [block_diag(*parts) for parts in array(maps)]
