@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -184,6 +185,11 @@ def test_an_opened_group_sums_to_its_share():
     assert len(explainer.blame(0, by="node").shares) > 1
     with pytest.raises(axiompath.InputError, match="column of `changes\\(\\)`"):
         explainer.blame(0, by="day")
+    with pytest.raises(axiompath.InputError, match=r"ids of the .* changes \(got 999\)"):
+        explainer.blame(0, by={999: "a"})
+    for wrong, words in (({"seconds": "3"}, "seconds"), ({"tolerance": 0}, "tolerance"), ({"seed": -1}, "seed")):
+        with pytest.raises(axiompath.InputError, match=f"Expected `{words}` to be"):
+            explainer.blame(0, **wrong)
 
 
 def test_owen_values_are_those_of_uninterrupted_orders():
@@ -247,6 +253,49 @@ def test_a_model_that_no_reader_understands_is_blamed_without_paths():
         with pytest.raises(axiompath.InputError, match="paths=False"):
             ask()
     assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
+
+
+class ByOrder(torch.nn.Module):
+    """A model whose answer depends on the order of the edges; or on chance."""
+
+    def __init__(self, shuffled):
+        super().__init__()
+        self.shuffled = shuffled
+        self.weight = torch.nn.Parameter(torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3))
+
+    def forward(self, x, edge_index):
+        h, edges = x @ self.weight, edge_index.T
+        for sender, receiver in (edges[torch.randperm(len(edges))] if self.shuffled else edges).tolist():
+            h = h.index_put((torch.tensor([receiver]),), torch.tanh(0.5 * h[receiver] + h[sender])[None])
+        return h
+
+
+def test_the_order_of_edges_is_the_users_own_for_models_that_read_it():
+    before, after = evolve(2, 5, kinds=("edges",), symmetric=True)
+    for side in (before, after):
+        side.edge_index = side.edge_index[:, (3 * side.edge_index[0] + 5 * side.edge_index[1]).argsort(stable=True)]
+    model = ByOrder(shuffled=False)
+    explainer = axiompath.Explainer(model, before, after, paths=False)
+    ends = [model(data.x, data.edge_index).detach().numpy() for data in (before, after)]
+    ids = explainer.changes().id.tolist()
+    for target in explainer.moved().target.head(3).tolist():
+        np.testing.assert_allclose(explainer.what_if(target, undo=ids), ends[0][target], atol=1e-9)
+        np.testing.assert_allclose(explainer.what_if(target, undo=[]), ends[1][target], atol=1e-9)
+        assert explainer.happened(target).blame is not None
+    shuffled = axiompath.Explainer(ByOrder(shuffled=True), before, after, paths=False)
+    with pytest.raises(axiompath.InputError, match="answers the same however often it is asked"):
+        shuffled.blame(int(shuffled.moved().target[0]))
+
+
+def test_small_shares_are_told_with_digits_and_groups_with_their_sums():
+    before, after = evolve(4, 8)
+    explainer = axiompath.Explainer(make("gcn"), before, after)
+    told = explainer.blame(0, by="kind", opened=True)
+    assert "By group: " in told.summary()
+    assert "-0.000 " not in told.summary()
+    small = replace(told, prob_shares=told.prob_shares * 1e-6)
+    first = float(small.summary().splitlines()[1].split()[0])
+    assert abs(first - small.prob_shares[0]) < 0.01 * abs(small.prob_shares[0])
 
 
 def test_the_record_is_saved_shown_and_checked(tmp_path):

@@ -156,18 +156,20 @@ class Blame(ChangeRecord):
         lines[0] += f"{of_groups}:" if number else "."
         for row in range(min(limit, number)):
             error = "" if self.exact else f" ± {self.prob_errors[row]:.2g}"
-            lines.append(f"  {self.prob_shares[row]:+.{digits}f}{error}  {self.row_name(row)}")
+            lines.append(f"  {_tell(self.prob_shares[row], digits)}{error}  {self.row_name(row)}")
         if number > limit:
             others = "one other" if number == limit + 1 else f"the other {number - limit:,}"
-            lines.append(f"  {self.prob_shares[limit:].sum():+.{digits}f}  {others}")
+            lines.append(f"  {_tell(self.prob_shares[limit:].sum(), digits)}  {others}")
         if self.groups and GROUP_ROW not in self.kinds:
             told = self.by_group().head(limit)
-            lines.append("By group: " + "; ".join(f"{row.group} {row.share:+.{digits}f}" for row in told.itertuples()))
+            lines.append(
+                "By group: " + "; ".join(f"{row.group} {_tell(row.share, digits)}" for row in told.itertuples())
+            )
             lines[-1] += "; and others." if len(set(self.groups)) > limit else "."
         if MODEL_RETRAINED in self.kinds:
             model = float(self.prob_shares[self.kinds.index(MODEL_RETRAINED)])
             data = float(self.prob_shares.sum()) - model
-            lines.append(f"The model has {model:+.{digits}f} of it, the data {data:+.{digits}f}.")
+            lines.append(f"The model has {_tell(model, digits)} of it, the data {_tell(data, digits)}.")
         if number:
             tried = f"{self.num_evaluations:,} evaluations"
             exact, rough = f"Exact, by all subsets: {tried}.", "Estimated, by random orders"
@@ -201,6 +203,11 @@ class Blame(ChangeRecord):
         from ..report.waterfall import plot_blame
 
         return plot_blame(self)
+
+
+def _tell(share: float, digits: int) -> str:
+    """A share with its sign; of nought, a plus."""
+    return f"{round(float(share), digits) + 0.0:+.{digits}f}"
 
 
 def _tell_seen(seen: int, every: int) -> str:

@@ -130,7 +130,7 @@ class Board:
 
             def run(subsets: BoolArray) -> FloatArray:
                 if self.pair.whole is None:
-                    return Referee(self.own, scene, whole=False).run(place(scene), subsets)
+                    return self._part(scene).run(place(scene), subsets)
                 judge = self._judge(players, new, counted=counted)
                 wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
                 wide[:, np.searchsorted(judge.scene.rows, scene.rows)] = subsets
@@ -147,16 +147,34 @@ class Board:
             run = None if self.network is not None else self._by_part(scene, judge, place)
             scene = scene if run is not None else judge.scene
         own = own_on(scene)
+        if self.network is None:
+            self._check_steady(target, run or own, scene.num_players)
         return Game(
             target, self.unit, self.output, players, scene.rows, run or own, own, by_network, scene, place(scene)
         )
+
+    def _part(self, scene: Scene) -> Referee:
+        return Referee(self.own, scene, whole=False, ordered=self.network is None)
+
+    def _check_steady(self, target: Target, run: Evaluator, num_changes: int) -> None:
+        """Refuse a model that answers otherwise, with all changes or with none, than on the user's own graphs."""
+        ends = self.ends(target)
+        if ends is None:
+            return
+        found = run(_both_ends(num_changes))
+        if not _agree(found, np.stack(ends), AGREEMENT):
+            raise InputError(
+                "Expected a model that answers the same however often it is asked, and whatever the order of its edges "
+                f"(got answers for {self.unit} {target} that differ by {np.abs(found - np.stack(ends)).max():.2g}); "
+                "draw no random numbers in it, and sort what it reads by position."
+            )
 
     def _judge(self, players: Players, new: IntArray, *, counted: bool) -> Referee:
         """The user's model on all of both graphs, made once for all targets that are not new themselves."""
         if len(new) == 0 and players.opened in self.judges:
             return self.judges[players.opened]
         everything = cut_scene(players, self.pair, new, None, counted=counted, standing=new)
-        judge = Referee(self.own, everything, whole=True)
+        judge = Referee(self.own, everything, whole=True, ordered=self.network is None)
         if len(new) == 0:
             self.judges[players.opened] = judge
         return judge
@@ -180,7 +198,7 @@ class Board:
         num_players = judge.scene.num_players
         trials = np.random.default_rng(0).random((NUM_TRIALS, num_players)) < 0.5
         trials = np.concatenate([_both_ends(num_players), trials])
-        run = partial(Referee(self.own, scene, whole=False).run, place(scene))
+        run = partial(self._part(scene).run, place(scene))
         try:
             found = run(trials[:, np.searchsorted(judge.scene.rows, scene.rows)])
         except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all

@@ -61,6 +61,7 @@ class Referee:
     own: OwnModel
     scene: Scene
     whole: bool  # whether the scene is all of both graphs: then one copy at a time, as the model is used to
+    ordered: bool = False  # whether edges come in the user's order, which a model that nobody read may depend on
 
     def run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
@@ -90,7 +91,8 @@ class Referee:
         chosen = np.flatnonzero(present[:, order].reshape(-1))
         which, node = chosen // scene.num_nodes, order[chosen % scene.num_nodes]
         flat[which, node] = np.arange(len(chosen))
-        where, edge = np.nonzero(hold[scene.condition].T)
+        where, edge = np.nonzero(hold[scene.condition[self._edge_order]].T)
+        edge = self._edge_order[edge]
         data = Data(
             edge_index=torch.from_numpy(
                 np.stack([flat[where, scene.senders[edge]], flat[where, scene.receivers[edge]]])
@@ -127,6 +129,27 @@ class Referee:
         numbers = listed[np.sort(first)]
         place[numbers] = np.arange(len(numbers))
         return np.argsort(place[self.scene.numbers], kind="stable")
+
+    @cached_property
+    def _edge_order(self) -> IntArray:
+        """Edges as the user lists them: those of `before`, and each new one behind the edge that it follows in `after`.
+
+        Where both lists ascend by receiver, as some aggregations ask for, so does this one.
+        """
+        scene, graphs = self.scene, self._graphs
+        if not self.ordered or graphs is None:
+            return np.arange(len(scene.senders))
+        new, kept = scene.edge_of_after, scene.condition == -1
+        key = self._edge_places.copy()
+        follows = self._places_in(scene.pair.after, kept)
+        order = np.argsort(follows, kind="stable")
+        anchor = np.append(key[kept][order], -1)  # -1 for those that come first of all
+        key[new] = anchor[np.searchsorted(follows[order], key[new] - graphs[0].edge_index.shape[1]) - 1]
+        found = np.lexsort((self._edge_places, new, key))
+        if all(bool((data.edge_index[1].diff() >= 0).all()) for data in graphs):
+            row = np.argsort(self._node_order)
+            found = found[np.argsort(row[scene.receivers[found]], kind="stable")]
+        return found
 
     @cached_property
     def _x(self) -> Any:
@@ -215,20 +238,21 @@ class Referee:
         if self._graphs is None:
             return np.arange(len(scene.senders))
         places = np.zeros(len(scene.senders), dtype=np.int64)
-        shift = 0
-        for side, mine in ((scene.pair.before, ~scene.edge_of_after), (scene.pair.after, scene.edge_of_after)):
-            snapshot = side.graph
-            assert isinstance(snapshot, Snapshot)
-            values = snapshot.edge_values
-            values = np.ones(snapshot.edge_index.shape[1]) if values is None else values
-            theirs = _ranked(snapshot.edge_index[0], snapshot.edge_index[1], values)
-            theirs["place"] = np.arange(len(theirs)) + shift
-            ours = _ranked(
-                scene.numbers[scene.senders[mine]], scene.numbers[scene.receivers[mine]], scene.weights[mine]
-            )
-            places[mine] = ours.merge(theirs, how="left", on=[*"uvwt", "rank"]).place.to_numpy()
-            shift += len(theirs)
+        new = scene.edge_of_after
+        places[~new] = self._places_in(scene.pair.before, ~new)
+        places[new] = self._places_in(scene.pair.after, new) + self._graphs[0].edge_index.shape[1]
         return places
+
+    def _places_in(self, side: Side, some: BoolArray) -> IntArray:
+        """Place of some of the edges in the list of one graph."""
+        scene, snapshot = self.scene, side.graph
+        assert isinstance(snapshot, Snapshot)
+        values = snapshot.edge_values
+        values = np.ones(snapshot.edge_index.shape[1]) if values is None else values
+        theirs = _ranked(snapshot.edge_index[0], snapshot.edge_index[1], values)
+        theirs["place"] = np.arange(len(theirs))
+        ours = _ranked(scene.numbers[scene.senders[some]], scene.numbers[scene.receivers[some]], scene.weights[some])
+        return np.asarray(ours.merge(theirs, how="left", on=[*"uvwt", "rank"]).place.to_numpy(), dtype=np.int64)
 
 
 def _ranked(senders: IntArray, receivers: IntArray, values: NDArray[Any]) -> pd.DataFrame:

@@ -60,7 +60,9 @@ class Undo(ChangeRecord):
         who = f"{self.unit} {self.name}"
         if not self.restored:
             return f"No set of changes was found whose undoing gives {who} {self.goal}. {self.how}"
-        count = f"{len(self.changes)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)} in sight"
+        count = f"{len(self.changes)} of the {self.num_in_sight:,} changes that reach it"
+        if self.num_in_sight == 1:
+            count = "the one change that reaches it"
         return f"Undo {count}, and {who} has {self.goal}: {self.list_changes()}. {self.how}"
 
     def __repr__(self) -> str:

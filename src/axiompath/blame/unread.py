@@ -68,8 +68,8 @@ def open_board(
     pair = open_pair(inputs.before, inputs.after, _fields_of(inputs.before, inputs.after))
     raw = OwnModel(model, usage.call, np.asarray)
     count = _count_hops(raw.duplicate)
-    with _Ends() as ends:
-        last = ends.of(run_model(raw.duplicate, inputs.before, usage.call))
+    with _Ends() as operations:
+        last = operations.of(run_model(raw.duplicate, inputs.before, usage.call))
     num_hops = count()
     answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
     sides = pair.before, pair.after
@@ -114,14 +114,19 @@ def open_board(
     if class_names is None and len(offered) == answers[0].shape[-1]:
         classes = offered
 
+    ids, rows = _rows_of_answers(unit, pair, snapshots, inputs.pairs)
+    ours = [before_end(answer)[row] for answer, row in zip(answers, rows, strict=True)]
+
+    def ends(target: Target) -> tuple[FloatArray, FloatArray] | None:
+        place = np.flatnonzero((ids == np.asarray(target)).reshape(len(ids), -1).all(axis=1))
+        return (ours[0][place[0]], ours[1][place[0]]) if len(place) else None
+
     def moved() -> pd.DataFrame:
-        ids, rows = _rows_of_answers(unit, pair, snapshots, inputs.pairs)
-        told = before_end(answers[0]) if old is None else old.own.answer(inputs.before), before_end(answers[1])
-        before, after = (answer[row] for answer, row in zip(told, rows, strict=True))
-        return with_class_names(_list_moves(unit, output, ids, before, after, names), classes)
+        before = ours[0] if old is None else old.own.answer(inputs.before)[rows[0]]
+        return with_class_names(_list_moves(unit, output, ids, before, ours[1], names), classes)
 
     return Board(
-        OwnModel(model, usage.call, before_end), pair, unit, output, None, find, lambda target: None, names,
+        OwnModel(model, usage.call, before_end), pair, unit, output, None, find, ends, names,
         classes, origin, num_hops, moved, under_before=old,
     )  # fmt: skip
 
