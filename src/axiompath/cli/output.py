@@ -94,8 +94,8 @@ def moved_table(moved: Any, limit: int) -> Table:
     about = next(key for key in ("class_before", "label", "column") if key in moved)
     ends = {"class_before": "class", "label": "prob", "column": "value"}[about]
     apart = "distance" if ends == "value" else "KL"
-    told = [f"{ends} before", "after"]
-    heads = told if ends == "class" else [about, *numbers(*told)]
+    sides = (f"{ends} before", "after")
+    heads: list[Column | str] = [*sides] if ends == "class" else [about, *numbers(*sides)]
     table = Table("target", *heads, *numbers(apart, "altered paths"))
     for row in records(moved.head(limit)):
         told = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]

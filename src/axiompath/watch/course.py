@@ -10,6 +10,8 @@ folder/report.html   the page that leads to everything
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,7 +223,9 @@ def _pairs(before: Data, after: Data, step: int) -> Any:
 
 def _as_before(columns: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """The periods of the steps that are done, where none is given; others, and another task, are refused."""
-    same = {"every": is_same_period, "window": is_same_period, "start": is_same_moment, "task": str.__eq__}
+    same: dict[str, Callable[[Any, Any], bool]] = {
+        "every": is_same_period, "window": is_same_period, "start": is_same_moment, "task": eq,
+    }  # fmt: skip
     for key, is_same in same.items():
         given, old = columns.get(key), settings[key]
         if given is not None and not is_same(given, old):
