@@ -162,9 +162,8 @@ class Blame(ChangeRecord):
             lines.append(f"  {_tell(self.prob_shares[limit:].sum(), digits)}  {others}")
         if self.groups and GROUP_ROW not in self.kinds:
             told = self.by_group().head(limit)
-            lines.append(
-                "By group: " + "; ".join(f"{row.group} {_tell(row.share, digits)}" for row in told.itertuples())
-            )
+            shares = zip(told.group.tolist(), told.share.tolist(), strict=True)
+            lines.append("By group: " + "; ".join(f"{group} {_tell(share, digits)}" for group, share in shares))
             lines[-1] += "; and others." if len(set(self.groups)) > limit else "."
         if MODEL_RETRAINED in self.kinds:
             model = float(self.prob_shares[self.kinds.index(MODEL_RETRAINED)])

@@ -138,7 +138,8 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
             defaults.append(parameter.name)
     for field in set(positional) - fields:
         raise _lacking(field, data, name)
-    first_decoded = next(iter(inspect.signature(model.decode).parameters), "") if decoded else ""
+    decode: Any = getattr(model, "decode", None)
+    first_decoded = next(iter(inspect.signature(decode).parameters), "") if decoded else ""
     arguments = Arguments(
         tuple(positional), tuple(keywords), tuple(defaults), whole, None, decoded, first_decoded == LINKS_FIELD
     )

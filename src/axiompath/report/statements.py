@@ -236,9 +236,8 @@ def _words(units: Credited, family: str, label: int, rows: IntArray) -> str:
             return f"{several} within {named[0]}" if low == high else f"{several} between {named[0]} and {named[1]}"
         one = label % (int(units.classes.max()) + 1)
         return f"{several} at nodes of {class_word(units.class_names, one)}"
-    named = class_word(units.class_names, int(classes[0, 0]))
     what, that, how = several.partition(" that ")  # of nodes: how they went comes last
-    return f"{what} of {named}{that}{how}"
+    return f"{what} of {class_word(units.class_names, int(classes[0, 0]))}{that}{how}"
 
 
 def class_word(names: dict[int, str], label: int) -> str:
