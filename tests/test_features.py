@@ -130,7 +130,7 @@ def test_links_and_graphs_have_columns_too(name):
     explainer = axiompath.Explainer(make(name), before, after, **options)
     target = (0, 5) if name == "link" else 0
     frame, found = explainer.features(target), explainer.attribute(target)
-    columns = [column for column in frame if column.startswith("class_")]
+    columns = list(frame.columns[-found.contributions.shape[1] :])
     np.testing.assert_allclose(frame[columns].sum(), found.causes["feature"], atol=1e-10)
     of_paths = explainer.features(target, found.paths)
     sums = np.zeros_like(found.contributions)

@@ -138,11 +138,8 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
             defaults.append(parameter.name)
     for field in set(positional) - fields:
         raise _lacking(field, data, name)
-    decode: Any = getattr(model, "decode", None)
-    first_decoded = next(iter(inspect.signature(decode).parameters), "") if decoded else ""
-    arguments = Arguments(
-        tuple(positional), tuple(keywords), tuple(defaults), whole, None, decoded, first_decoded == LINKS_FIELD
-    )
+    pairs_first = decoded and _takes_pairs_first(model)
+    arguments = Arguments(tuple(positional), tuple(keywords), tuple(defaults), whole, None, decoded, pairs_first)
     if len(parameters) > len(named) and not whole:
         _check_open_ended(arguments, data, name)
     return arguments
@@ -210,6 +207,10 @@ def has_decoder(model: nn.Module) -> bool:
     """Whether a model of links can be called as decode(encode(...), pairs), its forward not taking the pairs itself."""
     both = callable(getattr(model, "encode", None)) and callable(getattr(model, "decode", None))
     return both and LINKS_FIELD not in {parameter.name for parameter in parameters_of(model)}
+
+
+def _takes_pairs_first(model: Any) -> bool:
+    return next(iter(inspect.signature(model.decode).parameters), "") == LINKS_FIELD
 
 
 def needs_decoder(model: nn.Module) -> bool:
