@@ -350,8 +350,8 @@ def edge_networks(draw, activation_names=None, mixed=False):
     """Networks whose messages live on edges: gathered from both ends and the edge's own features, bent or multiplied,
     delivered by sum, mean or weight beside what other rules send from node to node.
 
-    With `mixed`, edges have relations, loops are added, maxima and softmaxes are taken of what edges hold, and a norm
-    over the graph may come at the end.
+    With `mixed`, edges have relations, loops are added, and maxima and softmaxes are taken of what edges hold. (Norms
+    over a graph are of nodes, and what they make of an edge's row nobody reads: `any_networks` has them.)
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     names = activation_names or ACTIVATION_NAMES
@@ -397,8 +397,6 @@ def edge_networks(draw, activation_names=None, mixed=False):
         nodes, attr = out, slice(out.stop, out.stop + EDGE_WIDTH)
         channels.append(Channel(Identity(), None, passed, attr))
         add(channels, out, attr.stop, any_activation(rng, draw(st.sampled_from(names)), out.stop))
-    if mixed and draw(st.booleans()):
-        layers += draw(norm_layers(rng, attr.stop))
     layers.append(Layer((channel(Identity(), nodes, slice(0, 3)),), rng.normal(size=3), (), 3))
     return Network(tuple(layers), 3 + EDGE_WIDTH)
 

@@ -1,4 +1,4 @@
-"""All forms at once: edges as places, relations, loops, maxima, softmaxes, norms, gates; nodes, graphs and links."""
+"""Forms at once: edges as places, relations, loops, maxima, softmaxes, gates; of nodes, graphs and links."""
 
 import numpy as np
 import pytest

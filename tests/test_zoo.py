@@ -361,13 +361,7 @@ CONVOLUTIONS = {
     "GINE mean, backwards": (lambda a, b: pyg.GINEConv(nn.Linear(a, b), 0.3, True, 2, aggr="mean", **FLOW), ATTR),
     "NN": (lambda a, b: pyg.NNConv(a, b, nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, a * b))), ATTR),
     "NN mean": (lambda a, b: pyg.NNConv(a, b, nn.Linear(2, a * b), aggr="mean", root_weight=False, **FLOW), ATTR),
-    "CG": (
-        lambda a, b: pyg.Sequential(
-            "x, edge_index, edge_attr",
-            [(pyg.CGConv(a, 2, batch_norm=True), "x, edge_index, edge_attr -> x"), (nn.Linear(a, b), "x -> x")],
-        ),
-        ATTR,
-    ),
+    "CG": (lambda a, b: MappedTold(pyg.CGConv(b, 2, batch_norm=True), a, b), ATTR),
     "CG without edge features": (lambda a, b: ThenMapped(Without(pyg.CGConv(a, aggr="mean")), a, b), True),
     "ResGated": (lambda a, b: pyg.ResGatedGraphConv(a, b), False),
     "ResGated of edges": (lambda a, b: pyg.ResGatedGraphConv(a, b, act=nn.Tanh(), edge_dim=2, **FLOW), ATTR),
