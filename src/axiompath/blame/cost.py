@@ -10,11 +10,7 @@ import numpy as np
 from ..errors import InputError
 from .shapley import LEAST_PAIRS, Effort, Values
 
-STAGES = (
-    1,
-    256,
-    4096,
-)  # subsets on which the time is measured, by the network: many at once share what they have alike
+STAGES = (1, 128, 4096)  # subsets on which the time is measured, by the network, which takes many at once for less
 STAGES_OF_OWN = (1, 4)  # the same where the user's model answers, which takes each by itself
 PART_OF_TIME = 0.1  # of the time that was given, that measuring may take
 LEAST_EFFORT = 1.0  # seconds beyond the limit that the least effort may take
