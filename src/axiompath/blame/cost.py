@@ -10,14 +10,10 @@ import numpy as np
 from ..errors import InputError
 from .shapley import LEAST_PAIRS, Effort, Values
 
-STAGES = (
-    1,
-    256,
-    4096,
-)  # subsets on which the time is measured, by the network: many at once share what they have alike
+STAGES = (1, 128, 4096)  # subsets on which the time is measured, by the network, which takes many at once for less
 STAGES_OF_OWN = (1, 4)  # the same where the user's model answers, which takes each by itself
 PART_OF_TIME = 0.1  # of the time that was given, that measuring may take
-GRACE = 1.0  # seconds beyond the limit that the least effort may take
+LEAST_EFFORT = 1.0  # seconds beyond the limit that the least effort may take
 
 
 class TooDear(InputError):
@@ -47,7 +43,7 @@ def check_affordable(values: Values, num_players: int, effort: Effort, *, by_net
         return
     least = 2 * LEAST_PAIRS * (num_players - 1)
     takes = predict_seconds(values, num_players, least, by_network=by_network, seconds=effort.seconds)
-    if takes > effort.seconds + GRACE:
+    if takes > effort.seconds + LEAST_EFFORT:
         raise TooDear(
             f"Expected time for {LEAST_PAIRS} random orders of {num_players:,} changes and their reverses, the least "
             f"that gives shares and errors: {least:,} evaluations, about {takes:,.0f} seconds (got "

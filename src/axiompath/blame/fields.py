@@ -18,7 +18,7 @@ from ..outputs import BINARY
 from ..saved import Saved
 from ..trust import read_words
 
-MOST_LISTED = 20  # changes that a sentence names
+MOST_NAMED = 20  # changes that a sentence names
 
 
 class ChangeRecord(Saved):
@@ -36,7 +36,7 @@ class ChangeRecord(Saved):
 
     def list_changes(self) -> str:
         """The first of them in words, and how many others there are."""
-        named = [self.name_change(row) for row in range(min(len(self.kinds), MOST_LISTED))]
+        named = [self.name_change(row) for row in range(min(len(self.kinds), MOST_NAMED))]
         others = len(self.kinds) - len(named)
         return (
             "; ".join([*named, *([f"{others:,} others" if others > 1 else "one other"] if others else [])]) or "nothing"

@@ -146,7 +146,7 @@ def blame(
     for item in found:
         console.print(item.summary(limit), markup=False, highlight=False)
         enough = explainer.enough(item.target, open_nodes=open_nodes, seconds=seconds)
-        console.print(enough.sentence, markup=False, highlight=False)
+        console.print(enough.summary(), markup=False, highlight=False)
 
 
 @spread
