@@ -10,6 +10,7 @@
   const values_of = (key) => { if (!columns.has(key)) columns.set(key, readColumn(key)); return columns.get(key); };
   let chosen = several ? -1 : 0, grid = null, filter = { text: "", from: "", to: "", cause: "", flips: false };
 
+  const amount = (v) => (v >= 100 ? count(Math.round(v)) : v.toPrecision(3));
   const portion = (v) => (Math.abs(v) >= 0.0995 || v === 0 ? percent(v) : minus((100 * v).toFixed(1)) + " %");
 
   // ---- a row's own page ------------------------------------------------------------------------------------------
@@ -50,16 +51,16 @@
     return { name: "all steps", moved: counted("moved"), flipped: counted("flipped"), explained: counted("explained"), total, causes, flows: [...flows.values()].sort((a, b) => b[2] - a[2]), statements,
       patterns: [...patterns.values()].sort((a, b) => b.carried - a.carried).slice(0, 10),
       coverage: `The ten largest causes of all steps carry ${percent(sum(statements.map((one) => one.carried)))} of the ${what} moved.`,
-      words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved${index.flip ? `, ${count(counted("flipped"))} of them ${index.flip}` : ""}, by ${total.toPrecision(3)} of ${what} in all.`,
+      words: [`Over ${count(steps.length)} steps ${count(counted("moved"))} predictions moved${index.flip ? `, ${count(counted("flipped"))} of them ${index.flip}` : ""}, by ${amount(total)} of ${what} in all.`,
         unusual.length ? `More than usual moved at ${unusual.join(", ")}.` : steps.length > 3 ? "No step moved much more than the others." : ""] };
   };
   const drawTime = () => {
     const width = isNarrow() ? 360 : 1060, height = 190, most = Math.max(...steps.map((s) => s.total), 1e-12), wide = (width - 20) / steps.length;
-    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `What moved at each step: ${steps.map((s) => `${s.name} ${s.total.toPrecision(3)}`).join("; ")}` });
+    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `What moved at each step: ${steps.map((s) => `${s.name} ${amount(s.total)}`).join("; ")}` });
     steps.forEach((step, s) => {
       let y = height - 36;
       const parts = CAUSES.map((cause) => Math.max(step.causes[cause] ?? 0, 0)), whole = sum(parts) || 1;
-      const text = `${step.name}\n${step.total.toPrecision(3)} of ${what} moved, ${count(step.flipped)} flips${index.unusual.includes(s) ? "\nmore than usual" : ""}`;
+      const text = `${step.name}\n${amount(step.total)} of ${what} moved, ${count(step.flipped)} flips${index.unusual.includes(s) ? "\nmore than usual" : ""}`;
       const group = draw("g", { class: "step", tabindex: 0, role: "button", "aria-label": text });
       CAUSES.forEach((cause, k) => {
         const h = (height - 60) * step.total / most * parts[k] / whole;
@@ -90,7 +91,7 @@
     const now = chosen < 0 ? merged() : steps[chosen];
     $("told").replaceChildren(...now.words.filter(Boolean).map((text) => el("p", {}, text)));
     $("facts").replaceChildren(fact("predictions moved", count(now.moved)), ...(values ? [] : [fact("flipped", count(now.flipped))]), fact("explained here", count(now.explained)),
-      fact(values ? "moved in all" : "probability moved", now.total.toPrecision(3), "summed over predictions"));
+      fact(values ? "moved in all" : "probability moved", amount(now.total), "summed over predictions"));
     $("flips-card").hidden = !now.flows.length;
     if (now.flows.length) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid.refresh(); $("grid-title").scrollIntoView(); });
     const causes = Object.entries(now.causes).filter(([, part]) => Math.abs(part) > 5e-4).sort((a, b) => b[1] - a[1]), most = Math.max(...causes.map(([, part]) => Math.abs(part)), 1e-9);

@@ -195,7 +195,8 @@ def tell_survey(survey: Survey) -> list[str]:
         words |= {"statistics": "statistics of the whole graph"}
         parts = sorted(survey.causes.items(), key=lambda item: -abs(item[1]))
         told = [f"{words[word]} {_percent(part)}" for word, part in parts if abs(part) >= 0.005]
-        sentences.append(f"They moved by {survey.total:.3g} of {what} in all. By cause: {', '.join(told)}.")
+        total = f"{survey.total:,.0f}" if survey.total >= 100 else f"{survey.total:.3g}"
+        sentences.append(f"They moved by {total} of {what} in all. By cause: {', '.join(told)}.")
     return sentences
 
 
