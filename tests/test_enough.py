@@ -9,6 +9,9 @@ import torch
 from torch_geometric.nn import GCN
 
 import axiompath
+from axiompath.blame import enough, tries
+from axiompath.blame.cost import TooDear
+from axiompath.blame.tries import Tries
 from axiompath.explain import answer
 from axiompath.explain.question import Question
 from axiompath.outputs import Output
@@ -210,3 +213,27 @@ def test_more_sets_than_the_time_holds_are_not_begun_one_by_one():
     found = explainer.enough(target, budget=3, seconds=1.0)
     assert not found.proved
     assert found.explained >= 1 - float(left.min()) / whole - 1e-9
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_where_the_time_ends_the_best_that_was_tried_is_the_answer(monkeypatch, number):
+    before, after = evolve(1, 300, num_nodes=40, kinds=("edges",))
+    _, explainer = open_model("gcn", before, after)
+    target = int(explainer.moved().target[0])
+    tried, margins = [], Tries.margins
+
+    def record(self, undone, **options):
+        found = margins(self, undone, **options)
+        tried.extend(found[: len(found) if undone.shape[1] == number else 0])
+        return found
+
+    monkeypatch.setattr(Tries, "margins", record)
+    monkeypatch.setattr(enough, "blame_target", lambda *_, **__: (_ for _ in ()).throw(TooDear("no time for it")))
+    monkeypatch.setattr(Tries, "affords", lambda self, number, part=0.5: False)
+    clock = itertools.count()
+    monkeypatch.setattr(tries.time, "monotonic", lambda: next(clock) * 0.1)
+    found = explainer.enough(target, budget=number, seconds=1.0)
+    tried = np.array(tried)
+    assert np.isfinite(tried).sum() >= 2
+    assert number > 1 or np.isinf(tried).any()  # the time ended before all were tried
+    assert found.explained >= 0.9 + tried.max() - 1e-12

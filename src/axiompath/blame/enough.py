@@ -195,7 +195,8 @@ def find_best(search: Tries, number: int, order: IntArray) -> tuple[IntArray, bo
             for sets in sets_of_size(search.free, number):
                 best.offer(sets, search.margins(sets))
             return np.sort(best.chosen), True
-        starts = np.stack([best.chosen, _grow(search, number)])
+        best.offer(best.chosen[None], search.margins(best.chosen[None]))
+        starts = np.stack([best.chosen, _grow(search, number, best)])
         margins = search.margins(starts)
         for place in np.argsort(-margins, kind="stable").tolist():  # the better one first: the time may end
             _exchange(search, starts[place], best)
@@ -218,12 +219,19 @@ class _Best:
         return sets[place], float(margins[place])
 
 
-def _grow(search: Tries, number: int) -> IntArray:
-    """So many changes, one after the other, each time the one that helps the most."""
+def _grow(search: Tries, number: int, best: _Best) -> IntArray:
+    """So many changes, one after the other, each time the one that helps the most.
+
+    Those that help the most alone are offered at once, for the time may end before they are grown together.
+    """
     chosen = search.free[:0]
     for _ in range(number):
         longer = np.stack([np.append(chosen, other) for other in np.setdiff1d(search.free, chosen)])
-        chosen = longer[int(search.margins(longer).argmax())]
+        margins = search.margins(longer, all_of_them=False)
+        if not len(chosen):
+            alone = search.free[np.argsort(-margins, kind="stable")[:number]]
+            best.offer(alone[None], search.margins(alone[None]))
+        chosen = longer[int(margins.argmax())]
     return chosen
 
 

@@ -66,10 +66,16 @@ class Tries:
         applied[np.arange(len(undone))[:, None], undone] = False
         return applied[:, :-1]
 
-    def margins(self, undone: IntArray) -> FloatArray:
-        """Margins without these changes: rows of places among the changes in sight, -1 for none. [num_sets]."""
+    def margins(self, undone: IntArray, *, all_of_them: bool = True) -> FloatArray:
+        """Margins without these changes: rows of places among the changes in sight, -1 for none. [num_sets].
+
+        Not all of them: those that the time does not hold are minus infinity, so that the others still count.
+        """
         found, start = [np.zeros(0)], 0
         while start < len(undone):
+            if not all_of_them and start and self.left < 0:
+                found.append(np.full(len(undone) - start, -math.inf))
+                break
             self.check()
             some = undone[start : start + self.at_a_time]
             began = time.monotonic()
