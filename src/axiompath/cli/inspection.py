@@ -75,5 +75,6 @@ def diff(
         from ..explain.moved import find_flipped
 
         flipped, flip = int(find_flipped(moved).sum()), explainer.change.output.flip
-        console.print(f"{len(moved):,} predictions moved{f', {flipped:,} of them {flip}' if flip else ''}.")
+        of_them = f", {flipped:,} of them {flip}" if flip else ""
+        console.print(f"{len(moved):,} prediction{'s' * (len(moved) != 1)} moved{of_them}.")
         console.print(moved_table(moved, limit))

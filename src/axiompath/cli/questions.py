@@ -278,7 +278,7 @@ def report(
     if json:
         print_json({"report": str(out), "targets": list(targets), "bytes": len(text.encode())})
     else:
-        said = f"Explained {len(targets):,} {unit}s in {out} ({len(text) / 1e6:.1f} MB)."
+        said = f"Explained {len(targets):,} {unit}{'s' * (len(targets) != 1)} in {out} ({len(text) / 1e6:.1f} MB)."
         Terminal().print(said, soft_wrap=True, markup=False)
 
 

@@ -61,7 +61,7 @@ def open_archive(name: str, root: str | Path | None, what: str) -> tuple[Arrays,
     path = (folder or Path()) / f"{name}.npz"
     if folder is None or not path.is_file():
         raise MissingFile(
-            f"Expected the {what}'s file {name}.npz in the folder given as `root=` or AXIOMPATH_DATA "
+            f"Expected the file of the {what}, {name}.npz, in the folder given as `root=` or AXIOMPATH_DATA "
             f"(got {folder or 'no folder'}, without it); put {name}.npz there."
         )
     return read_archive(path, name), path

@@ -137,7 +137,7 @@ class Scan:
     def summary(self) -> str:
         """What was found, in a sentence or two."""
         held = self.manifest
-        text = f"{held['num_moved']:,} predictions moved"
+        text = f"{held['num_moved']:,} prediction{'s' * (held['num_moved'] != 1)} moved"
         if self.output.flip:
             text += f", {held['num_flipped']:,} of them {self.output.flip}"
         text += f". Explained: {held['num_explained']:,}"
