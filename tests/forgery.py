@@ -494,6 +494,6 @@ def copies(pattern, count):
 
     def write(folder):
         for place in range(count):
-            (folder / "scans" / pattern.format(place)).symlink_to("step-000")
+            (folder / "scans" / pattern.format(place)).symlink_to("step-0001")
 
     return write

@@ -197,7 +197,7 @@ FORMATS = {
                (("report", "scan", "--out", "out.html"), (*SCANNED, "scan")), True),
         Format("scan link", tuple(f"scan link/{part}" for part in SCAN_FILES), read_scan("scan link")),
         Format("scan 0.1", tuple(f"scan 0.1/{part}" for part in SCAN_FILES), read_scan("scan 0.1")),
-        Format("scans", tuple(f"scans/step-00{i}/{part}" for i in (0, 1) for part in (*SCAN_FILES, *GRAPH_TABLES)),
+        Format("scans", tuple(f"scans/step-000{i}/{part}" for i in (1, 2) for part in (*SCAN_FILES, *GRAPH_TABLES)),
                read_scans, (("report", "scans", "--out", "out.html"),)),
         *(
             Format(f"events {kind}", (f"events.{kind}", "people.csv"), read_events(kind),

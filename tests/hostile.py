@@ -357,16 +357,16 @@ HOSTILE = {
         **odd_files("pairs.csv"),
     },
     "scans": {
-        "a thousand steps": copies("step-{:03d}x", 1000), "a step that leads to itself": lambda folder: (
+        "a thousand steps": copies("step-{:04d}x", 1000), "a step that leads to itself": lambda folder: (
             folder / "scans/step-999").symlink_to("step-999"),
         "a step elsewhere": lambda folder: (folder / "scans/step-999").symlink_to("/etc"),
-        "an empty step": lambda folder: (folder / "scans/step-002").mkdir(),
+        "an empty step": lambda folder: (folder / "scans/step-0003").mkdir(),
         "a step within a step": lambda folder: shutil.copytree(
-            folder / "scans/step-000", folder / "scans/step-001/step-000"),
+            folder / "scans/step-0001", folder / "scans/step-0002/step-0001"),
         "a manifest among steps": lambda folder: shutil.copy(
-            folder / "scans/step-000/manifest.json", folder / "scans/manifest.json"),
+            folder / "scans/step-0001/manifest.json", folder / "scans/manifest.json"),
         "a pipe as a manifest": lambda folder: os.mkfifo(folder / "scans/manifest.json"),
-        **odd_files("scans/step-001/manifest.json", "scans/step-001/nodes.parquet"),
+        **odd_files("scans/step-0002/manifest.json", "scans/step-0002/nodes.parquet"),
     },
     "explanation typed": {
         "relations of another kind": changed("explanation typed.json", relations=[[[]]]),

@@ -14,7 +14,6 @@ from torch_geometric.nn import (
     GCNConv,
     GraphConv,
     LayerNorm,
-    PNAConv,
     SAGEConv,
 )
 from torch_geometric.nn import Sequential as PyGSequential
@@ -590,9 +589,7 @@ def plain(conv):
     return written(lambda p, d: p[0](d.x, d.edge_index), conv)
 
 
-PNA = {"scalers": ["identity"], "deg": torch.ones(9, dtype=torch.long)}
 WORDS = {
-    "PNA with std": (plain(PNAConv(4, 3, aggregators=["mean", "std"], **PNA)), r"aggregates by deviation"),
     "features of its own": (OwnFeatures(), r"conv \(GCNConv\): is given features that do not come from `x`"),
 }  # fmt: skip
 

@@ -200,7 +200,7 @@ def module(forward, *convs):
 REFUSED = {
     "no reader": (
         module(lambda m, x, e: m.convs[0](x, e), FiLMConv(4, 3, aggr="median")),
-        r"convs\.0 \(FiLMConv\): expected aggregation by sum or mean",
+        r"convs\.0 \(FiLMConv\): expected aggregation by sum, mean",
     ),
     "a decision on values": (
         module(lambda m, x, e: m.convs[0](x, e) if x.sum() > 0 else x),

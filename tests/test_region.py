@@ -22,7 +22,7 @@ from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
 from evolutions import aligned, gcn_models, graph_pairs
-from test_zoo import ATTR, CONVOLUTIONS, EVOLUTIONS, Convolutions, evolution, randomise
+from test_zoo import ATTR, CONVOLUTIONS, EVOLUTIONS, TYPE, Convolutions, evolution, randomise
 
 QUICK = settings(
     max_examples=60,
@@ -288,8 +288,8 @@ def explained_alike(whole, part, budget=3):
             )
 
 
-# Stored graphs hold no edge features.
-@pytest.mark.parametrize("name", [name for name, (_, weighted) in CONVOLUTIONS.items() if weighted is not ATTR])
+# Stored graphs hold no edge features, and no types.
+@pytest.mark.parametrize("name", [name for name, (_, given) in CONVOLUTIONS.items() if given not in (ATTR, TYPE)])
 def test_every_convolution_is_explained_alike(name, store):
     make, weighted = CONVOLUTIONS[name]
     seed = sum(map(ord, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -49,10 +50,9 @@ def find_goal(
     if below is not None:
         if to is not None:
             raise InputError("Expected `to` or `below` (got both).")
-        now = float(tell(output, new, after[None])[0])
-        if not is_number(below) or not below <= now or (output.kind != VALUE and below <= 0):
-            least = "" if output.kind == VALUE else "above 0 and "
-            raise InputError(f"Expected `below` to be a number {least}up to {now:.4g}, as it is now (got {below!r}).")
+        if not is_number(below) or not math.isfinite(below) or (output.kind != VALUE and not 0 < below <= 1):
+            proper = "a number" if output.kind == VALUE else "a probability, above 0 and up to 1"
+            raise InputError(f"Expected `below` to be {proper} (got {below!r}).")
         what = "a value" if output.kind == VALUE else f"a probability of {name(new)}"
 
         def less(logits: FloatArray) -> FloatArray:

@@ -26,7 +26,7 @@ from ..threads import run_in_pieces
 from .coefficients import SOURCE_TO_TARGET, Rule
 from .layers import ForwardPass, Layer, Network, pieces_of, project, run_network
 
-Received: TypeAlias = Callable[[IntArray | None], Features]  # rows, or None for all -> what a layer receives of them
+Inflow: TypeAlias = Callable[[IntArray | None], Features]  # rows, or None for all -> what a layer receives of them
 
 
 def run_pair(network: Network, before: Snapshot, after: Snapshot) -> tuple[ForwardPass, ForwardPass]:
@@ -90,7 +90,7 @@ def _renew(
     old: sparse.csr_array,
     after: Snapshot,
     along: Callable[[str], Pair],
-    received: Received,
+    received: Inflow,
     differs: BoolArray,
 ) -> tuple[sparse.csr_array, BoolArray]:
     """The rule's matrix on `after`, and which of its rows may differ from `before`'s. [num_nodes]."""
@@ -117,7 +117,7 @@ def _renew(
 
 
 def _rows_of_rule(
-    rule: Rule, snapshot: Snapshot, edges: Incoming, received: Received, rows: IntArray
+    rule: Rule, snapshot: Snapshot, edges: Incoming, received: Inflow, rows: IntArray
 ) -> sparse.csr_array:
     """Rows of the rule's matrix, computed on a snapshot of their surroundings. [len(rows), num_nodes]."""
     inside = np.zeros(snapshot.num_nodes, dtype=np.bool_)
@@ -173,7 +173,7 @@ def _with_rows(matrix: sparse.csr_array, rows: IntArray, new: sparse.csr_array) 
 
 
 def _compute_rows(
-    layer: Layer, matrices: dict[Rule, sparse.csr_array], received: Received, rows: IntArray, z: FloatArray
+    layer: Layer, matrices: dict[Rule, sparse.csr_array], received: Inflow, rows: IntArray, z: FloatArray
 ) -> None:
     """Put z of some nodes in their rows: only what they take from is projected, and never much of it at a time."""
     z[rows] = 0.0 if layer.bias is None else layer.bias
