@@ -35,6 +35,7 @@ ROWS_AT_A_TIME = 1 << 16
 SEPARATORS = ",;|\t"
 QUOTED = re.compile(r'"[^"]*"')
 LINE = 1 << 20  # letters of the first line that are looked at
+LONGEST_HEADER = 1 << 24  # characters: a thousand and more for each of the most columns that are read
 CSV_BYTES = 200e6  # that the cells of a part may take
 
 
@@ -144,10 +145,18 @@ def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
 def _csv_width(path: Path) -> int:
     """How many columns the first line names."""
     with _unpacked(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-        width = next((len(row) for row in csv.reader(text, delimiter=_separator(path)) if row), 0)
+        width = next((len(row) for row in csv.reader(_lines(text, path), delimiter=_separator(path)) if row), 0)
     if width > MAX_COLUMNS:
         raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {width:,}).")
     return max(width, 1)
+
+
+def _lines(text: IO[str], path: Path) -> Iterator[str]:
+    """Lines, none of them without end: a packed file may hold a gigabyte in one."""
+    while line := text.readline(LONGEST_HEADER):
+        if len(line) == LONGEST_HEADER:
+            raise InputError(f"Expected names of columns in the first line of {path} (it is longer than any are).")
+        yield line
 
 
 def _csv_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: float) -> Iterator[pd.DataFrame]:
