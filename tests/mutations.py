@@ -365,6 +365,11 @@ class Worker:
         return {"case": f"{self.case[0]}: {self.case[1]}", "ended": ended, "said": said, "seconds": 0.0, "rise": 0}
 
 
+def list_slice():
+    """Three of every five of the first thousand or so: files made by hand and at random, of all formats."""
+    return [case for place, case in enumerate(list_cases(940)) if place % 5 < 3]
+
+
 def list_cases(num_cases):
     """The files made by hand, then the formats in turn."""
     from hostile import HOSTILE
@@ -375,11 +380,11 @@ def list_cases(num_cases):
     return [*made, *((name, sizes[name] + turn) for turn in turns for name in FORMATS)][:num_cases]
 
 
-def run_cases(num_cases, folder, num_workers=1):
-    """Outcomes of so many cases as they come."""
+def run_cases(cases, folder, num_workers=1):
+    """Outcomes of these cases as they come."""
     seeds = folder / "seeds"
     make_seeds(seeds)
-    waiting = iter(list_cases(num_cases))
+    waiting = iter(cases)
     workers = [Worker(seeds) for _ in range(num_workers)]
     busy = {}
 
@@ -424,7 +429,7 @@ if __name__ == "__main__":
     else:
         with tempfile.TemporaryDirectory() as place:
             found = []
-            for outcome in run_cases(int(sys.argv[1]), Path(place)):
+            for outcome in run_cases(list_cases(int(sys.argv[1])), Path(place)):
                 found.append(outcome)
                 if len(found) % 1000 == 0 or len(found) == int(sys.argv[1]):
                     print(tell(found), flush=True)

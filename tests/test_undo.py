@@ -208,7 +208,7 @@ class Slow(nn.Module):
         return self.inner(x, edge_index)
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1.0])
+@pytest.mark.parametrize("seconds", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_the_time_that_is_given_is_kept(seconds):
     """To within a second and an evaluation: with many changes in sight, and where the user's own model is slow."""
     model, explainer, before, after, target, _ = next(

@@ -35,7 +35,7 @@ ROWS_AT_A_TIME = 1 << 16
 SEPARATORS = ",;|\t"
 QUOTED = re.compile(r'"[^"]*"')
 LINE = 1 << 20  # letters of the first line that are looked at
-LONGEST_HEADER = 1 << 24  # characters: a thousand and more for each of the most columns that are read
+LONGEST_LINE = 1 << 24  # letters: a thousand and more for each of the most columns that are read
 CSV_BYTES = 200e6  # that the cells of a part may take
 
 
@@ -87,8 +87,10 @@ def column_names(path: Path) -> pd.DataFrame:
             with open_parquet(path, math.inf) as table:
                 names = _wanted_columns(table.schema_arrow, path)
         else:
-            _csv_width(path)
-            names = pd.read_csv(path, sep=_separator(path), dtype=str, nrows=0, encoding="utf-8-sig").columns.tolist()
+            # Of the first line alone: pandas would look for a second one, through a gigabyte of empty ones.
+            header = io.StringIO()
+            csv.writer(header).writerow(_csv_header(path))
+            names = pd.read_csv(io.StringIO(header.getvalue()), dtype=str, nrows=0).columns.tolist()
     return _with_plain_names(pd.DataFrame(columns=names), path)
 
 
@@ -142,25 +144,25 @@ def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
     return [name for name in names if name not in index or name.strip().lower() in known]
 
 
-def _csv_width(path: Path) -> int:
-    """How many columns the first line names."""
+def _csv_header(path: Path) -> list[str]:
+    """What the first line calls the columns."""
     with _unpacked(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-        width = next((len(row) for row in csv.reader(_lines(text, path), delimiter=_separator(path)) if row), 0)
-    if width > MAX_COLUMNS:
-        raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {width:,}).")
-    return max(width, 1)
+        header = next((row for row in csv.reader(_lines(text, path), delimiter=_separator(path)) if row), [""])
+    if len(header) > MAX_COLUMNS:
+        raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {len(header):,}).")
+    return header
 
 
 def _lines(text: IO[str], path: Path) -> Iterator[str]:
     """Lines, none of them without end: a packed file may hold a gigabyte in one."""
-    while line := text.readline(LONGEST_HEADER):
-        if len(line) == LONGEST_HEADER:
-            raise InputError(f"Expected names of columns in the first line of {path} (it is longer than any are).")
+    while line := text.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise InputError(f"Expected lines of at most {LONGEST_LINE:,} letters in {path} (one is longer).")
         yield line
 
 
 def _csv_parts(path: Path, num_rows: int, columns: list[str] | None, max_bytes: float) -> Iterator[pd.DataFrame]:
-    width = _csv_width(path)
+    width = len(_csv_header(path))
     if max_bytes < math.inf:
         # Every row is as wide as the first, whatever is written there.
         limit = bound_growth(path, max_bytes)
@@ -186,13 +188,18 @@ def _unpacked(path: Path) -> IO[bytes]:
 
 
 def _count_lines(path: Path, limit: float) -> int:
-    """How many there are at most; a packed file that grows beyond the limit is refused as soon as it does."""
-    count, size = 1, 0
+    """How many there are at most; a packed file that grows beyond the limit is refused as soon as it does, and so is
+    a line without end, which pandas would hold several times over."""
+    count, size, since = 1, 0, 0
     with _unpacked(path) as stream:
         while piece := stream.read(1 << 20):
             count += piece.count(b"\n") + piece.count(b"\r")
             size += len(piece)
             check_size(path, size, limit)
+            last = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+            since = since + len(piece) if last < 0 else len(piece) - last - 1
+            if since > LONGEST_LINE:
+                raise InputError(f"Expected lines of at most {LONGEST_LINE:,} letters in {path} (one is longer).")
     return count
 
 

@@ -463,9 +463,9 @@ def read_scan(folder: str | Path) -> Scan:
 
 
 def read_scans(folder: str | Path) -> list[Scan]:
-    """The scan in a folder, or those of a sequence or of a watch, in order."""
+    """The scan in a folder, or those of a sequence or of a watch, in order; what is a link is none of them."""
     found = [path for pattern in ("step-*", "steps/[0-9]*", "[0-9]*") for path in Path(folder).glob(pattern)]
-    steps = sorted(path for path in found if (path / MANIFEST).is_file())
+    steps = sorted(path for path in found if (path / MANIFEST).is_file() and not path.is_symlink())
     if (Path(folder) / MANIFEST).exists() or not steps:
         return [read_scan(folder)]
     return [read_scan(step) for step in steps]
