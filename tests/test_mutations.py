@@ -19,8 +19,8 @@ def check(cases, folder, capsys):
     assert ends.count("fine") > num_cases / 50
 
 
-def test_564_damaged_files(tmp_path, capsys):
-    assert len(list_slice()) == 564
+def test_584_damaged_files(tmp_path, capsys):
+    assert len(list_slice()) == 584
     check(list_slice(), tmp_path, capsys)
 
 

@@ -228,7 +228,7 @@ def test_the_command_line_tells_links_graphs_and_values(call, tmp_path, monkeypa
     out = tmp_path / "story.html"
     code, shown, _ = call("report", "told_models:link", *files, "--target", "3,2", "--out", out)
     assert code == 0
-    assert "Explained 1 links in" in shown
+    assert "Explained 1 link in" in shown
     for arguments, words in (
         (("told_models:link", *files, "--target", "05"), "two ends of a link"),
         (("told_models:graph", *files, "--target", "x"), "the number of a graph"),
