@@ -201,6 +201,8 @@ class Change:
 
     def edges_on(self, numbers: IntArray) -> dict[int, EdgePlace]:
         """The edges among the places of paths in the user's numbers, by the numbers that stand for them."""
+        if self.before.edge_rows is None and self.after.edge_rows is None:
+            return {}
         codes = np.unique(numbers[numbers <= FIRST_EDGE])[::-1]
         found = self.ends_of_edges[FIRST_EDGE - codes].tolist() if len(codes) else []
         return {code: EdgePlace(*edge) for code, edge in zip(codes.tolist(), found, strict=True)}

@@ -20,6 +20,7 @@ delta may leave to. With the bits in the places below, a set moves over an entry
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -56,9 +57,15 @@ def move(held: NDArray[np.uint8], marks: NDArray[np.uint16]) -> NDArray[np.uint8
     return ((held & marks & (STATES | OF_AFTER | OF_BEFORE)) | left).astype(np.uint8)
 
 
-def name_causes(shares: FloatArray) -> dict[str, FloatArray]:
-    """Shares by cause [len(KINDS), num_classes], that of another model below, by their names; rare ones if not 0."""
-    return tell_causes(dict(zip(CAUSE_WORDS, shares, strict=False)))
+def name_causes(shares: FloatArray) -> list[dict[str, FloatArray]]:
+    """Shares by cause [num_targets, len(KINDS), num_classes], that of another model below, by their names; rare ones
+    if not 0. One dict a target, each with an array of its own."""
+    rare = np.array([cause in RARE for cause in CAUSE_WORDS[: shares.shape[1]]])
+    said = ~rare | shares.any(axis=2)
+    words = [CAUSE_WORDS[place] for place in np.nonzero(said)[1]]
+    ends = np.cumsum(said.sum(axis=1)).tolist()
+    parts = [part for one, here in zip(shares, said, strict=True) for part in one[here]]
+    return [dict(zip(words[a:b], parts[a:b], strict=True)) for a, b in itertools.pairwise([0, *ends])]
 
 
 def tell_causes(named: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

@@ -203,9 +203,7 @@ class Case:
         def walk() -> Iterator[Attribution]:
             for places in walks.batches():
                 found, shares = walk_rows(self.change, walks.rows[places])
-                for one in split_by_target(self.change, found, shares):
-                    edges = self.change.edges_on(one.paths)
-                    yield replace(one, node_names=self.node_names, class_names=self.class_names, edge_places=edges)
+                yield from split_by_target(self.change, found, shares, self.node_names, self.class_names)
                 del found, shares  # before the next batch is walked
 
         return walk()

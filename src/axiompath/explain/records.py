@@ -145,7 +145,7 @@ class Records(Sequence[Explanation]):
             contributions=chosen.contributions[rows].copy(),
             weights=chosen.weights[rows].copy(),
             kinds=tuple(KIND_WORDS[kind] for kind in chosen.kinds[rows].tolist()),
-            causes=name_causes(self.causes[i].copy()),
+            causes=name_causes(self.causes[i : i + 1])[0],
             kl_residual=float(self.kl_residual[i]),
             kl_bound=float(self.kl_bound[i]),
             gap=float(self.gap[i]),

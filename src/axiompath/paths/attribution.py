@@ -170,21 +170,32 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     return shares
 
 
-def split_by_target(change: Change, found: PathSet | PathUnion, shares: Shares) -> Iterator[Attribution]:
+def split_by_target(
+    change: Change,
+    found: PathSet | PathUnion,
+    shares: Shares,
+    node_names: Mapping[int, str],
+    class_names: tuple[str, ...],
+) -> Iterator[Attribution]:
     """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
     plain = change.before.places is None and np.array_equal(change.before.node_ids, np.arange(change.num_nodes))
     ends = found.indptr.tolist()
-    for i, row in enumerate(found.targets.tolist()):
+    output = change.output
+    for i, (row, causes) in enumerate(zip(found.targets.tolist(), name_causes(shares.causes), strict=True)):
         rows = slice(ends[i], ends[i + 1])
+        paths = found.paths[rows].copy() if plain else change.numbers(found.paths[rows])
         yield Attribution(
             row if plain else change.target(row),
-            found.paths[rows].copy() if plain else change.numbers(found.paths[rows]),
+            paths,
             shares.contributions[rows].copy(),
             shares.kinds[rows].copy(),
-            name_causes(shares.causes[i].copy()),
+            causes,
             change.logits_before[row],
             change.logits_after[row],
-            output=change.output,
+            node_names,
+            class_names,
+            change.edges_on(paths),
+            output,
         )
 
 
