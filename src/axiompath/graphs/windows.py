@@ -20,6 +20,7 @@ RULES = ("once", "count", "sum", "mean", "min", "max", "first", "last")
 SO_FAR = "all"
 OTHER_RELATIONS = "other"  # relations that are too rare for a name
 MAX_SNAPSHOTS = 10_000
+FEW_SNAPSHOTS = 1000  # of whatever events there are; more than that, one an event: most windows would be empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +64,11 @@ def cut_windows(events: Events, every: Any = None, window: Any = None, start: An
             f"Expected events that fill a window of {show_period(length, times.dated)} (got events over {span}, from "
             f"{show_time(begin, times.dated)} on); give a shorter `window`, or `until` if they are complete."
         )
-    if count > MAX_SNAPSHOTS:
+    if count > min(MAX_SNAPSHOTS, max(FEW_SNAPSHOTS, len(events))):
         raise InputError(
-            f"Expected at most {MAX_SNAPSHOTS:,} snapshots (got {count:,}, one every "
-            f"{show_period(step, times.dated)}); give a longer `every`."
+            f"Expected at most {MAX_SNAPSHOTS:,} snapshots, and of few events {FEW_SNAPSHOTS:,} or as many as there are "
+            f"events (got {count:,} of {len(events):,} events, one every {show_period(step, times.dated)} from "
+            f"{show_time(begin, times.dated)} on); give a longer `every`, or mend a time that lies far from the others."
         )
     starts = begin + step * np.arange(count)
     ends = starts + length
