@@ -243,6 +243,7 @@ def test_features_and_labels(tmp_path):
         ("src,dst,time\nx,y,1\nx,y,2\n", {"every": 1e-6}, "at most 10,000 snapshots"),
         ("src,dst,time\nx,y,1924-01-01\nx,y,2024-01-01\ny,z,2024-01-02\n", {"every": "10D"},
          r"of few events 1,000 .*got 3,65. of 3 events, one every 10D from 1924-01-01 on\).*mend a time that lies far"),
+        ("src,dst,time\nx,y,2024-01-01\nx,y,2024-01-09\n", {"start": "NaT"}, "Expected a date as `start` \\(got 'NaT'"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "most"}, "Expected a rule among once, count"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "mean"}, "Expected weights for the rule 'mean'"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "keep": "none"}, "`keep` among seen, window, all"),

@@ -180,6 +180,8 @@ def read_moment(moment: Any, times: Times, name: str) -> int | float:
     try:
         if times.dated:
             date = pd.Timestamp(moment)
+            if pd.isna(date):
+                raise ValueError("no moment")
             return int(_nanoseconds([date.tz_localize("UTC") if date.tzinfo is None else date], f"`{name}`")[0])
         return float(moment) if float(moment) != int(float(moment)) else int(float(moment))
     except (ValueError, TypeError, OverflowError) as error:

@@ -66,8 +66,8 @@ def cut_windows(events: Events, every: Any = None, window: Any = None, start: An
         )
     if count > min(MAX_SNAPSHOTS, max(FEW_SNAPSHOTS, len(events))):
         raise InputError(
-            f"Expected at most {MAX_SNAPSHOTS:,} snapshots, and of few events {FEW_SNAPSHOTS:,} or as many as there are "
-            f"events (got {count:,} of {len(events):,} events, one every {show_period(step, times.dated)} from "
+            f"Expected at most {MAX_SNAPSHOTS:,} snapshots, and of few events {FEW_SNAPSHOTS:,} or one an event (got "
+            f"{count:,} of {len(events):,} events, one every {show_period(step, times.dated)} from "
             f"{show_time(begin, times.dated)} on); give a longer `every`, or mend a time that lies far from the others."
         )
     starts = begin + step * np.arange(count)
