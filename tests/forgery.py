@@ -463,6 +463,22 @@ def rich(**arrays):
     return write
 
 
+def pairs(given):
+    """A graph with these in place of pairs to predict for."""
+    return lambda folder: _with_arrays(folder / "pairs.npz", edge_label_index=np.asarray(given))
+
+
+def batch(graphs=None, **arrays):
+    """Three graphs, of which nodes belong to others."""
+    return lambda folder: _with_arrays(
+        folder / "batch.npz", **arrays, **({} if graphs is None else {"batch": np.asarray(graphs)})
+    )
+
+
+def _with_arrays(path, **arrays):
+    np.savez_compressed(path, **dict(np.load(path)) | arrays)
+
+
 def changed(name, **changes):
     """JSON with other values."""
 

@@ -37,6 +37,7 @@ QUOTED = re.compile(r'"[^"]*"')
 LINE = 1 << 20  # letters of the first line that are looked at
 LONGEST_LINE = 1 << 24  # letters: a thousand and more for each of the most columns that are read
 CSV_BYTES = 200e6  # that the cells of a part may take
+NAME_BYTES = 200  # of what names a row: as text, in a list, and where it is looked up
 
 
 def read_edges(path: Path, max_bytes: float) -> pd.DataFrame:
@@ -76,7 +77,16 @@ def read_nodes(path: Path, max_bytes: float) -> tuple[list[str], np.ndarray[Any,
 def read_table(path: Path, max_bytes: float) -> pd.DataFrame:
     """A table, its columns' names in lower case."""
     parts = list(read_parts(path, ROWS_AT_A_TIME, None, max_bytes))
-    return pd.concat(parts, ignore_index=True) if parts else column_names(path)
+    if not parts:
+        return column_names(path)
+    check_names(parts, path, max_bytes)
+    return pd.concat(parts, ignore_index=True)
+
+
+def check_names(parts: list[pd.DataFrame], path: Path, max_bytes: float) -> None:
+    """Refuse a table whose nodes, called by text also where they are numbers, would take more memory than allowed."""
+    held = sum(part.memory_usage(index=False).sum() + NAME_BYTES * len(part) for part in parts)
+    check_size(path, float(held), bound_growth(path, max_bytes))
 
 
 def column_names(path: Path) -> pd.DataFrame:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it t
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 SINGLE = 1 << 22  # numbers of float32 from which on they are held as given, and made double where they are used
+EMPTY_GRAPHS = 10**5  # that the numbers of a batch may speak of
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,6 +369,11 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
         raise InputError(
             f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
             f"(got {batch.dtype} of shape {batch.shape}, the least {batch.min(initial=0)})."
+        )
+    if batch.max(initial=0) >= num_nodes + EMPTY_GRAPHS:
+        raise InputError(
+            f"Expected a node in every graph of `{name}.batch` (got a graph {batch.max()} of {num_nodes} nodes); "
+            "number graphs from 0 on, and give them numbers of their own as `graph_id`."
         )
     if data.get("graph_id") is None:
         return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)

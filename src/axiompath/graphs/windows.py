@@ -6,6 +6,7 @@ whose end the events have reached are made: what comes later cannot change them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -57,6 +58,11 @@ def cut_windows(events: Events, every: Any = None, window: Any = None, start: An
     length = step if so_far else 3 * step if window is None else read_period(window, times, "window")
     begin = first_start(times, step) if start is None else read_moment(start, times, "start")
     last = times.values[-1].item() + times.grain if until is None else read_moment(until, times, "until")
+    if not math.isfinite((last - begin - length) / step):
+        raise InputError(
+            f"Expected a step that the time from {show_time(begin, times.dated)} to {show_time(last, times.dated)} "
+            f"can be counted in (got {show_period(step, times.dated)}); give a longer `every`."
+        )
     count = int((last - begin - length) // step) + 1
     if count < 1:
         span = show_period(max(last - begin, 0), times.dated)

@@ -16,6 +16,7 @@ Where changes are blamed also blame/facts-*.parquet with digests, blamed.parquet
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import warnings
@@ -265,6 +266,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _check_manifest(held: dict[str, Any]) -> None:
     """Counts are counts, every file is one of this folder's, with its digest, and what is predicted is known."""
     read_task(held.get("task", {}))
+    _check_thresholds(held.get("thresholds", {}))
     parts, tables = held["parts"], held["tables"] if held["version"] > 1 else {}
     counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
     digests = [*tables.values(), *(part["sha256"] for part in parts)]
@@ -293,6 +295,12 @@ def _tables_of(held: dict[str, Any]) -> set[str]:
 
 def _number_of(name: str) -> str:
     return f"num_{name.removesuffix('.parquet')}"
+
+
+def _check_thresholds(held: dict[str, Any]) -> None:
+    smallest = held.get("min_kl", 0.0)
+    if type(smallest) not in (int, float) or not math.isfinite(smallest):
+        raise Damaged("another threshold than a scan writes")
 
 
 def _check_blame_notes(held: dict[str, Any]) -> None:
