@@ -446,9 +446,12 @@ def gz(make, level=1):
     """Packed events, letter by letter as these say; `make` yields pieces."""
 
     def write(folder):
-        with gzip.open(folder / "events.csv.gz", "wb", compresslevel=level) as stream:
+        packed = {}  # pieces that come again, too: a packed file may go on with another
+        with (folder / "events.csv.gz").open("wb") as stream:
             for piece in make():
-                stream.write(piece)
+                if piece not in packed:
+                    packed[piece] = gzip.compress(piece, level)
+                stream.write(packed[piece])
 
     return write
 
