@@ -401,7 +401,7 @@ def _read_features(x: Any, name: str) -> Features:
             f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
             "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
         )
-    _refuse_complex(x, name)
+    refuse_complex(x, name)
     features: Features
     if _is_tensor(x) and _is_sparse(x):
         features = _from_torch_sparse(x, name)
@@ -435,7 +435,7 @@ def _as_given(x: Any) -> Any:
     return np.asarray(x.detach().cpu() if _is_tensor(x) else x)
 
 
-def _refuse_complex(values: Any, name: str) -> None:
+def refuse_complex(values: Any, name: str) -> None:
     """Their imaginary parts would be lost."""
     import torch
 
@@ -537,7 +537,7 @@ def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
 def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
     if edge_weight is None:
         return None
-    _refuse_complex(edge_weight, name)
+    refuse_complex(edge_weight, name)
     weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
     if weights.shape not in ((num_edges,), (num_edges, 1)):
         raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
@@ -568,7 +568,7 @@ def _read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[
                 f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
                 "none); add them, or leave them out of both graphs and train without them."
             )
-        _refuse_complex(value, f"{name}.{field}")
+        refuse_complex(value, f"{name}.{field}")
         attr = np.asarray(_to_numpy(value), dtype=np.float64)
         if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
             raise InputError(
