@@ -9,6 +9,7 @@ import socket
 import struct
 import warnings
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -223,6 +224,26 @@ def odd_table(kind, values, **others):
         pa.table({"id": [1], "a": pa.array(values, kind() if callable(kind) else kind), **others}),
         folder / "nodes.parquet",
     )
+
+
+ODD_COLUMNS = {
+    "lengths of time": pa.array([60] * 80, pa.duration("s")), "bytes": pa.array([b"\xff"] * 80),
+    "truth": pa.array([True] * 80), "hours": pa.array([3] * 80, pa.time64("us")), "lists": pa.array([[1]] * 80),
+    "nothing": pa.nulls(80), "endless numbers": pa.array([float("inf")] * 80), "no letters": pa.array([""] * 80),
+    "large numbers": pa.array([1e300] * 80), "numbers without a sign": pa.array([2**64 - 1] * 80, pa.uint64()),
+    "dates beyond": pa.array([2**50] * 80, pa.timestamp("s")), "decimals": pa.array([Decimal("9" * 38)] * 80),
+    "half of it": pa.array([None, 1.5] * 40), "tiny numbers": pa.array([0.0, 5e-324] * 40),
+}  # fmt: skip
+
+
+def event_column(name, values):
+    """Events, one column of which is of another kind."""
+
+    def write(folder):
+        events = pq.read_table(folder / "events.parquet")
+        pq.write_table(events.set_column(events.schema.get_field_index(name), name, values), folder / "events.parquet")
+
+    return write
 
 
 def nest(depth):

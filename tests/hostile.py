@@ -16,6 +16,7 @@ import torch
 
 from forgery import (
     EDGES,
+    ODD_COLUMNS,
     Bomb,
     another_scan,
     archive,
@@ -27,6 +28,7 @@ from forgery import (
     described,
     dictionary_count,
     doubled,
+    event_column,
     footer,
     gz,
     in_place,
@@ -319,6 +321,11 @@ HOSTILE = {
         "one row, many times": table("typed parquet/nodes.author.parquet", id=lambda: repeated(1, 10**8), a=lambda:
                                      repeated(1.0, 10**8)),
         **odd_files("typed parquet/nodes.author.parquet", "typed parquet/edges.paper.cites.paper.parquet"),
+    },
+    "events parquet": {
+        **{f"{what} as {column}": event_column(column, values) for what, values in ODD_COLUMNS.items()
+            for column in ("source", "time", "amount")},
+        **odd_files("events.parquet"),
     },
     "events csv.gz": {
         "one line without end": gz(lambda: [b"source;target;time\n", *[b"a" * 10**7] * 60]),
