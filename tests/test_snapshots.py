@@ -246,6 +246,8 @@ def test_features_and_labels(tmp_path):
         ("src,dst,time\nx,y,2024-01-01\nx,y,2024-01-09\n", {"start": "NaT"}, "Expected a date as `start` \\(got 'NaT'"),
         ("src,dst,time\nx,y,1e308\nx,y,-1e308\n", {"every": None}, r"Expected times below 2\^63 .*-1e\+308 to 1e\+308"),
         (f"src,dst,time\nx,y,{2**64 - 1}\nx,y,1\n", {"every": 1}, "Expected times below 2"),
+        ("src,dst,time\nx,y,03:00\nx,y,04:00\n", {}, "Expected a date such as 2024-01-31 .*row 1 has '03:00'"),
+        ("src,dst,time\nx,y,Monday\nx,y,Tuesday\n", {}, "Expected a date such as 2024-01-31 .*row 1 has 'Monday'"),
         ("src,dst,time\nx,y,0\nx,y,5e-324\n", {"every": None}, "Expected events at two times or more"),
         ("src,dst,time\nx,y,0\nx,y,1\n", {"every": 1e-320, "window": 1}, "Expected a step that the time from 0 to"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "most"}, "Expected a rule among once, count"),
@@ -261,6 +263,13 @@ def test_refusals_say_what_to_do(tmp_path, text, arguments, words):
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=words):
         snapshots(path, **{"every": "1D"} | arguments)
+
+
+def test_dates_are_no_weights():
+    days = pd.date_range("2024-01-01", periods=40)
+    events = pd.DataFrame({"source": ["a"] * 40, "target": ["b"] * 40, "time": days, "paid": days})
+    with pytest.raises(InputError, match="Expected numbers in the column of weights"):
+        snapshots(events, "10D", weight="paid")
 
 
 def test_what_is_no_event_list_is_refused(tmp_path):

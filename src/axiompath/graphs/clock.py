@@ -19,6 +19,7 @@ from ..errors import InputError
 UNITS_OF_TIME = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 DAY = 86_400 * 10**9
 WRITTEN = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M")
+A_YEAR = r"(?:^|[^0-9])[0-9]{4}(?:[^0-9]|$)"
 # Steps that a calendar has, in nanoseconds, for periods that nobody named.
 STEPS = [n * DAY // 24 for n in (1, 6, 12, 24, 48, 7 * 24, 14 * 24, 30 * 24, 60 * 24, 90 * 24, 180 * 24, 365 * 24)]
 
@@ -85,7 +86,7 @@ def _read_dates(text: pd.Series[str], what: str) -> IntArray:
     if found:
         return next(iter(found.values()))
     read = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
-    if read.isna().all():
+    if read.isna().all() and text.str.contains(A_YEAR).all():  # pandas would take today's for what is not said
         try:
             return _nanoseconds(pd.to_datetime(text, utc=True), what)
         except (ValueError, OverflowError):

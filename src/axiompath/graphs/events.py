@@ -142,6 +142,8 @@ def _texts(series: pd.Series[Any]) -> bool:
 
 
 def _numbers(series: pd.Series[Any], what: str) -> FloatArray:
+    if series.dtype.kind in "mMc":  # dates are no numbers, whatever they are made of
+        raise InputError(f"Expected numbers in the column of weights of {what} (got {series.dtype}).")
     numbers = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():
