@@ -129,13 +129,14 @@ def read_scores(found: Any, changes: pd.DataFrame) -> FloatArray:
 def _numbers(found: Any) -> FloatArray:
     if isinstance(found, torch.Tensor) and not found.is_complex():
         found = found.detach().cpu().to_dense().double().numpy()
+    wrong = InputError(f"Expected scores that are numbers (got {type(found).__name__}).")
     try:
         given = np.asarray([] if found is None else found)
         if given.dtype.kind not in "biufO":  # neither complex numbers nor dates are scores
-            raise TypeError(given.dtype)
+            raise wrong
         values = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"Expected scores that are numbers (got {type(found).__name__}).") from None
+        raise wrong from None
     if not np.isfinite(values).all():
         raise InputError("Expected finite scores (got nan or infinity).")
     return values

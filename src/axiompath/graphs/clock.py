@@ -184,7 +184,7 @@ def read_moment(moment: Any, times: Times, name: str) -> int | float:
         if times.dated:
             date = pd.Timestamp(moment)
             if pd.isna(date):
-                raise ValueError("no moment")
+                raise InputError(f"Expected a date as `{name}` (got {moment!r}).")
             return int(_nanoseconds([date.tz_localize("UTC") if date.tzinfo is None else date], f"`{name}`")[0])
         return float(moment) if float(moment) != int(float(moment)) else int(float(moment))
     except (ValueError, TypeError, OverflowError) as error:
