@@ -9,6 +9,7 @@ import socket
 import struct
 import warnings
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -223,6 +224,26 @@ def odd_table(kind, values, **others):
         pa.table({"id": [1], "a": pa.array(values, kind() if callable(kind) else kind), **others}),
         folder / "nodes.parquet",
     )
+
+
+ODD_COLUMNS = {
+    "lengths of time": pa.array([60] * 80, pa.duration("s")), "bytes": pa.array([b"\xff"] * 80),
+    "truth": pa.array([True] * 80), "hours": pa.array([3] * 80, pa.time64("us")), "lists": pa.array([[1]] * 80),
+    "nothing": pa.nulls(80), "endless numbers": pa.array([float("inf")] * 80), "no letters": pa.array([""] * 80),
+    "large numbers": pa.array([1e300] * 80), "numbers without a sign": pa.array([2**64 - 1] * 80, pa.uint64()),
+    "dates beyond": pa.array([2**50] * 80, pa.timestamp("s")), "decimals": pa.array([Decimal("9" * 38)] * 80),
+    "half of it": pa.array([None, 1.5] * 40), "tiny numbers": pa.array([0.0, 5e-324] * 40),
+}  # fmt: skip
+
+
+def event_column(name, values):
+    """Events, one column of which is of another kind."""
+
+    def write(folder):
+        events = pq.read_table(folder / "events.parquet")
+        pq.write_table(events.set_column(events.schema.get_field_index(name), name, values), folder / "events.parquet")
+
+    return write
 
 
 def nest(depth):
@@ -446,9 +467,12 @@ def gz(make, level=1):
     """Packed events, letter by letter as these say; `make` yields pieces."""
 
     def write(folder):
-        with gzip.open(folder / "events.csv.gz", "wb", compresslevel=level) as stream:
+        packed = {}  # pieces that come again, too: a packed file may go on with another
+        with (folder / "events.csv.gz").open("wb") as stream:
             for piece in make():
-                stream.write(piece)
+                if piece not in packed:
+                    packed[piece] = gzip.compress(piece, level)
+                stream.write(packed[piece])
 
     return write
 
@@ -461,6 +485,22 @@ def rich(**arrays):
         np.savez_compressed(folder / "edges.npz", **{key: value for key, value in held.items() if value is not None})
 
     return write
+
+
+def pairs(given):
+    """A graph with these in place of pairs to predict for."""
+    return lambda folder: _with_arrays(folder / "pairs.npz", edge_label_index=np.asarray(given))
+
+
+def batch(graphs=None, **arrays):
+    """Three graphs, of which nodes belong to others."""
+    return lambda folder: _with_arrays(
+        folder / "batch.npz", **arrays, **({} if graphs is None else {"batch": np.asarray(graphs)})
+    )
+
+
+def _with_arrays(path, **arrays):
+    np.savez_compressed(path, **dict(np.load(path)) | arrays)
 
 
 def changed(name, **changes):

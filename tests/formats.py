@@ -29,6 +29,29 @@ def read_graph(name, nodes=None):
     return read
 
 
+def read_batch(folder):
+    """A batch of graphs, as a model that pools them is asked."""
+    import axiompath
+
+    data = axiompath.read_graph(folder / "batch.npz").data
+    return axiompath.Explainer(pooled(data.x.shape[1]), data, data).moved()
+
+
+def pooled(width):
+    import torch
+    from torch_geometric.nn import GCN, global_mean_pool
+
+    class Pooled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCN(width, 4, num_layers=1, out_channels=2)
+
+        def forward(self, x, edge_index, batch):
+            return global_mean_pool(self.conv(x, edge_index), batch)
+
+    return Pooled().eval()
+
+
 def read_model(folder):
     import axiompath
 
@@ -161,6 +184,10 @@ FORMATS = {
         Format("npz edges", ("edges.npz",), read_graph("edges.npz"), (
                ("diff", "edges.npz", "edges.npz", "--json"), ("convert", "edges.npz", "--out", "out"),
                ("check", "model", "edges.npz"))),
+        Format("npz pairs", ("pairs.npz",), read_graph("pairs.npz"), (
+               ("explain", "link model", "pairs.npz", "plainer.npz", "--json"), ("diff", "pairs.npz", "plain.npz"),
+               ("story", "link model", "pairs.npz", "plainer.npz", "pairs.npz", "--top", "1", "--json"))),
+        Format("npz batch", ("batch.npz",), read_batch, (("diff", "batch.npz", "batch.npz", "--json"),)),
         Format("npz sparse", ("sparse.npz",), read_graph("sparse.npz"),
                (*graph_commands("sparse.npz"), ("convert", "sparse.npz", "--out", "out"))),
         Format("pt", ("before.pt",), read_graph("before.pt"),
@@ -286,6 +313,10 @@ def _make_graphs(folder, x, edges, names, classes):
     axiompath.save_graph(folder / "edges.npz", rich, names, classes)
     torch.save(Data(x=x, edge_index=edges, node_names=names, class_names=classes), folder / "before.pt")
     torch.save({"x": torch.relu(x).to_sparse(), "edge_index": edges, "n_id": torch.arange(30)}, folder / "dict.pt")
+    several = Data(x=x, edge_index=edges, batch=torch.arange(30) // 10, graph_id=torch.tensor([5, 3, 8]))
+    axiompath.save_graph(folder / "batch.npz", several, names)
+    paired = Data(x=x, edge_index=edges, edge_label_index=torch.arange(20).reshape(2, 10))
+    axiompath.save_graph(folder / "pairs.npz", paired, names)
     np.save(folder / "e.npy", edges.numpy())
     np.save(folder / "x.npy", x.numpy())
 

@@ -16,9 +16,11 @@ import torch
 
 from forgery import (
     EDGES,
+    ODD_COLUMNS,
     Bomb,
     another_scan,
     archive,
+    batch,
     blame_table,
     changed,
     conv,
@@ -26,6 +28,7 @@ from forgery import (
     described,
     dictionary_count,
     doubled,
+    event_column,
     footer,
     gz,
     in_place,
@@ -39,6 +42,7 @@ from forgery import (
     outside,
     packed,
     page_size,
+    pairs,
     plan_table,
     raw_npy,
     repeated,
@@ -114,6 +118,7 @@ HOSTILE = {
         ),
         "one member, twice": doubled,
         "one member, 60,000 times": repeated_member,
+        "a graph of 10^9": npz(batch=npy((1,), "<i8", struct.pack("<q", 10**9))),
         "a class of 2^62": npz(y=npy((1,), "<i8", struct.pack("<q", 2**62))),
         "a number that is none": npz(n_id=npy((1,), "<f8", struct.pack("<d", float("nan")))),
         "rows without columns": npz(x=npy((10**9, 0))),
@@ -316,6 +321,11 @@ HOSTILE = {
         "one row, many times": table("typed parquet/nodes.author.parquet", id=lambda: repeated(1, 10**8), a=lambda:
                                      repeated(1.0, 10**8)),
         **odd_files("typed parquet/nodes.author.parquet", "typed parquet/edges.paper.cites.paper.parquet"),
+    },
+    "events parquet": {
+        **{f"{what} as {column}": event_column(column, values) for what, values in ODD_COLUMNS.items()
+            for column in ("source", "time", "amount")},
+        **odd_files("events.parquet"),
     },
     "events csv.gz": {
         "one line without end": gz(lambda: [b"source;target;time\n", *[b"a" * 10**7] * 60]),
@@ -568,6 +578,23 @@ HOSTILE = {
         **odd_files(*(f"stored/{name}" for name in (
             "graph.json", "indptr.npy", "senders.npy", "x.npy", "names.npy", "names_indptr.npy"))),
     },
+    "npz pairs": {
+        "pairs beyond": pairs([[10**9], [0]]), "pairs before": pairs([[-1], [0]]),
+        "pairs, boxed": pairs([[np.nan], [0]]),
+        "halves of pairs": pairs([0, 1]), "triples": pairs([[0], [1], [2]]), "no pairs": pairs(np.zeros((2, 0))),
+        "pairs beyond all numbers": pairs(np.full((2, 1), 2**64 - 1, dtype=np.uint64)),
+        "truth as pairs": pairs([[True], [False]]), "pairs in a cube": pairs(np.zeros((2, 2, 2), int)),
+        "pairs of nobody with himself": pairs([[3, 3], [3, 3]]), "many pairs": pairs(np.zeros((2, 10**6), np.int64)),
+    },
+    "npz batch": {
+        "a graph of 10^9": batch(np.r_[np.zeros(29, int), 10**9]), "graphs before": batch(np.arange(30) - 1),
+        "graphs, boxed": batch(np.full(30, np.nan)), "graphs without nodes": batch(np.arange(30) * 2),
+        "graphs beyond all numbers": batch(np.full(30, 2**64 - 1, dtype=np.uint64)),
+        "graphs in pairs": batch(np.zeros((30, 2), int)), "fewer graphs": batch(np.zeros(29, int)),
+        "numbers twice": batch(graph_id=np.zeros(3, int)), "numbers, boxed": batch(graph_id=np.full(3, np.nan)),
+        "fewer numbers": batch(graph_id=np.arange(2)), "numbers below 0": batch(graph_id=-np.arange(3)),
+        "many numbers": batch(graph_id=np.arange(10**6)), "numbers beyond": batch(graph_id=2**62 + np.arange(3)),
+    },
     "npy": odd_files("e.npy", "x.npy"),
     "explanation": {
         "deep": text("explanation.json", DEEP),
@@ -601,6 +628,8 @@ HOSTILE = {
         "counts": manifest(num_explained=-1),
         "many": manifest(num_explained=10**30),
         "no parts": manifest(parts=None),
+        "a word as a threshold": manifest(num_moved=10**6, thresholds={"min_kl": "NaN", "only_flips": False}),
+        "thresholds of another kind": manifest(num_moved=10**6, thresholds=[1]),
         "parts of another kind": manifest(parts=[3]),
         "deep": text("scan/manifest.json", DEEP),
         "a long list": rows_of_a_part(weights=lambda n: pa.array([np.zeros(3 * 10**7)] + [[]] * (n - 1))),

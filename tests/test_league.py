@@ -1,6 +1,8 @@
 """The benchmark of explanations of change: rankings, places in the table, submissions, rivals, stability."""
 
+import contextlib
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -120,9 +122,27 @@ def test_what_a_method_may_return(hubs):
         (plain * np.nan, "finite"),
         (pd.DataFrame({"a": [1]}), "column `id`"),
         (None, "one score for each"),
+        (plain * 1j, "numbers"),
+        ([10**400] * len(plain), "numbers"),
     ):
         with pytest.raises(InputError, match=words):
             read_scores(wrong, changes)
+    assert (read_scores(torch.from_numpy(plain).bfloat16().to_sparse(), changes) == plain).all()
+    for odd in (pd.DataFrame({"id": [[1]], "score": [1.0]}), torch.ones(3, device="meta")):
+        with pytest.raises(InputError, match=r"Expected scores \(got a "):
+            make_contender(lambda *_, odd=odd: odd, 5.0)(hubs[0], 0)
+
+
+def test_a_method_that_catches_everything_is_out_of_time_too(hubs):
+    def stubborn(model, before, after, target):
+        with contextlib.suppress(BaseException):
+            time.sleep(20)
+        time.sleep(20)
+
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"within 0\.05 seconds"):
+        make_contender(stubborn, 0.05)(hubs[0], 0)
+    assert time.monotonic() - began < 10
 
 
 def test_a_method_gets_copies_its_seed_and_its_time(hubs):

@@ -19,8 +19,8 @@ def check(cases, folder, capsys):
     assert ends.count("fine") > num_cases / 50
 
 
-def test_584_damaged_files(tmp_path, capsys):
-    assert len(list_slice()) == 584
+def test_559_damaged_files(tmp_path, capsys):
+    assert len(list_slice()) == 559
     check(list_slice(), tmp_path, capsys)
 
 

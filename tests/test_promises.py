@@ -18,11 +18,12 @@ from axiompath import trust
 from axiompath.blame.blame import ALWAYS_EXACT
 from axiompath.explain import question, walks
 from axiompath.explain.explanation import DISAGREEMENT
-from axiompath.graphs import sample
+from axiompath.graphs import sample, windows
 from axiompath.graphs.labels import ABSENT, ANY
 from axiompath.pages import MAX_COLUMNS
 from axiompath.scan import engines, facts, plan, work
 from axiompath.selection import METHODS
+from axiompath.watch import course, learners
 from hostile import HOSTILE
 
 ROOT = Path(__file__).parent.parent
@@ -72,9 +73,13 @@ PROMISES = {
             "people_models::what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out",
         "Your model is never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
         "Only tensors, numbers and text are ever loaded, and no file can run code":
-            "strangers::no_library_that_unpickles_is_asked mutations::584_damaged_files",
+            "strangers::no_library_that_unpickles_is_asked mutations::559_damaged_files",
     },
     "SECURITY.md": {
+        "A folder (typed tables, snapshots) is bounded as one file of that size":
+            "snapshots::many_large_snapshots_of_a_small_file_are_refused strangers::tables_of_types_are_bounded_together",
+        "Nothing of a request comes back in what it answers to one that it does not understand":
+            "server::a_browser_that_has_gone_is_no_error_and_nothing_of_a_request_comes_back",
         "**No file can run code.** Only tensors, numbers and text are ever loaded":
             "mutations::10_000_damaged_files files::a_broken_graph_is_refused_and_no_code_runs",
         "No unpickler is used, not even a restricted one": "strangers::no_library_that_unpickles_is_asked",
@@ -85,10 +90,10 @@ PROMISES = {
             "snapshots::a_folder_of_snapshots_is_written_anew_and_nothing_else_in_it_is_touched "
             "cli::a_demonstration_overwrites_nothing_of_yours",
         "**No file can crash the process.** Indices, sizes and offsets are checked before anything uses them":
-            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::584_damaged_files",
+            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::559_damaged_files",
         "**Every read has a bound in memory**, and it holds for what is made of a file, not for what its header says":
             "strangers::a_small_file_cannot_grow_without_end",
-        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::584_damaged_files",
+        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::559_damaged_files",
         "**A file that cannot be used is refused in one sentence**, an `InputError`, and exit code 2":
             "mutations::10_000_damaged_files cli::a_wrong_question_is_a_sentence_and_exit_code_2",
         "What your own code raises is shown as yours": "strangers::what_your_own_code_raises_is_yours",
@@ -105,6 +110,12 @@ PROMISES = {
             "mutations::10_000_damaged_files",
     },
     "docs/how-to-scan.md": {
+        "Then all of them in a table that sorts and filters": "scan_report::the_table_sorts_filters_and_opens_pages",
+        "It takes the folder of a scan, of the scans of a sequence, or of a [watch]":
+            "watch::a_list_of_events_becomes_a_report",
+        "the first causes on the page, as many as were planted, are the planted ones in 96 of 100 draws":
+            "planted_page::planted_causes_are_named_first_in_95_of_100_draws",
+        "(`sha256sum -c *.sha256` checks them all)": "scan::the_records_of_parts_are_those_of_sha256sum",
         "Every node that an altered path reaches is found and listed": "scan::finds_and_explains_what_a_plain_loop_does",
         "Explained are those whose **class changed** and those whose distribution moved by at least `min_kl` nats":
             "scan::thresholds_decide_who_is_explained scan::zero_is_zero",
@@ -165,6 +176,10 @@ PROMISES = {
             "views::a_scan_says_why_not_all_were_explained",
     },
     "docs/how-to-events.md": {
+        "and other periods, another start or task are refused": "watch::new_events_are_new_steps_and_no_others",
+        "of which at most 1,000 are told apart": "watch::labels_that_are_names_are_refused",
+        "of fewer events than that 1,000": "snapshots::refusals_say_what_to_do",
+        "a small file cannot become many large graphs": "snapshots::many_large_snapshots_of_a_small_file_are_refused",
         "a pair has an edge for each kind": "snapshots::an_edge_a_pair_and_relation_is_what_each_relation_alone_makes",
         "the commonest of the first window, and puts all others into one":
             "snapshots::rare_relations_are_one_and_later_events_change_none",
@@ -223,6 +238,16 @@ PROMISES = {
         "stays under 3 GB in all": "datasets::sparse_features_of_coauthor_physics_stay_under_3_gb",
     },
     "docs/how-to-your-own-data.md": {
+        "Every question takes a name in place of a number; a name that two nodes have is refused":
+            "names::every_question_takes_a_name names::a_name_of_two_nodes_is_refused",
+        "and any `Data` with a field `node_names` (one a row) bring their names along":
+            "names::names_that_graphs_bring_along_go_into_stories_and_scans",
+        "With all neighbours taken (`num_neighbors=[-1, -1]`) the seeds have the logits, paths and blame that they have in the whole graphs":
+            "loaded::a_pair_of_loaded_subgraphs_is_explained_as_the_whole_graphs_are",
+        "An edge that changes its relation is one removed and one added":
+            "types::blocks_of_an_rgcn_are_written_out_and_a_retyped_edge_is_one_lost_and_one_gained",
+        "Two files that have names but no `n_id` are matched by name": "files::graphs_are_matched_by_name",
+        "a folder | of several node types": "types::a_folder_of_tables_and_a_saved_hetero_data_are_graphs",
         "`n_id` in one graph alone is refused": "names::ids_on_one_side_alone_are_refused",
         "matched by row all the same, with a warning": "names::graphs_of_different_sizes_matched_by_row_are_warned_of",
         "Names in a row belong to the snapshot that has as many rows as there are names":
@@ -232,7 +257,7 @@ PROMISES = {
         "In Parquet, the `id` may also be the index that pandas wrote":
             "strangers::a_node_table_may_have_its_ids_as_the_index_of_pandas",
         "Complex numbers are refused": "strangers::complex_numbers_keep_their_imaginary_part_by_being_refused",
-        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::584_damaged_files",
+        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::559_damaged_files",
     },
     "docs/how-to-your-own-model.md": {
         "The copy has your forward hooks": "surroundings::hooks_of_the_users_run_on_the_copy_and_stay_on_the_model",
@@ -244,6 +269,11 @@ PROMISES = {
             "register::a_reader_that_is_wrong_on_one_snapshot_alone_is_caught",
     },
     "docs/command-line.md": {
+        "A stream that is closed is nobody's": "surroundings::a_stream_that_is_closed_is_nobodys",
+        "what cannot be said to stderr changes no exit code":
+            "surroundings::what_cannot_be_said_changes_no_exit_code",
+        "`axiompath serve FOLDER [--port N]` | the same page from this machine to this machine":
+            "server::it_listens_on_this_machine_alone",
         "a number is a name and never a row": "names::a_target_is_never_a_row_where_nodes_have_numbers",
         "`--json` prints JSON and nothing else": "experiments::json_is_all_that_is_printed",
         "progress and warnings go to stderr": "names::the_command_line_warns_on_stderr_once",
@@ -304,6 +334,16 @@ PROMISES = {
         "| stories over time | yes": "story_of_all::a_story_says_what_the_model_says_and_its_steps_sum",
     },
     "docs/how-to-blame.md": {
+        "Where not even two orders fit into the time (a hub, or a model that is slow itself), that is said before it is spent":
+            "undo::blame_that_takes_much_longer_than_it_may_is_refused_before",
+        "The search ends within a second of `seconds=`": "undo::the_time_that_is_given_is_kept",
+        "`every=True` lists all sets of the least size in `alternatives`": "undo::kept_changes_costs_and_all_sets",
+        "A target that only `after` has is blamed against itself alone":
+            "blame::a_target_that_is_new_is_blamed_against_itself_alone",
+        "Edges come in the order in which your graphs list them":
+            "blame::the_order_of_edges_is_the_users_own_for_models_that_read_it",
+        "`pytest -m slow tests/test_planted.py -k hundred` draws them again and fails below 95":
+            "planted::blame_names_the_planted_cause_first_in_a_hundred_draws",
         "Shares sum to the change of every logit": "blame::blame_equals_brute_force",
         "with `opened=True` each change gets its part of its group's share (Owen values), and the parts sum to it":
             "blame::an_opened_group_sums_to_its_share",
@@ -381,6 +421,8 @@ PROMISES = {
         "All units put in give `after`": "units::what_is_put_in_is_a_pass_with_exactly_these_coefficients",
     },
     "docs/replay.md": {
+        "A node that comes back with an edge has its features of the graph it comes from":
+            "calls::replaying_edges_runs_the_same_call",
         "Undoing nothing gives `after`'s logits": "explanation::fidelity_is_1_for_nothing_and_0_for_everything",
         "always for ReLU, LeakyReLU and PReLU": "replay::undoing_everything_gives_before_and_adding_everything_gives_after",
         "to rounding what undoing all paths of the group one by one gives":
@@ -398,6 +440,12 @@ PROMISES = {
         "One parallel edge more is an edge added": "changes::changes_are_the_literal_ones",
     },
     "docs/models.md": {
+        "Your model is never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
+        "The logits that the normal form is compared with are those of exactly this call, on both graphs, in your order of nodes":
+            "calls::a_matched_pair_is_compared_in_the_users_own_order_of_rows",
+        "`changes()` has the kind *edge features changed*, and blame, undo and what_if apply it":
+            "edge_features::an_edge_whose_features_changed_is_a_change_that_is_blamed_and_undone",
+        "A field that nothing reads costs nothing": "calls::fields_of_one_snapshot_that_nothing_reads_do_no_harm",
         "If they differ, nothing is explained": "register::a_registered_reader_is_used_and_one_with_a_wrong_coefficient_is_caught",
         "Each refusal names the module": "people_models::what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out",
         "One that the model reads must be in both snapshots": "calls::what_one_snapshot_lacks_is_said",
@@ -410,9 +458,46 @@ PROMISES = {
             "experiments::the_same_numbers_on_any_number_of_workers",
     },
     "docs/tutorial.md": {
+        "Every altered path has its share, and the shares sum to the change":
+            "attribution::contributions_sum_to_the_change_of_every_logit docs::every_python_block_runs",
+        "In a notebook, an explanation shows itself": "report::a_notebook_shows_the_figure_and_escapes_names",
         "`report.html` is one file that needs no network (and forbids itself to use it)":
             "report::it_opens_with_an_overview_and_asks_the_network_for_nothing "
             "report::the_page_may_run_its_own_scripts_and_nothing_else",
+    },
+    "docs/how-to-benchmark.md": {
+        "Everything is a copy: what a method does to the model or the graphs does not matter":
+            "league::a_method_gets_copies_its_seed_and_its_time",
+        "A method that raises, takes longer or returns something else has failed at that puzzle":
+            "league::what_a_method_may_return league::a_method_gets_copies_its_seed_and_its_time",
+        "equal scores are put in a random order": "league::equal_scores_are_ranked_at_random",
+        "It needs no data folder: its planted graphs are made on the spot":
+            "planted::a_planted_cause_is_in_the_table_and_does_it",
+        "0 is best, doing nothing gives 1": "league::a_ranking_is_judged_by_what_if",
+    },
+    "docs/field.md": {
+        "a slice of every table here and of the paper's page, compared with both":
+            "league::a_slice_of_every_table_is_what_the_pages_say",
+        "against everything that leaves less than it does (by 0.005 or more), ours among them":
+            "league::the_page_tells_every_loss",
+        "Sizes are those of their program": "league::levels_are_the_authors_sizes",
+        "1 % of unrelated edges toggled in both graphs": "league::unrelated_edges_leave_the_changes_alone",
+        "The command prints each refusal in the package's own words": "league::every_contender_ranks_or_says_why",
+    },
+    "docs/tasks.md": {
+        "pairs are the new links of the month that follows, and as many random pairs of members known by then":
+            "tasks::months_hold_no_pair_that_was_linked_before",
+        "What changes is edges, and in trees posts": "tasks::trees_grow_by_posts_alone",
+        "a rule fitted to the shares that their code gives for five molecules, which it meets to 1e-6 on these same five":
+            "units::the_authors_split_has_the_authors_shares",
+        "Of molecules every choice of changes is proved the best of its number, so edges never leave less":
+            "units::changes_leave_less_than_edges_and_layer_edges",
+        "it writes a row for each target, method and budget": "tasks::the_command_runs_the_tasks",
+    },
+    "docs/index.md": {
+        "it splits the change of the prediction, exactly, over the message-passing paths that the change altered":
+            "attribution::contributions_sum_to_the_change_of_every_logit",
+        "with a certificate of how good the choice is": "selection::bound_is_below_every_choice",
     },
 }  # fmt: skip
 
@@ -423,6 +508,13 @@ NUMBERS = [
     ("docs/how-to-your-own-data.md", f"more than {trust.MAX_BYTES / 1e9:.0f} GB would be made in memory (its numbers as "
      f"they are, and as float64), or more than {trust.SMALL / 1e6:.0f} MB and more than {trust.GROWTH:,} times its size"),
     ("docs/how-to-your-own-data.md", f"A table has at most {MAX_COLUMNS:,} columns."),
+    ("docs/how-to-events.md", f"At most {windows.MAX_SNAPSHOTS:,} snapshots are made, of fewer events than that "
+     f"{windows.FEW_SNAPSHOTS:,} or one an event"),
+    ("docs/how-to-events.md", f"of which at most {learners.MOST_CLASSES:,} are told apart"),
+    ("docs/how-to-events.md", f"the pairs that came or went, at most {course.MOST_LINKS} a step"),
+    ("docs/how-to-events.md", f"tells kinds of events apart, {({10: 'ten'})[course.MOST_RELATIONS]} and *other*"),
+    ("docs/how-to-events.md", f"whose KL is at least `--min-kl` ({course.Pace().min_kl})"),
+    ("docs/how-to-scan.md", f"at least `min_kl` nats ({plan.Thresholds().min_kl} if you do not say; 0 for all)"),
     ("docs/how-to-scan.md", f"A worker counts with {work.PROCESS_BYTES / 1e6:.0f} MB before it has explained anything."),
     ("docs/how-to-scan.md", f"after {({120.0: 'two minutes'})[engines.SILENCE]} in which it took no processor time"),
     ("docs/how-to-scan.md", f"A node with {walks.PRICED_PATHS:,} altered paths or more is **searched**"),
@@ -464,6 +556,11 @@ def test_every_promise_stands_in_its_page_and_has_its_tests(page):
         if test.split("::")[1] not in held_by(test.split("::")[0])
     ]
     assert untested == []
+
+
+def test_every_page_has_promises():
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} | {"README.md", "SECURITY.md"}
+    assert pages == set(PROMISES)
 
 
 def test_limits_in_the_pages_are_those_of_the_program():

@@ -3,10 +3,12 @@
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.nn import GAE, GCN, GCNConv
 
 import axiompath
@@ -273,6 +275,31 @@ def test_a_hundred_targets_are_small_and_open_fast(browser, data_root, tmp_path)
         times.append(time.perf_counter() - start)
     page.close()
     assert min(times) < 2
+
+
+def test_a_dollar_sign_is_no_mathematics():
+    """Names of nodes and classes are drawn as they are in every figure."""
+    torch.manual_seed(0)
+    before = Data(x=torch.randn(6, 3), edge_index=torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]))
+    after = Data(x=before.x, edge_index=before.edge_index[:, 1:])
+    names, classes = [rf"$\frac{{ {i}" + "$" * (i % 2) for i in range(6)], ["$a_{$", "b$"]
+    explainer = axiompath.Explainer(
+        GCN(3, 4, 2, 2).eval(), before, after, node_names=dict(enumerate(names)), class_names=classes
+    )
+    for figure in (explainer.explain(1, 3).plot(), explainer.neighbourhood(1).plot(), explainer.blame(1).plot()):
+        figure.draw_without_rendering()
+
+
+def test_every_page_says_what_it_may_do():
+    """Of a target, a scan, a story and a watch; those of a server are of the same templates."""
+    folder = Path(axiompath.__file__).parent
+    pages = [path.read_text(encoding="utf-8") for path in (*folder.glob("report/*.html"), *folder.glob("watch/*.html"))]
+    assert len(pages) == 4
+    for text in pages:
+        own = "Content-Security-Policy" in text
+        assert own != text.startswith('{% extends "template.html" %}')
+        assert "unsafe-eval" not in text
+        assert not re.search("(src|href)=.(https?:)?//", text)
 
 
 def test_the_page_may_run_its_own_scripts_and_nothing_else(page, report):

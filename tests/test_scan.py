@@ -713,6 +713,13 @@ def test_a_part_that_was_changed_is_noticed(explainer, tmp_path):
         assert len(list(scan(explainer, tmp_path, min_kl=0.01))) == len(found)
 
 
+def test_the_records_of_parts_are_those_of_sha256sum(explainer, tmp_path):
+    scan(explainer, tmp_path)
+    for part in (tmp_path / "parts" / "part-000000.parquet",):
+        record = f"{hashlib.sha256(part.read_bytes()).hexdigest()}  {part.name}\n"
+        assert part.with_suffix(".sha256").read_text() == record
+
+
 def test_a_flipped_bit_is_found_at_reading(explainer, tmp_path):
     found = scan(explainer, tmp_path, min_kl=0.01)
     flip(next(tmp_path.glob("parts/*.parquet")), random.Random(0))

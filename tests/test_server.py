@@ -3,6 +3,8 @@
 import http.client
 import json
 import signal
+import socket
+import struct
 import subprocess
 import threading
 
@@ -86,6 +88,18 @@ def test_nothing_but_reading_is_answered(server, method):
     status, _, body = ask(server, method=method)
     assert status in (405, 501)
     assert b"What did it" not in body
+
+
+def test_a_browser_that_has_gone_is_no_error_and_nothing_of_a_request_comes_back(server, capfd):
+    host = f"Host: 127.0.0.1:{server.server_port}\r\n\r\n".encode()
+    for data in (b"GET / HTTP/1.0\r\n" + host, b"\x1b[2J<script> / FOO/9\r\n", b"<b> / HTTP/1.0\r\n" + host):
+        with socket.create_connection(("127.0.0.1", server.server_port)) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # gone at once
+            link.sendall(data)
+            answer = b"" if data.startswith(b"GET") else link.recv(10_000)
+        assert b"<" not in answer
+    assert ask(server)[0] == 200
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from torch_geometric.data import TemporalData
 from torch_geometric.datasets import KarateClub
 
 import axiompath
-from axiompath import InputError, Snapshots, read_snapshots, save_snapshots, snapshots
+from axiompath import InputError, Snapshots, read_snapshots, save_snapshots, snapshots, trust
+from axiompath.cli.inputs import spell_out
 from axiompath.errors import MissingFile, Notice, TooLarge
 from axiompath.graphs.clock import is_same_period, show_period, show_time
 from axiompath.graphs.windows import RULES
@@ -240,6 +241,15 @@ def test_features_and_labels(tmp_path):
         ("src,dst,time\nx,y,2024-01-01\n", {"every": 3}, 'a period in days or hours, such as "30D"'),
         ("src,dst,time\nx,y,2024-01-01\n", {"every": "-3D"}, 'a period in days or hours, such as "30D"'),
         ("src,dst,time\nx,y,1\nx,y,2\n", {"every": 1e-6}, "at most 10,000 snapshots"),
+        ("src,dst,time\nx,y,1924-01-01\nx,y,2024-01-01\ny,z,2024-01-02\n", {"every": "10D"},
+         r"of few events 1,000 .*got 3,65. of 3 events, one every 10D from 1924-01-01 on\).*mend a time that lies far"),
+        ("src,dst,time\nx,y,2024-01-01\nx,y,2024-01-09\n", {"start": "NaT"}, "Expected a date as `start` \\(got 'NaT'"),
+        ("src,dst,time\nx,y,1e308\nx,y,-1e308\n", {"every": None}, r"Expected times below 2\^63 .*-1e\+308 to 1e\+308"),
+        (f"src,dst,time\nx,y,{2**64 - 1}\nx,y,1\n", {"every": 1}, "Expected times below 2"),
+        ("src,dst,time\nx,y,03:00\nx,y,04:00\n", {}, "Expected a date such as 2024-01-31 .*row 1 has '03:00'"),
+        ("src,dst,time\nx,y,Monday\nx,y,Tuesday\n", {}, "Expected a date such as 2024-01-31 .*row 1 has 'Monday'"),
+        ("src,dst,time\nx,y,0\nx,y,5e-324\n", {"every": None}, "Expected events at two times or more"),
+        ("src,dst,time\nx,y,0\nx,y,1\n", {"every": 1e-320, "window": 1}, "Expected a step that the time from 0 to"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "most"}, "Expected a rule among once, count"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "rule": "mean"}, "Expected weights for the rule 'mean'"),
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "keep": "none"}, "`keep` among seen, window, all"),
@@ -253,6 +263,13 @@ def test_refusals_say_what_to_do(tmp_path, text, arguments, words):
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=words):
         snapshots(path, **{"every": "1D"} | arguments)
+
+
+def test_dates_are_no_weights():
+    days = pd.date_range("2024-01-01", periods=40)
+    events = pd.DataFrame({"source": ["a"] * 40, "target": ["b"] * 40, "time": days, "paid": days})
+    with pytest.raises(InputError, match="Expected numbers in the column of weights"):
+        snapshots(events, "10D", weight="paid")
 
 
 def test_what_is_no_event_list_is_refused(tmp_path):
@@ -359,6 +376,26 @@ def test_snapshots_take_no_more_memory_than_they_may():
     assert len(snapshots(events, 500, "all", max_bytes=10**6)) == 4
     with pytest.raises(InputError, match=r"dates from 1678 to 2261 .* \(got 1 to 9999\)"):
         snapshots([("a", "b", "0001-01-01"), ("b", "c", "9999-12-31")], "1D", "1D")
+
+
+def test_many_large_snapshots_of_a_small_file_are_refused(tmp_path, monkeypatch):
+    """Every window has all nodes so far: a file of 12 KB would make hundreds of graphs of hundreds of nodes."""
+    monkeypatch.setattr(trust, "SMALL", 2 * 10**6)
+    monkeypatch.setattr(trust, "GROWTH", 100)
+    lines = [f"a{i},b{i},{max(i - 299, 0)}\n" for i in range(700)]
+    path = written(tmp_path, "source,target,time\n" + "".join(lines))
+    with pytest.raises(InputError, match=r"Expected snapshots of at most 0.0 GB in memory \(got 39., of which"):
+        snapshots(path, 1, 3)
+    assert len(snapshots(path, 1, 3, max_bytes=10**9)) == 399
+    folder = save_snapshots(snapshots(path, 20, 60), tmp_path / "made")
+    # The graphs of a folder are bounded together, by their files.
+    assert len(read_snapshots(folder)) == len(spell_out([folder])) == 18
+    monkeypatch.setattr(trust, "SMALL", 10**6)
+    monkeypatch.setattr(trust, "GROWTH", 1)
+    for read in (read_snapshots, lambda path: spell_out([path])):
+        with pytest.raises(InputError, match=r"Expected a file of at most 0.0 GB in memory \(.*made says"):
+            read(folder)
+    assert len(spell_out([folder], step=1)) == 2
 
 
 @settings(max_examples=30, deadline=None)

@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, SGConv, TAGConv
 
 import axiompath
-from axiompath import Explanation, InputError, Story, read_graph, read_scan
+from axiompath import Explanation, InputError, Story, read_graph, read_scan, trust
 from axiompath.files.tensors import read_tensors
 from axiompath.trust import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
 from hostile import NAMES, OPEN
@@ -140,6 +140,30 @@ def test_a_small_file_cannot_grow_without_end(tmp_path):
     with pytest.raises(InputError, match=r"of at most 0.5 GB in memory .* says 0.6 GB\); pass a larger `max_bytes`"):
         read_graph(tmp_path / "g.npz")
     assert read_graph(tmp_path / "g.npz", max_bytes=2e9).data.x.shape == (10**4, 6000)
+
+
+def test_tables_of_types_are_bounded_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(trust, "SMALL", 10**6)
+    monkeypatch.setattr(trust, "GROWTH", 1)
+    for kind in "abcd":
+        rows = "".join(f"{i},1\n" for i in range(3000))
+        (tmp_path / f"nodes.{kind}.csv").write_text(f"id,f\n{rows}")
+    (tmp_path / "edges.a.to.b.csv").write_text("source,target\n1,2\n")
+    assert len(read_graph(tmp_path / "edges.a.to.b.csv", tmp_path / "nodes.a.csv").data.x) == 3000
+    with pytest.raises(InputError, match=r"Expected a file of at most 0\.0 GB in memory"):
+        read_graph(tmp_path)
+    monkeypatch.setattr(trust, "GROWTH", 100)
+    assert read_graph(tmp_path).data.num_nodes == 12_000
+
+
+def test_names_count_towards_the_memory_of_a_table(tmp_path, monkeypatch):
+    """Numbers that name nodes become text: seven times as much as they take in the file."""
+    monkeypatch.setattr(trust, "SMALL", 10**6)
+    pq.write_table(pa.table({"id": np.arange(6000), "f": np.zeros(6000)}), tmp_path / "nodes.parquet")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    monkeypatch.setattr(trust, "GROWTH", 1)
+    with pytest.raises(InputError, match=r"nodes\.parquet says"):
+        read_graph(tmp_path / "edges.csv", tmp_path / "nodes.parquet")
 
 
 @pytest.mark.parametrize("build", [lambda: TAGConv(4, 3, K=60), lambda: SGConv(4, 3, K=60)])

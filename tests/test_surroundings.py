@@ -1,6 +1,7 @@
 """Where it runs: caches that cannot be written or are damaged, poor terminals, closed pipes, signals, others' state."""
 
 import contextlib
+import errno
 import io
 import os
 import pty
@@ -132,6 +133,47 @@ def test_a_full_device_is_the_devices_fault(files):  # noqa: F811
     assert "No space left on device" in error
     assert "Traceback" not in error
     assert "Exception" not in error
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_nobodys(tmp_path, closed):
+    """Nor does a file that is opened later take its number, and with it what is meant for the terminal."""
+    (tmp_path / "look.py").write_text(
+        "import os, sys, axiompath.cli\n"
+        "axiompath.cli._open_streams()\n"
+        "file = open('file', 'w')\n"
+        "[print('told', file=stream, flush=True) for stream in (sys.stdout, sys.stderr)]\n"
+        "[os.write(number, b'told') for number in (1, 2)]\n"
+        "file.write(sys.stdin.read() and 'something')\n"
+    )
+    command = f"{sys.executable} look.py {'< /dev/null' if '<' not in closed else ''} {closed}"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, (tmp_path / "file").read_text()) == (0, "")
+    assert done.stdout == ("" if ">&-" in closed.replace("2>&-", "") else "told\ntold")
+    assert done.stderr == ("" if "2>&-" in closed else "told\ntold")
+
+
+def test_a_folder_that_was_removed_is_said_to_be(tmp_path):
+    (tmp_path / "gone").mkdir()
+    command = f"cd gone && rmdir ../gone && {sys.executable} -m axiompath.cli --help"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr == "Error: Expected a folder to work in (this one has been removed); go to another one.\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE, errno.EBADF])
+def test_what_cannot_be_said_changes_no_exit_code(monkeypatch, number):
+    class Nobody(io.StringIO):
+        def write(self, text):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(sys, "argv", ["axiompath", "diff", "none.npz", "none.npz"])
+    monkeypatch.setattr(sys, "stderr", Nobody())
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 2
 
 
 def catches(pid, number):

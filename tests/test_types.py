@@ -386,6 +386,26 @@ def test_a_folder_of_tables_and_a_saved_hetero_data_are_graphs(tmp_path):
         assert torch.equal(read[relation].edge_index, before[relation].edge_index)
 
 
+def test_fractions_are_no_rows_and_complex_features_keep_their_imaginary_part_by_being_refused(tmp_path):
+    data = HeteroData()
+    data["a"].x, data["b"].x = torch.eye(3), torch.eye(2)
+    for key, odd, words in (
+        ("edge_index", torch.tensor([[0.5], [0.0]]), "whole numbers .got torch.float32"),
+        ("edge_index", torch.zeros(2, 1, dtype=torch.complex64), "whole numbers .got torch.complex64"),
+        ("edge_label_index", torch.tensor([[0.5], [0.0]]), "edge_label_index to hold rows, whole numbers"),
+        ("x", torch.eye(3, dtype=torch.complex64), "real numbers in .*'a'.*x` .got complex ones"),
+    ):
+        data["a", "to", "b"].edge_index = torch.tensor([[0, 1], [0, 1]])
+        wrong = data.clone()
+        wrong["a" if key == "x" else ("a", "to", "b")][key] = odd
+        torch.save(wrong, tmp_path / "g.pt")
+        with pytest.raises(axiompath.InputError, match=words):
+            axiompath.read_graph(tmp_path / "g.pt")
+    data["a", "to", "b"].edge_index = torch.zeros(2, 0)  # of what is not there, the kind does not matter
+    torch.save(data, tmp_path / "g.pt")
+    assert axiompath.read_graph(tmp_path / "g.pt").data.num_nodes == 5
+
+
 def test_folders_that_lack_a_table_or_name_strangers_are_refused(tmp_path):
     whole = {RELATIONS[0]: [("Ada", "P")]}
     strange = tables(tmp_path / "a", {RELATIONS[0]: [("Ada", "Z")]})

@@ -14,7 +14,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,15 @@ def bound_growth(path: Path, max_bytes: float = math.inf) -> float:
 
     A caller who names another limit than the default knows the file.
     """
+    return bound_together([path], max_bytes)
+
+
+def bound_together(paths: Iterable[Path], max_bytes: float = math.inf) -> float:
+    """The same of several files as one; a file that has several names counts once."""
     if max_bytes not in (MAX_BYTES, math.inf):
         return max_bytes
-    return min(max_bytes, max(SMALL, GROWTH * path.stat().st_size))
+    sizes = {(held.st_dev, held.st_ino): held.st_size for held in (path.stat() for path in paths)}
+    return min(max_bytes, max(SMALL, GROWTH * sum(sizes.values())))
 
 
 def read_json(path: Path, max_bytes: float = MAX_BYTES / JSON_BYTES) -> Any:

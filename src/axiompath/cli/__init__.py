@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
@@ -24,11 +25,35 @@ from ..signals import TO_END, handle, stop
 def main() -> None:
     """Entry point. While the program is loading there is nothing to clean up, and whoever stops it stops it at once."""
     handled = handle((signal.SIGINT, *TO_END), _leave)
+    _open_streams()
+    _check_place()
     from .app import main as run
 
     for number in handled:
         signal.signal(number, _stop)
     run()
+
+
+def _open_streams() -> None:
+    """Where somebody closed a standard stream, nobody: else the next file that is opened takes its number, and what is
+    meant for the terminal is written there."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)  # workers have these streams, too
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _check_place() -> None:
+    """In a folder that has been removed not even torch can be loaded."""
+    try:
+        os.getcwd()
+    except OSError:
+        os.write(2, b"Error: Expected a folder to work in (this one has been removed); go to another one.\n")
+        os._exit(2)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

@@ -105,8 +105,7 @@ def _finish_output(met: BaseException | None) -> None:
 def _refuse_device(error: OSError) -> NoReturn:
     _silence_output()
     words = f"Expected a device with room for the output (got {error.filename or 'standard output'}: {error.strerror})."
-    with suppress(OSError):
-        Terminal(stderr=True).print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
+    Terminal(stderr=True).print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
     sys.exit(2)
 
 

@@ -137,11 +137,13 @@ class NamedFile(NamedTuple):
 
 def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[NamedFile]:
     """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
+    from ..files.graph_file import check_together
     from ..files.snapshots import is_snapshots, read_held
 
     files: list[NamedFile] = []
+    folders = [path for path in given if path is not None and is_snapshots(path)]
     for path in given:
-        if path is not None and is_snapshots(path):
+        if path in folders and path is not None:
             held = read_held(path)
             files += [NamedFile(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
         elif path is not None:
@@ -149,6 +151,7 @@ def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[Nam
     if step is not None and not 0 < step < len(files):
         raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
     files = files if step is None else files[step - 1 : step + 1]
+    check_together([file.path for file in files if file.path.parent in folders])
     stems = Counter(file.name for file in set(files))
     return [file if stems[file.name] == 1 else NamedFile(file.path, str(file.path)) for file in files]
 

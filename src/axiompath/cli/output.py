@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,16 @@ class Terminal(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Text, of which rich makes everything that it shows."""
         return super().render_str(COMMANDS.sub("�", text), **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Show these; what is said aside is lost where nobody can be told, and changes neither work nor exit code."""
+        with suppress(OSError) if self.stderr else nullcontext():
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        """The same, where whoever read it has gone."""
+        if not self.stderr:
+            super().on_broken_pipe()
 
 
 def aside() -> Console:

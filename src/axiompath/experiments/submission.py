@@ -34,10 +34,11 @@ from .puzzles import Puzzle
 
 FURTHER = ("changes", "seed", "arguments")  # what a function may ask for beside model, before, after and target
 FUNCTION = "explain"
+AGAIN = 0.5  # seconds, to a method that is out of time and caught whatever was raised
 
 
-class OutOfTime(Exception):
-    """A method took longer than it was given."""
+class OutOfTime(BaseException):
+    """A method took longer than it was given; no Exception, which it might catch and go on."""
 
 
 def load_submission(file: Path, seconds: float) -> Contender:
@@ -77,17 +78,27 @@ def make_contender(function: Callable[..., Any], seconds: float) -> Contender:
             "arguments": [puzzle.arguments(side) for side in sides],
         }
         model, further = copy.deepcopy(puzzle.model), {name: offered[name] for name in asked}
-        with torch.random.fork_rng(devices=[]), torch.enable_grad(), _within(seconds):
-            torch.manual_seed(seed)
-            try:
+        try:
+            with torch.random.fork_rng(devices=[]), torch.enable_grad(), _within(seconds):
+                torch.manual_seed(seed)
                 found = function(model, *sides, puzzle.target, **further)
-            except OutOfTime:
-                raise InputError(f"Expected an answer within {seconds:g} seconds (got none by then).") from None
-            except (Exception, SystemExit) as error:
-                raise InputError(f"Expected an answer, but the method failed: {_tell(error)}.") from error
-        return read_scores(found, changes)
+        except OutOfTime:
+            raise InputError(f"Expected an answer within {seconds:g} seconds (got none by then).") from None
+        except (Exception, SystemExit) as error:
+            raise InputError(f"Expected an answer, but the method failed: {_tell(error)}.") from error
+        return _read_answer(found, changes)
 
     return explain
+
+
+def _read_answer(found: Any, changes: pd.DataFrame) -> FloatArray:
+    """What a method returned is its own, too: whatever cannot be read of it has failed, and ends nothing else."""
+    try:
+        return read_scores(found, changes)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"Expected scores (got a {type(found).__name__}, and: {_tell(error)}).") from error
 
 
 def read_scores(found: Any, changes: pd.DataFrame) -> FloatArray:
@@ -116,12 +127,16 @@ def read_scores(found: Any, changes: pd.DataFrame) -> FloatArray:
 
 
 def _numbers(found: Any) -> FloatArray:
-    if isinstance(found, torch.Tensor):
-        found = found.detach().cpu().numpy()
+    if isinstance(found, torch.Tensor) and not found.is_complex():
+        found = found.detach().cpu().to_dense().double().numpy()
+    wrong = InputError(f"Expected scores that are numbers (got {type(found).__name__}).")
     try:
-        values = np.asarray([] if found is None else found, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"Expected scores that are numbers (got {type(found).__name__}).") from None
+        given = np.asarray([] if found is None else found)
+        if given.dtype.kind not in "biufO":  # neither complex numbers nor dates are scores
+            raise wrong
+        values = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
     if not np.isfinite(values).all():
         raise InputError("Expected finite scores (got nan or infinity).")
     return values
@@ -138,7 +153,7 @@ def _within(seconds: float) -> Iterator[None]:
         raise OutOfTime
 
     held = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:

@@ -31,9 +31,11 @@ from .tables import (
     SOURCES,
     TARGETS,
     as_features,
+    check_names,
     column_names,
     listed,
     read_parts,
+    read_table,
     table_kind,
 )
 
@@ -147,6 +149,7 @@ def _read_file(path: Path, columns: Columns, max_bytes: float) -> pd.DataFrame:
     wanted = [name for name in find_columns(head, columns, str(path)) if name is not None]
     wanted = [str(name).strip().lower() for name in wanted]
     parts = [part[wanted] for part in read_parts(path, ROWS_AT_A_TIME, wanted, max_bytes)]
+    check_names(parts, path, max_bytes)
     return pd.concat(parts, ignore_index=True) if parts else head
 
 
@@ -201,8 +204,7 @@ def read_node_table(nodes: Any, max_bytes: float = MAX_BYTES, *, features: bool 
         what = str(nodes)
         if not table_kind(Path(nodes)):
             raise InputError(f"Expected nodes as .csv, .csv.gz, .tsv or .parquet (got {nodes}).")
-        parts = list(read_parts(Path(nodes), ROWS_AT_A_TIME, None, max_bytes))
-        table = pd.concat(parts, ignore_index=True) if parts else column_names(Path(nodes))
+        table = read_table(Path(nodes), max_bytes)
     elif isinstance(nodes, Mapping) and not any(_find(pd.DataFrame(columns=list(nodes)), [one]) for one in IDS):
         table = pd.DataFrame({"id": list(nodes), "label": list(nodes.values())})
     elif isinstance(nodes, pd.Series):

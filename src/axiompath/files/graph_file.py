@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import ascends, fields_of_edges, read_snapshot, to_torch_csr
 from ..graphs.stack import find_schema, stack
 from ..graphs.stored import StoredGraph, is_stored, open_graph
-from ..trust import MAX_BYTES, Damaged, blamed
+from ..trust import MAX_BYTES, Damaged, blamed, bound_together, check_file, check_size
 from ..writing import whole_file
-from .npz import read_arrays
+from .npz import arrays_size, read_arrays
 from .tables import EDGE_FEATURES, SUFFIXES, is_class, read_edges, read_nodes, table_kind
 from .tensors import read_tensors
 from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_typed_values
@@ -41,6 +41,7 @@ ARRAYS = (
 )  # fmt: skip
 NAME_FIELDS = ("node_names", "class_names")
 RELATIONS_CALLED = "relation_names"
+FIELDS = {*SPARSE, *ARRAYS, *NAME_FIELDS, RELATIONS_CALLED, "version"}
 NPZ_VERSION = 1
 
 
@@ -81,9 +82,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         file, found = _find_table(file, "edges"), _find_table(file, "nodes")
         nodes = nodes or found
     if file.suffix == ".npz":
-        graph = _from_values(
-            read_arrays(file, {*SPARSE, *ARRAYS, *NAME_FIELDS, RELATIONS_CALLED, "version"}, max_bytes), file
-        )
+        graph = _from_values(read_arrays(file, FIELDS, max_bytes), file)
     elif file.suffix in (".pt", ".pth"):
         values = read_tensors(file, max_bytes)
         if set(values) == {"nodes", "edges"}:
@@ -101,6 +100,16 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         except InputError as error:
             raise type(error)(f"{file}: {error}") from error
     return graph
+
+
+def check_together(paths: Sequence[Path], max_bytes: float = MAX_BYTES) -> None:
+    """Refuse graphs in .npz that together would take more than one file of their size may."""
+    for path in paths:
+        check_file(path)
+    limit, size = bound_together(paths, max_bytes), 0.0
+    for path in paths:
+        size += arrays_size(path, FIELDS, limit)
+        check_size(path.parent, size, limit)
 
 
 def _checked(graph: GraphFile, file: Path) -> GraphFile:

@@ -31,6 +31,12 @@ def read_arrays(
         return arrays
 
 
+def arrays_size(path: Path, wanted: set[str], max_bytes: float) -> float:
+    """Bytes that the wanted arrays would take in memory, by their headers, to which they are held."""
+    with _opened(path, wanted, max_bytes, None) as (archive, names):
+        return sum(_made_size(archive, name, path) for name in names)
+
+
 def unpack_arrays(path: Path, wanted: set[str], draft: Path) -> dict[str, Any]:
     """The same, unpacked into the folder `draft` a piece at a time and mapped from there."""
     with _opened(path, wanted, math.inf, None) as (archive, names):

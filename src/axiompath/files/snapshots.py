@@ -13,12 +13,12 @@ from torch_geometric.data import Data
 
 from ..errors import InputError
 from ..graphs.clock import show_time
-from ..graphs.sequence import Recipe, Snapshots, make_snapshots
-from ..graphs.windows import cut_windows, keep_relations
-from ..trust import MAX_BYTES, Damaged, blamed, check_version, read_json, read_words
+from ..graphs.sequence import KnownNodes, Recipe, Snapshots, make_snapshots
+from ..graphs.windows import MAX_SNAPSHOTS, cut_windows, keep_relations
+from ..trust import MAX_BYTES, Damaged, blamed, bound_together, check_version, read_json, read_words
 from ..writing import file_digest, write_text
 from .event_tables import Columns, read_event_table, read_node_table
-from .graph_file import read_graph, save_graph
+from .graph_file import check_together, read_graph, save_graph
 from .graph_lists import is_graph_list, snapshots_of_graphs
 
 SNAPSHOTS, SNAPSHOTS_FORMAT, SNAPSHOTS_VERSION = "snapshots.json", "axiompath.snapshots", 1
@@ -78,7 +78,17 @@ def snapshots(
     columns, lengths = Columns(src, dst, time, weight, relation), (every, None if window == "all" else window)
     read = read_event_table(events, columns, periods=lengths, loops=loops, max_bytes=max_bytes)
     windows = cut_windows(read, every, window, start, until)
-    return make_snapshots(keep_relations(read, windows, most_relations), windows, how, table, max_bytes)
+    return make_snapshots(
+        keep_relations(read, windows, most_relations), windows, how, table, _room(events, nodes, table, max_bytes)
+    )
+
+
+def _room(events: Any, nodes: Any, table: KnownNodes | None, max_bytes: float) -> float:
+    """Bytes that all graphs may take: windows overlap and nodes stay, so a small file could make many large ones."""
+    files = [Path(given) for given in (events, nodes) if isinstance(given, (str, os.PathLike))]
+    has_features = table is not None and table.x is not None
+    is_of_files = files and not (has_features and isinstance(nodes, KnownNodes))
+    return bound_together(files, max_bytes) if is_of_files else max_bytes
 
 
 def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Path:
@@ -86,6 +96,8 @@ def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Pa
 
     Snapshots that were written there before are replaced; whatever else is there is never touched.
     """
+    if len(found) > MAX_SNAPSHOTS:
+        raise InputError(f"Expected at most {MAX_SNAPSHOTS:,} snapshots for a folder (got {len(found):,}).")
     target, files = Path(folder), [f"{place:04d}.npz" for place in range(len(found))]
     mine = _written_before(target)
     _check_free(target, {*files[kept:], *mine} - {*files[:kept]}, mine)
@@ -143,6 +155,7 @@ def is_snapshots(folder: str | Path) -> bool:
 def read_snapshots(folder: str | Path, *, max_bytes: float = MAX_BYTES) -> Snapshots:
     """What `save_snapshots` wrote."""
     source, held = Path(folder), read_held(Path(folder))
+    check_together([source / file for file in held["files"]], max_bytes)
     graphs = [named_data(source / file, max_bytes) for file in held["files"]]
     dated = held["dated"] is True
     with blamed(f"Expected the bounds of windows in {source / SNAPSHOTS} (got something else)."):
@@ -178,6 +191,9 @@ def _read_form(path: Path) -> dict[str, Any]:
     if not isinstance(held, dict) or held.get("format") != SNAPSHOTS_FORMAT:
         raise InputError(f"Expected a list of snapshots (format {SNAPSHOTS_FORMAT!r}) in {path} (got something else).")
     check_version(held, SNAPSHOTS_VERSION, f"the snapshots in {path}", "make them again")
+    for listed in (held.get(UNFINISHED), held.get("files")):
+        if isinstance(listed, list) and len(listed) > MAX_SNAPSHOTS:
+            raise InputError(f"Expected at most {MAX_SNAPSHOTS:,} snapshots in {path} (got {len(listed):,}).")
     return held
 
 

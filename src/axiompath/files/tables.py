@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,7 @@ QUOTED = re.compile(r'"[^"]*"')
 LINE = 1 << 20  # letters of the first line that are looked at
 LONGEST_LINE = 1 << 24  # letters: a thousand and more for each of the most columns that are read
 CSV_BYTES = 200e6  # that the cells of a part may take
+NAME_BYTES = 200  # of what names a row: as text, in a list, and where it is looked up
 
 
 def read_edges(path: Path, max_bytes: float) -> pd.DataFrame:
@@ -76,7 +77,16 @@ def read_nodes(path: Path, max_bytes: float) -> tuple[list[str], np.ndarray[Any,
 def read_table(path: Path, max_bytes: float) -> pd.DataFrame:
     """A table, its columns' names in lower case."""
     parts = list(read_parts(path, ROWS_AT_A_TIME, None, max_bytes))
-    return pd.concat(parts, ignore_index=True) if parts else column_names(path)
+    if not parts:
+        return column_names(path)
+    check_names(parts, path, max_bytes)
+    return pd.concat(parts, ignore_index=True)
+
+
+def check_names(parts: list[pd.DataFrame], path: Path, max_bytes: float) -> None:
+    """Refuse a table whose nodes, called by text also where they are numbers, would take more memory than allowed."""
+    held = sum(part.memory_usage(index=False).sum() + NAME_BYTES * len(part) for part in parts)
+    check_size(path, float(held), bound_growth(path, max_bytes))
 
 
 def column_names(path: Path) -> pd.DataFrame:
@@ -184,7 +194,8 @@ def table_kind(path: Path) -> str:
 
 def _unpacked(path: Path) -> IO[bytes]:
     """The bytes of a text, packed or not."""
-    return io.BufferedReader(gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    # What gzip opens reads no further than it must: thousands of empty members may follow the first line.
+    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _count_lines(path: Path, limit: float) -> int:
@@ -208,8 +219,11 @@ def _separator(path: Path) -> str:
     if table_kind(path) == ".tsv":
         return "\t"
     with _unpacked(path) as stream:
-        first = QUOTED.sub("", stream.read(LINE).decode("utf-8-sig", errors="replace").lstrip().partition("\n")[0])
-    return max(SEPARATORS, key=first.count)
+        first, left = "", LINE
+        while left > 0 and not first and (line := stream.readline(left)):
+            left -= len(line)
+            first = line.decode("utf-8-sig", errors="replace").strip()
+    return max(SEPARATORS, key=QUOTED.sub("", first).count)
 
 
 @contextmanager
@@ -268,10 +282,23 @@ def as_numbers(column: pd.Series[Any], name: str, path: Path) -> np.ndarray[Any,
 
 def as_features(table: pd.DataFrame, columns: list[str], path: Path) -> np.ndarray[Any, Any]:
     """Columns as float64 [num_rows, num_features]."""
+    if 0 < len(table) < len(columns) and set(table[columns].dtypes) == {table.dtypes[columns[0]]}:
+        found = _as_text_of_numbers(table[columns])
+        if found is not None:
+            return found
     x = np.empty((len(table), len(columns)))
     for place, column in enumerate(columns):
         x[:, place] = as_numbers(table[column], column, path)
     return x
+
+
+def _as_text_of_numbers(table: pd.DataFrame) -> np.ndarray[Any, Any] | None:
+    """Text of a wide table as float64, all cells in one call; None where something is amiss, of which columns tell."""
+    if not pd.api.types.is_string_dtype(table.dtypes.iloc[0]):
+        return None
+    cells = pd.Series(table.to_numpy(dtype=object).ravel())
+    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64).reshape(table.shape)
+    return numbers if np.isfinite(numbers).all() else None
 
 
 def is_class(label: str) -> bool:

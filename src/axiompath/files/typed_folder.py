@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from ..errors import InputError
-from ..trust import Damaged, blamed, read_words
+from ..trust import TEXT_BYTES, Damaged, blamed, bound_together, check_file, check_size, read_words
 from .tables import SUFFIXES, is_class, read_edges, read_nodes
 
 MAX_TYPES = 300  # of nodes and edges together
@@ -34,8 +34,13 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
     class_names: tuple[str, ...] = ()
     tables, found = _tables(folder, "nodes", 1), _tables(folder, "edges", 3)
     _check_number(len(tables) + len(found), folder)
+    for _, path in (*tables, *found):
+        check_file(path)
+    limit, size = bound_together([path for _, path in (*tables, *found)], max_bytes), 0.0
     for (kind,), path in tables:
-        names, x, labels = read_nodes(path, max_bytes)
+        names, x, labels = read_nodes(path, limit - size)
+        size += x.nbytes + TEXT_BYTES * len(names)
+        check_size(folder, size, limit)
         data[kind].x = torch.from_numpy(x.astype(np.float32))
         data[kind].name = names
         rows[kind] = {name: row for row, name in enumerate(names)}
@@ -56,7 +61,7 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
                 raise InputError(
                     f"Expected a table nodes.{kind}.csv in {folder}, which {path.name} needs (found none)."
                 )
-        edges = read_edges(path, max_bytes)
+        edges = read_edges(path, limit - size)
         ends = []
         for side, kind in (("source", source), ("target", target)):
             end = edges[side].map(rows[kind])
@@ -66,6 +71,8 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
                 )
             ends.append(end.to_numpy(dtype=np.int64))
         data[source, name, target].edge_index = torch.from_numpy(np.stack(ends))
+        size += 3 * data[source, name, target].edge_index.nbytes
+        check_size(folder, size, limit)
         if "weight" in edges:
             data[source, name, target].edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
     return data, class_names

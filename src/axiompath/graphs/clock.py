@@ -19,6 +19,7 @@ from ..errors import InputError
 UNITS_OF_TIME = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 DAY = 86_400 * 10**9
 WRITTEN = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M")
+A_YEAR = r"(?:^|[^0-9])[0-9]{4}(?:[^0-9]|$)"
 # Steps that a calendar has, in nanoseconds, for periods that nobody named.
 STEPS = [n * DAY // 24 for n in (1, 6, 12, 24, 48, 7 * 24, 14 * 24, 30 * 24, 60 * 24, 90 * 24, 180 * 24, 365 * 24)]
 
@@ -60,6 +61,8 @@ def read_times(column: Any, what: str, *, dated: bool) -> Times:
             f"{str(series.iloc[row])[:40]!r}); mend that cell, or leave it empty: the row is then left out."
         )
     values = numbers.to_numpy()
+    if len(values) and abs(values).max() >= 2.0**63:  # beyond, steps cannot be told apart, nor counted
+        raise InputError(f"Expected times below 2^63 in {what} (got {values.min():g} to {values.max():g}).")
     values = values.astype(np.int64) if values.dtype.kind in "biu" else values.astype(np.float64)
     if values.dtype.kind == "f" and len(values) and (values == np.rint(values)).all() and abs(values).max() < 2**53:
         values = values.astype(np.int64)
@@ -83,7 +86,7 @@ def _read_dates(text: pd.Series[str], what: str) -> IntArray:
     if found:
         return next(iter(found.values()))
     read = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
-    if read.isna().all():
+    if read.isna().all() and text.str.contains(A_YEAR).all():  # pandas would take today's for what is not said
         try:
             return _nanoseconds(pd.to_datetime(text, utc=True), what)
         except (ValueError, OverflowError):
@@ -180,6 +183,8 @@ def read_moment(moment: Any, times: Times, name: str) -> int | float:
     try:
         if times.dated:
             date = pd.Timestamp(moment)
+            if pd.isna(date):
+                raise InputError(f"Expected a date as `{name}` (got {moment!r}).")
             return int(_nanoseconds([date.tz_localize("UTC") if date.tzinfo is None else date], f"`{name}`")[0])
         return float(moment) if float(moment) != int(float(moment)) else int(float(moment))
     except (ValueError, TypeError, OverflowError) as error:
@@ -189,8 +194,8 @@ def read_moment(moment: Any, times: Times, name: str) -> int | float:
 
 def choose_period(times: Times) -> int | float:
     """About a twelfth of the time that these cover, by a step that a calendar or the decimal system has."""
-    span = float(times.values.max() - times.values.min())
-    if span <= 0:
+    span = float(times.values.max()) - float(times.values.min())
+    if span / 12 <= 0:
         raise InputError(
             f"Expected events at two times or more, to tell how long a step is (got {len(times.values):,}, all at "
             f"{show_time(times.values[0].item(), times.dated)}); name the column of times, or give `every`, `window`."

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError, Notice
+from ..trust import blamed
 from .clock import Times, read_times
 
 
@@ -61,10 +62,11 @@ def read_events(
         sizes = ", ".join(f"{len(column):,} in {name!r}" for name, column in columns.items())
         raise InputError(f"Expected columns of one length in {what} (got {sizes}).")
     missing = np.zeros(len(columns["source"]), dtype=np.bool_)
-    for column in columns.values():
+    for name, column in columns.items():
         missing |= np.asarray(column.isna())
         if _texts(column):
-            missing |= np.asarray(column.astype(str).str.strip() == "")
+            with blamed(f"Expected text, numbers or dates as {name} in {what} (got something else)."):
+                missing |= np.asarray(column.astype(str).str.strip() == "")
     is_loop = np.asarray(columns["source"] == columns["target"]) & ~missing
     kept = ~missing & (True if loops else ~is_loop)
     lost = {"with an empty cell": missing.sum(), "from a node to itself": (~kept & ~missing).sum()}
@@ -105,17 +107,22 @@ def read_events(
 def read_labels(column: Any) -> pd.Series[Any]:
     """What nodes are called, as text without blanks around it; missing where nothing is there. 7.0 is called 7."""
     series = _plain(column)
-    if series.dtype.kind == "f" and (series.dropna() == np.rint(series.dropna())).all():
+    if series.dtype.kind == "f" and _are_whole(series.dropna()):
         series = series.astype("Int64")
     if series.dtype.kind in "mMcV":
         raise InputError(f"Expected text or numbers that name the nodes (got {series.dtype}).")
     missing = series.isna()
-    text = (
-        series.astype(object).astype(str).str.strip()
-        if not isinstance(series.dtype, pd.StringDtype)
-        else series.str.strip()
-    )
+    with blamed("Expected text or numbers that name the nodes (got something else)."):
+        text = (
+            series.astype(object).astype(str).str.strip()
+            if not isinstance(series.dtype, pd.StringDtype)
+            else series.str.strip()
+        )
     return text.astype(object).where(~missing & (text != ""), None)
+
+
+def _are_whole(numbers: pd.Series[Any]) -> bool:
+    return bool((numbers == np.rint(numbers)).all() and (numbers.abs() < 2.0**63).all())
 
 
 def _plain(column: Any) -> pd.Series[Any]:
@@ -135,6 +142,8 @@ def _texts(series: pd.Series[Any]) -> bool:
 
 
 def _numbers(series: pd.Series[Any], what: str) -> FloatArray:
+    if series.dtype.kind in "mMc":  # dates are no numbers, whatever they are made of
+        raise InputError(f"Expected numbers in the column of weights of {what} (got {series.dtype}).")
     numbers = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():

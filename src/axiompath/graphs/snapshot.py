@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it t
 
 Features: TypeAlias = FloatArray | sparse.csr_array
 SINGLE = 1 << 22  # numbers of float32 from which on they are held as given, and made double where they are used
+EMPTY_GRAPHS = 10**5  # that the numbers of a batch may speak of
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,6 +370,11 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
             f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
             f"(got {batch.dtype} of shape {batch.shape}, the least {batch.min(initial=0)})."
         )
+    if batch.max(initial=0) >= num_nodes + EMPTY_GRAPHS:
+        raise InputError(
+            f"Expected a node in every graph of `{name}.batch` (got a graph {batch.max()} of {num_nodes} nodes); "
+            "number graphs from 0 on, and give them numbers of their own as `graph_id`."
+        )
     if data.get("graph_id") is None:
         return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)
     ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
@@ -395,7 +401,7 @@ def _read_features(x: Any, name: str) -> Features:
             f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
             "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
         )
-    _refuse_complex(x, name)
+    refuse_complex(x, name)
     features: Features
     if _is_tensor(x) and _is_sparse(x):
         features = _from_torch_sparse(x, name)
@@ -429,7 +435,7 @@ def _as_given(x: Any) -> Any:
     return np.asarray(x.detach().cpu() if _is_tensor(x) else x)
 
 
-def _refuse_complex(values: Any, name: str) -> None:
+def refuse_complex(values: Any, name: str) -> None:
     """Their imaginary parts would be lost."""
     import torch
 
@@ -531,7 +537,7 @@ def _read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
 def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
     if edge_weight is None:
         return None
-    _refuse_complex(edge_weight, name)
+    refuse_complex(edge_weight, name)
     weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
     if weights.shape not in ((num_edges,), (num_edges, 1)):
         raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
@@ -562,7 +568,7 @@ def _read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[
                 f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
                 "none); add them, or leave them out of both graphs and train without them."
             )
-        _refuse_complex(value, f"{name}.{field}")
+        refuse_complex(value, f"{name}.{field}")
         attr = np.asarray(_to_numpy(value), dtype=np.float64)
         if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
             raise InputError(

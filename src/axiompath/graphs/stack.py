@@ -19,7 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
 from .schema import Relation, Schema
-from .snapshot import warn_of_rows
+from .snapshot import refuse_complex, warn_of_rows
 from .targets import match_in_graphs
 
 DENSE_NUMBERS = 2 * 10**6  # up to here features are held as one dense table
@@ -176,6 +176,7 @@ def _features(data: HeteroData, node_type: str, name: str) -> Any:
             f"Expected {name}[{node_type!r}] to carry features `x` [num_nodes, width] (got {got}); use "
             "`torch.ones(num_nodes, 1)` where nodes have no features of their own."
         )
+    refuse_complex(x, f"{name}[{node_type!r}].x")
     return x
 
 
@@ -220,7 +221,10 @@ def _joined(
     name: str,
 ) -> torch.Tensor:
     """Rows of the types at the ends of a relation, as rows of the whole graph."""
-    rows: torch.Tensor = torch.as_tensor(edges).detach().cpu().to(torch.long)
+    given = torch.as_tensor(edges).detach().cpu()
+    if given.numel() and (given.is_floating_point() or given.is_complex()):
+        raise InputError(f"Expected {name}[{relation!r}].{key} to hold rows, whole numbers (got {given.dtype}).")
+    rows: torch.Tensor = given.to(torch.long)
     for row, end in zip(rows, (relation[0], relation[2]), strict=True):
         size = sizes[schema.node_types.index(end)]
         if len(row) and (int(row.min()) < 0 or int(row.max()) >= size):

@@ -6,6 +6,7 @@ whose end the events have reached are made: what comes later cannot change them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ RULES = ("once", "count", "sum", "mean", "min", "max", "first", "last")
 SO_FAR = "all"
 OTHER_RELATIONS = "other"  # relations that are too rare for a name
 MAX_SNAPSHOTS = 10_000
+FEW_SNAPSHOTS = 1000  # of whatever events there are; more than that, one an event: most windows would be empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,11 @@ def cut_windows(events: Events, every: Any = None, window: Any = None, start: An
     length = step if so_far else 3 * step if window is None else read_period(window, times, "window")
     begin = first_start(times, step) if start is None else read_moment(start, times, "start")
     last = times.values[-1].item() + times.grain if until is None else read_moment(until, times, "until")
+    if not math.isfinite((last - begin - length) / step):
+        raise InputError(
+            f"Expected a step that the time from {show_time(begin, times.dated)} to {show_time(last, times.dated)} "
+            f"can be counted in (got {show_period(step, times.dated)}); give a longer `every`."
+        )
     count = int((last - begin - length) // step) + 1
     if count < 1:
         span = show_period(max(last - begin, 0), times.dated)
@@ -63,10 +70,11 @@ def cut_windows(events: Events, every: Any = None, window: Any = None, start: An
             f"Expected events that fill a window of {show_period(length, times.dated)} (got events over {span}, from "
             f"{show_time(begin, times.dated)} on); give a shorter `window`, or `until` if they are complete."
         )
-    if count > MAX_SNAPSHOTS:
+    if count > min(MAX_SNAPSHOTS, max(FEW_SNAPSHOTS, len(events))):
         raise InputError(
-            f"Expected at most {MAX_SNAPSHOTS:,} snapshots (got {count:,}, one every "
-            f"{show_period(step, times.dated)}); give a longer `every`."
+            f"Expected at most {MAX_SNAPSHOTS:,} snapshots, and of few events {FEW_SNAPSHOTS:,} or one an event (got "
+            f"{count:,} of {len(events):,} events, one every {show_period(step, times.dated)} from "
+            f"{show_time(begin, times.dated)} on); give a longer `every`, or mend a time that lies far from the others."
         )
     starts = begin + step * np.arange(count)
     ends = starts + length

@@ -166,13 +166,21 @@ def number_batches(snapshots: Sequence[Data]) -> list[Data]:
 def listed_pairs(graphs: Sequence[Data], numbers: Sequence[IntArray]) -> IntArray:
     """The pairs that graphs bring along in `edge_label_index`, each once, in node numbers [num_pairs, 2]."""
     own = [
-        ids[np.asarray(torch.as_tensor(data[LINKS_FIELD]).detach().cpu())].T
+        ids[_rows_of_pairs(data[LINKS_FIELD], len(ids))]
         for data, ids in zip(graphs, numbers, strict=True)
         if data.get(LINKS_FIELD) is not None
     ]
     pairs = np.concatenate([np.zeros((0, 2), dtype=np.int64), *own])
     _, first = np.unique(pairs, axis=0, return_index=True)
     return np.asarray(pairs[np.sort(first)])
+
+
+def _rows_of_pairs(given: Any, num_nodes: int) -> IntArray:
+    """[num_pairs, 2] of an `edge_label_index`, every one of them a row of its graph."""
+    rows = read_pairs(torch.as_tensor(given))
+    for stranger in rows[(rows < 0) | (rows >= num_nodes)][:1]:
+        raise InputError(f"Expected rows of nodes in `{LINKS_FIELD}`, 0 to {num_nodes - 1} (got {stranger}).")
+    return rows
 
 
 def _with(data: Data, key: str, value: torch.Tensor) -> Data:

@@ -16,7 +16,7 @@ from matplotlib.path import Path as Outline
 
 from ..explain.neighbourhood import ADDED, GATHERED, KEPT, REMOVED, UNPREDICTED, Neighbourhood, flows_of
 from ..graphs.labels import label_class
-from .plots import COLOURS
+from .plots import COLOURS, plain_text
 
 # Tones that can be told apart on a light and on a dark ground; the classes beyond them share the last.
 CLASS_COLOURS = (
@@ -100,16 +100,15 @@ def plot_neighbourhood(found: Neighbourhood) -> Figure:
     for spot in labelled(found):
         name = found.names[spot] if len(found.names[spot]) <= 22 else found.names[spot][:21] + "…"
         bold: dict[str, Any] = {"fontweight": "bold"} if found.hops[spot] == 0 else {}
-        axes.annotate(
-            name.replace("$", r"\$"), places[spot], (6, 5), textcoords="offset points", fontsize=8, zorder=6, **bold
-        )
-    handles = [Line2D([], [], marker="o", ls="", color=colour, label=name) for _, name, colour in class_colours(found)]
+        axes.annotate(plain_text(name), places[spot], (6, 5), textcoords="offset points", fontsize=8, zorder=6, **bold)
+    known = [(plain_text(name), colour) for _, name, colour in class_colours(found)]
+    handles = [Line2D([], [], marker="o", ls="", color=colour, label=name) for name, colour in known]
     handles += [
         Line2D([], [], color=COLOURS["gained"], lw=1.8, label="edge added"),
         Line2D([], [], color=COLOURS["lost"], lw=1.8, ls=(0, (4, 3)), label="edge removed"),
     ]
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    axes.set_title(e.headline.replace("$", r"\$"), fontsize=11, fontweight="bold", loc="left")
+    axes.set_title(plain_text(e.headline), fontsize=11, fontweight="bold", loc="left")
     axes.set_aspect("equal")
     axes.axis("off")
     return figure

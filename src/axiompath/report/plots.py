@@ -68,7 +68,7 @@ def plot_explanation(explanation: Explanation, label: int | None = None) -> Figu
     shown = share_of(explanation, label)
     figure = Figure(figsize=(11, 7.2), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=[1, 1.5], height_ratios=[1, 1.15])
-    figure.suptitle(_plain(headline), fontsize=12, fontweight="bold")
+    figure.suptitle(plain_text(headline), fontsize=12, fontweight="bold")
     plot_probabilities(figure.add_subplot(grid[0, 0]), explanation)
     plot_waterfall(figure.add_subplot(grid[0, 1]), explanation, shown)
     plot_flow(figure.add_subplot(grid[1, :]), explanation, shown)
@@ -137,7 +137,7 @@ def plot_waterfall(axes: Axes, explanation: Explanation, shown: Shown) -> None:
     names = ["before", *(_short(name, 30) for name, _, _ in steps), "after"]
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set(xlabel=_plain(about), title="From before to after")
+    axes.set(xlabel=plain_text(about), title="From before to after")
     axes.margins(x=0.08)
     _tidy(axes)
 
@@ -148,7 +148,7 @@ def plot_flow(axes: Axes, explanation: Explanation, shown: Shown) -> None:
     ribbons = find_ribbons(explanation, weights)
     whole = float(explanation.data_share @ weights)
     told = "in all" if explanation.retrained is None else "by the data"
-    axes.set_title(f"How the change of {_plain(about)} flows in ({whole:+.3f} {told})")
+    axes.set_title(f"How the change of {plain_text(about)} flows in ({whole:+.3f} {told})")
     axes.axis("off")
     if not ribbons:
         return
@@ -283,10 +283,10 @@ def _start(path: list[int]) -> int:
 
 
 def _short(text: str, length: int) -> str:
-    return _plain(text if len(text) <= length else text[: length - 1] + "…")
+    return plain_text(text if len(text) <= length else text[: length - 1] + "…")
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """A dollar sign would start mathematics."""
     return text.replace("$", r"\$")
 

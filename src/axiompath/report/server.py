@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -62,6 +63,11 @@ class LocalServer(ThreadingHTTPServer):
     def hosts(self) -> frozenset[str]:
         """What a browser on this machine may call it."""
         return frozenset(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that has gone before it had its answer is no error, and what it sent is told to no terminal."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
     def explain(self, step: int, row: int) -> bytes | None:
         """The page of one prediction as JSON; None where there is none."""
@@ -125,6 +131,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is said of a request that is none, or of another kind: nothing of it comes back."""
+        self.close_connection = True
+        self._send(HTTPStatus(code), b"This is not answered here.", "text/plain; charset=utf-8")
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is printed: an address may hold what commands a terminal."""

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..blame.blame import Blame
-from .plots import AFTER, BEFORE, COLOURS, MAX_STEPS
+from .plots import AFTER, BEFORE, COLOURS, MAX_STEPS, plain_text
 
 BAR_HEIGHT = 0.62
 
@@ -37,9 +37,9 @@ def plot_blame(blame: Blame) -> Figure:
             f"{share:+.3g}", (max(lows[i], lows[i + 1]), i + 1), (4, 0), textcoords="offset points", va="center"
         )
     axes.barh(len(shares) + 1, blame.told_after, height=BAR_HEIGHT, color=AFTER)
-    axes.set_yticks(range(len(shares) + 2), ["before", *names, "after"])
+    axes.set_yticks(range(len(shares) + 2), ["before", *map(plain_text, names), "after"])
     axes.invert_yaxis()
-    axes.set_xlabel(blame.told)
-    axes.set_title(blame.headline, fontsize=11, fontweight="bold", loc="left")
+    axes.set_xlabel(plain_text(blame.told))
+    axes.set_title(plain_text(blame.headline), fontsize=11, fontweight="bold", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -238,7 +238,12 @@ def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> Fa
 
 def facts_file(folder: Path, part: int) -> Path:
     """Where a part is written."""
-    return folder / f"facts-{part:06d}.parquet"
+    return folder / facts_name(part)
+
+
+def facts_name(part: int) -> str:
+    """What it is called there."""
+    return f"facts-{part:06d}.parquet"
 
 
 def write_facts(folder: Path, part: int, table: pa.Table, notes: dict[str, Any]) -> None:

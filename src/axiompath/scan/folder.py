@@ -16,6 +16,7 @@ Where changes are blamed also blame/facts-*.parquet with digests, blamed.parquet
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import warnings
@@ -37,7 +38,7 @@ from ..pages import open_parquet
 from ..parquet import is_whole, recorded_digest, with_notes, write_parquet
 from ..trust import Damaged, blamed, check_version, read_json
 from ..writing import LOCK, clear_drafts, file_digest, locked, write_text
-from .facts import facts_file
+from .facts import facts_file, facts_name
 from .parts import PARTNER, notes_of, written_for
 from .plan import Plan
 
@@ -210,7 +211,7 @@ def finish(
     parts = []
     for part in range(plan.num_parts):
         file, targets = part_file(folder, part), plan.part(part)
-        held = {"file": f"{PARTS}/{file.name}", "targets": targets.stop - targets.start}
+        held = {"file": part_name(part), "targets": targets.stop - targets.start}
         parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_failed": num_failed, "num_explained": len(plan.targets) - num_failed}
     numbers |= {_number_of(name): len(frame) for name, frame in beside.items()}
@@ -220,7 +221,12 @@ def finish(
 
 def part_file(folder: Path, part: int) -> Path:
     """Where a part is written."""
-    return folder / PARTS / f"part-{part:06d}.parquet"
+    return folder / part_name(part)
+
+
+def part_name(part: int) -> str:
+    """The same, beneath the folder, as a manifest has it."""
+    return f"{PARTS}/part-{part:06d}.parquet"
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -260,6 +266,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _check_manifest(held: dict[str, Any]) -> None:
     """Counts are counts, every file is one of this folder's, with its digest, and what is predicted is known."""
     read_task(held.get("task", {}))
+    _check_thresholds(held.get("thresholds", {}))
     parts, tables = held["parts"], held["tables"] if held["version"] > 1 else {}
     counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
     digests = [*tables.values(), *(part["sha256"] for part in parts)]
@@ -268,7 +275,7 @@ def _check_manifest(held: dict[str, Any]) -> None:
         digests += [part["sha256"] for part in held["blame"]["parts"]]
     if (
         not all(type(count) is int and count >= 0 for count in (*counts, *(part["targets"] for part in parts)))
-        or [part["file"] for part in parts] != [f"{PARTS}/{part_file(Path(), i).name}" for i in range(len(parts))]
+        or [part["file"] for part in parts] != [part_name(i) for i in range(len(parts))]
         or sum(part["targets"] for part in parts) != held["num_targets"]
         or held["num_explained"] + held["num_failed"] != held["num_targets"]
         or (held["version"] > 1 and set(tables) - {*BESIDE_PLAN} != _tables_of(held))
@@ -290,10 +297,16 @@ def _number_of(name: str) -> str:
     return f"num_{name.removesuffix('.parquet')}"
 
 
+def _check_thresholds(held: dict[str, Any]) -> None:
+    smallest = held.get("min_kl", 0.0)
+    if type(smallest) not in (int, float) or not math.isfinite(smallest):
+        raise Damaged("another threshold than a scan writes")
+
+
 def _check_blame_notes(held: dict[str, Any]) -> None:
     parts = held["parts"]
     counts = [held["num_changes"], held["num_targets"], held["num_sampled"], *(part["rows"] for part in parts)]
-    files = [f"{BLAME_PARTS}/{facts_file(Path(), i).name}" for i in range(len(parts))]
+    files = [f"{BLAME_PARTS}/{facts_name(i)}" for i in range(len(parts))]
     if not all(type(count) is int and count >= 0 for count in counts) or [part["file"] for part in parts] != files:
         raise Damaged("other counts or names than a scan with blame writes")
 

@@ -45,7 +45,7 @@ from .diary import (
     step_folder,
 )
 from .front_page import save_page
-from .learners import LINKS_TASK, NODES, right_share, train_classifier, train_linker
+from .learners import LINKS_TASK, NODES, check_classes, right_share, train_classifier, train_linker
 
 LINK_FEATURES = ("degrees", "codes")
 GIVEN = "given"
@@ -101,6 +101,8 @@ def watch_events(
         )
     check_place(folder, read_progress(folder))
     table = _join(nodes, labels)
+    if wanted == NODES and model is None and table is not None and table.y is not None:
+        check_classes(int(table.y.max(initial=-1)) + 1)
     clues = wanted == NODES and features is None and table is not None and table.x is None and table.y is not None
     if features is None and (table is None or table.x is None):
         features = [Clues(table)] if clues and table is not None else list(LINK_FEATURES)

@@ -32,6 +32,7 @@ SHARES = (0.6, 0.8)  # where training ends, and where choosing the epoch does
 HIDDEN_SHARE = 0.2  # of the pairs, which are asked for
 MOST_HIDDEN = 20_000
 LEAST_LABELLED = 10
+MOST_CLASSES = 1000  # each is an answer, and where labels are clues a column
 NODES, LINKS_TASK = "nodes", "links"
 HARDLY = 0.05  # above always giving the commonest answer: less is hardly better
 
@@ -44,6 +45,15 @@ class Learned:
     arguments: dict[str, Any]
     facts: dict[str, Any]  # task, num_trained, num_tested, score, baseline
     seen: IntArray  # numbers of the nodes that training saw; none of links
+
+
+def check_classes(count: int) -> None:
+    """Refuse labels of more classes than can be learnt, as names or dates would be."""
+    if count > MOST_CLASSES:
+        raise InputError(
+            f"Expected labels of at most {MOST_CLASSES:,} classes (got {count:,}); is another column the label? Give a "
+            "model of your own, or --task links, which needs no labels."
+        )
 
 
 def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, seed: int = 0) -> Learned:
