@@ -123,7 +123,8 @@ def randomise(model, seed=0):
     torch.manual_seed(seed)
     model = model.double().eval()
     for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.6)
+        if parameter.requires_grad:
+            nn.init.normal_(parameter, std=0.6)
     return model
 
 

@@ -22,7 +22,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from .adjacency import Incoming, sort_by_receiver
 from .places import Places
-from .schema import Schema
+from .schema import EDGES, Schema, name_of_field, relation_of_field
 from .values import join_values
 
 if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
@@ -55,6 +55,8 @@ class Snapshot:
     edge_attr: FloatArray | None = None  # [num_edges, num_edge_features], where a model takes them
     # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes, see `widened`
     edge_rows: IntArray | None = None
+    # First column of edge_attr of each relation that has features of edges, where nodes have types: by its number
+    edge_starts: tuple[tuple[int, int], ...] = ()
 
     @property
     def num_nodes(self) -> int:
@@ -138,13 +140,23 @@ NODE, EDGE, GRAPH = "node", "edge", "graph"
 
 def fields_of_edges(before: Any, after: Any) -> Fields:
     """The plain fields, and `edge_attr` where both graphs have numbers of each edge under that name."""
-    told = [data.get("edge_attr") for data in (before, after)]
+    schema = before.get("schema")
+    names = (
+        ["edge_attr"]
+        if schema is None
+        else [name_of_field(EDGES, r, "edge_attr") for r in range(len(schema.relations))]
+    )
+    return replace(PLAIN_FIELDS, edge_features=tuple(name for name in names if _tells_edges(name, before, after)))
+
+
+def _tells_edges(name: str, before: Any, after: Any) -> bool:
+    """Whether both graphs have numbers of each edge under this name."""
+    told = [data.get(name) for data in (before, after)]
     known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in told)
-    fits = known and all(
+    return known and all(
         value.dim() in (1, 2) and len(value) == data.edge_index.shape[1]
         for value, data in zip(told, (before, after), strict=True)
     )
-    return replace(PLAIN_FIELDS, edge_features=("edge_attr",)) if fits else PLAIN_FIELDS
 
 
 def read_aligned(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> tuple[Snapshot, Snapshot]:
@@ -196,6 +208,7 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
         schema=schema,
         relation_names=_read_relation_names(data, types, schema),
         edge_attr=_read_edge_features(data, edge_index.shape[1], name, fields.edge_features),
+        edge_starts=() if schema is None else _first_columns(data, fields.edge_features),
     )
 
 
@@ -556,22 +569,32 @@ def _read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[
     """Fields of numbers of edges, side by side; one number an edge is a column."""
     parts = []
     for field in fields:
-        value = data.get(field)
+        value, schema = data.get(field), data.get("schema")
         if value is None:
             raise InputError(
                 f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
                 "none); add them, or leave them out of both graphs and train without them."
             )
-        _refuse_complex(value, f"{name}.{field}")
+        whole = f"{name}.{field}" if schema is None else name + schema.tell_field(field)
+        _refuse_complex(value, whole)
         attr = np.asarray(_to_numpy(value), dtype=np.float64)
         if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
             raise InputError(
-                f"Expected `{name}.{field}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
+                f"Expected `{whole}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
             )
         if not np.isfinite(attr).all():
-            raise InputError(f"Expected finite edge features in `{name}.{field}` (got {_describe_bad(attr)}).")
+            raise InputError(f"Expected finite edge features in `{whole}` (got {_describe_bad(attr)}).")
         parts.append(attr.reshape(num_edges, -1) if num_edges else attr.reshape(0, *attr.shape[1:] or (1,)))
     return np.concatenate(parts, axis=1) if parts else None
+
+
+def _first_columns(data: Data, fields: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Of each relation, where its features begin among those of all, side by side."""
+    widths = [1 if data[field].ndim == 1 else data[field].shape[1] for field in fields]
+    starts: dict[int, int] = {}
+    for place, field in enumerate(fields):
+        starts.setdefault(relation_of_field(field), sum(widths[:place]))
+    return tuple(starts.items())
 
 
 def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:

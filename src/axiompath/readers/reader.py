@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from ..network.update import run_pair
 from ..outputs import VALUE
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
-from .tape import Recording, UnreadableModel, quoted
+from .tape import Recording, Ref, TypedInputs, UnreadableModel, quoted
 from .trial import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
@@ -180,12 +180,32 @@ def with_edges(network: Network, sides: tuple[Snapshot, Snapshot]) -> tuple[Snap
 def _check_shared(recording: Recording, before: Data, after: Data) -> None:
     """What the model reads on one snapshot, the other must have."""
     if recording.typed is not None:
+        _check_told(recording.typed, recording.used_refs, before, after)
         return  # both have the same types
     for field in sorted(recording.used - (set(before.keys()) & set(after.keys()))):
         lacks = "after" if field in before else "before"
         raise InputError(
             f"Expected `{field}`, which the model reads, as a field of both graphs (`{lacks}` has none); add it there."
         )
+
+
+def _check_told(typed: TypedInputs, used: Collection[Ref], before: Data, after: Data) -> None:
+    """The same of features of edges, relation by relation; and they must have as many columns."""
+    for field in [name for ref, name in typed.told.items() if ref in used]:
+        shown = f"{{}}{typed.schema.tell_field(field)}"
+        for name, data in zip(SIDES, (before, after), strict=True):
+            if field not in data:
+                raise InputError(
+                    f"Expected `{shown.format(name)}`, features of edges that the model reads, as the other graph has "
+                    "them (got none); add them there, with no rows where there are no edges."
+                )
+        widths = [data[field].shape[1:] for data in (before, after)]
+        if widths[0] != widths[1]:
+            told = " and ".join(f"{tuple(width)} in `{name}`" for name, width in zip(SIDES, widths, strict=True))
+            raise InputError(
+                f"Expected `{shown.format('')}`, features of edges, to have one width in both graphs (got {told}); "
+                "pad or select the columns that the model was trained on."
+            )
 
 
 def _differing_settings(before: Data, after: Data) -> list[str]:

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from ..errors import WrongKind
+from ..graphs.schema import EDGES, NODES, name_of_field
 from ..graphs.stack import name_relation, unstack
 from .arguments import (
     ABOUT_OUTPUT,
@@ -81,7 +82,7 @@ def record_model(
     snapshot has, where there is one.
     """
     if "schema" in data:
-        return _record_typed(duplicate, data, arguments, name)
+        return _record_typed(duplicate, data, arguments, name, set(of_other or ()) - set(data.keys()))
     fields = watched_fields(data, constants)
     shared = set(data.keys()) if of_other is None else set(of_other)
     elsewhere = shared - set(data.keys())
@@ -122,28 +123,37 @@ def record_model(
     return recording
 
 
-def _record_typed(duplicate: nn.Module, data: Data, arguments: Arguments, name: str) -> Recording:
-    """The same where nodes have types: what is watched are the features of each type, the edges of each relation."""
+def _record_typed(
+    duplicate: nn.Module, data: Data, arguments: Arguments, name: str, lacking: Collection[str]
+) -> Recording:
+    """The same where nodes have types: what is watched are the features of each type, the edges of each relation.
+
+    `lacking` are fields that the other snapshot alone has.
+    """
     schema, dtype, call = data["schema"], dtype_of_model(duplicate), arguments.call
+    elsewhere = [schema.tell_field(field) for field in lacking if field.startswith((f"{NODES} ", f"{EDGES} "))]
     hetero = unstack(copy_data(data, dtype))
     inputs: dict[Ref, torch.Tensor] = {}
     fields: dict[Ref, str] = {}
     kinds: dict[str, dict[Ref, int]] = {"x": {}, "edge_index": {}, "edge_weight": {}}
     outside: dict[Ref, frozenset[str]] = {}
     about: dict[Ref, str] = {}
-    for level, types in (("node", schema.node_types), ("edge", schema.relations)):
+    told: dict[Ref, str] = {}
+    for level, types in ((NODES, schema.node_types), (EDGES, schema.relations)):
         for number, kind in enumerate(types):
             for key, value in hetero[kind].items():
                 if not isinstance(value, torch.Tensor):
                     continue
                 ref = Ref(-1 - len(inputs))
-                inputs[ref], fields[ref] = value, f"{key} of {kind if level == 'node' else name_relation(kind)}"
+                inputs[ref], fields[ref] = value, f"{key} of {kind if level == NODES else name_relation(kind)}"
                 if key in kinds:
                     kinds[key][ref] = number
                 if key in ABOUT_OUTPUT:
                     about[ref] = key
                 if key != "x":
                     outside[ref] = frozenset([key if key in (*kinds, *ABOUT_OUTPUT) else fields[ref]])
+                if level == EDGES and name_of_field(level, number, key) in data and value.dim() in (1, 2):
+                    told[ref] = name_of_field(level, number, key)
     recorder = Recorder(inputs, outside)
     assert isinstance(call, TypedAnswer)
     try:
@@ -154,13 +164,16 @@ def _record_typed(duplicate: nn.Module, data: Data, arguments: Arguments, name: 
         raise UnreadableModel(
             f"The model could not be run on the HeteroData `{name}`: {type(error).__name__}: {error}; where it is "
             "called otherwise, say so with `call=lambda model, data: ...`."
+            + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     untraced = "The model's output could not be traced back to the features `x` of its nodes."
     results = {None if kind is None else schema.node_types.index(kind): part for kind, part in found.items()}
     recording = _finish(recorder, results, data.x.shape[0], dtype, fields, untraced)
     for part in found.values():
         _check_finite(recording, part, name)
-    return replace(recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about))
+    return replace(
+        recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about, told)
+    )
 
 
 def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:

@@ -28,7 +28,7 @@ def read_rgcn_conv(conv: RGCNConv, call: Call) -> Form:
     """sum over relations of the mean (or another aggregation) of X over its edges, times W of it;  + X W_root + b."""
     require_types(call)
     weights = _weights(conv.weight, conv.comp if conv.num_bases is not None else None, conv.num_blocks)
-    parts = [gather(conv, call.within(r), call.x) @ weight for r, weight in enumerate(weights)]
+    parts = [gather(conv, call.within(r), call.sent) @ weight for r, weight in enumerate(weights)]
     out = sum(parts[1:], parts[0])
     out = out + call.x @ array(conv.root) if conv.root is not None else out
     return out + vector(conv.bias)
