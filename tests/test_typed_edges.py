@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric.data import HeteroData
 
 import axiompath
 from references import LiteralAttribution
@@ -105,3 +106,131 @@ def assert_exact(model, before, after):
 @given(graphs=told_pairs(max_nodes=3))
 def test_convolutions_that_are_given_edge_features_are_complete_path_by_path(kind, graphs):
     assert_exact(randomise(Told(kind), len(kind)), *graphs)
+
+
+def a_pair(seed=0, size=3):
+    """Two typed graphs: edges come, and features of edges change."""
+    rng = np.random.default_rng(seed)
+    x = {kind: torch.from_numpy(rng.normal(size=(size, width))) for kind, width in WIDTHS.items()}
+    edges = {of: rng.random((size, size)) < 0.5 for of in RELATIONS}
+    said = {of: rng.normal(size=(size, size, width)) for of, width in TOLD.items()}
+    graphs = []
+    for side in range(2):
+        data = HeteroData()
+        for kind in WIDTHS:
+            data[kind].x = x[kind]
+            data[kind].name = [f"{kind[0]}{i}" for i in range(size)]
+        for of in RELATIONS:
+            here = edges[of] | ((rng.random((size, size)) < 0.15) & bool(side))
+            other = np.where(rng.random((size, size, 1)) < 0.4 * side, rng.normal(size=said[of].shape), said[of])
+            u, v = np.nonzero(here)
+            data[of].edge_index = torch.from_numpy(np.stack([u, v]))
+            data[of].edge_attr = torch.from_numpy(other[u, v])
+        graphs.append(data)
+    return tuple(graphs)
+
+
+@pytest.fixture(scope="module")
+def asked():
+    graphs = a_pair()
+    return randomise(Told("nn"), 1), *graphs
+
+
+def test_other_features_of_an_edge_are_a_change_that_blame_and_undo_apply(asked):
+    explainer, own = (axiompath.Explainer(*asked, paths=paths) for paths in (True, False))
+    assert "edge features changed" in set(explainer.changes().kind)
+    told = 0
+    for target in explainer.moved().target[:2].tolist():
+        blame, theirs = explainer.blame(target), own.blame(target)
+        np.testing.assert_allclose(
+            blame.shares.sum(axis=0), blame.logits_after - blame.logits_before, rtol=0, atol=1e-12
+        )
+        ours = dict(zip(blame.changes, blame.shares, strict=True))
+        for change, share in zip(theirs.changes, theirs.shares, strict=True):
+            np.testing.assert_allclose(share, ours.get(change, np.zeros(3)), rtol=0, atol=1e-9)
+        told += sum(kind.startswith("edge features") for kind in blame.kinds)
+    assert told
+    undone = explainer.undo(target, below=0.885)
+    assert len(undone.changes) == 2
+    assert "edge features changed (cites) p2 – p2" in str(undone)
+
+
+def test_columns_of_an_edge_are_counted_within_its_relation(asked):
+    explainer = axiompath.Explainer(*asked)
+    for target in explainer.moved().target.tolist():
+        found = explainer.features(target)
+        logits = found[["class_0", "class_1", "class_2"]].to_numpy().sum(axis=0)
+        causes = explainer.explain(target, budget=1).causes
+        np.testing.assert_allclose(logits, causes["feature"] + causes["edge feature"], rtol=0, atol=1e-12)
+        for row in found.itertuples():
+            of = next(r for r in RELATIONS if row.name.startswith(f"edge ({r[0][0]}") and f"→ {r[2][0]}" in row.name)
+            assert 0 <= row.column < TOLD[of]
+
+
+def spoiled(graph, how):
+    data = graph.clone()
+    store = data[RELATIONS[0]]
+    if how == "none":
+        del store.edge_attr
+    elif how == "wide":
+        store.edge_attr = torch.cat([store.edge_attr] * 2, dim=1)
+    elif how == "few":
+        store.edge_attr = store.edge_attr[:1]
+    else:
+        store.edge_attr[0] = float("nan")
+    return data
+
+
+REFUSED = {
+    "none": (r"`after\[\('author', 'writes', 'paper'\)\].edge_attr`.*\(got none\); add", "could not be run"),
+    "wide": (r"same width for \('author', 'writes', 'paper'\) \(got 2 in `before` and 4 in `after`\); pad",) * 2,
+    "few": (r"after\[\('author', 'writes', 'paper'\)\].edge_attr to hold one row an edge, .*got \(1, 2\)",) * 2,
+    "nan": (r"finite edge features in `after\[\('author', 'writes', 'paper'\)\].edge_attr`",) * 2,
+}
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_features_of_edges_that_do_not_fit_are_refused_by_their_relation(how, asked):
+    model, before, after = asked
+    for paths, words in zip((True, False), REFUSED[how], strict=True):
+        with pytest.raises(axiompath.InputError, match=words):
+            axiompath.Explainer(model, before, spoiled(after, how), paths=paths)
+
+
+def test_a_width_that_the_model_was_not_trained_on_is_said_to_be_one(asked):
+    model, before, after = asked
+    words = r"could not be run.*select the columns of features.*4 in `edge_attr of author – writes – paper`"
+    with pytest.raises(axiompath.UnreadableModel, match=words) as refusal:
+        axiompath.Explainer(model, spoiled(before, "wide"), spoiled(after, "wide"))
+    assert "paths=False" not in str(refusal.value)  # it would not run so either
+
+
+def test_tables_of_edges_have_columns_of_features(tmp_path, asked):
+    model, before, after = asked
+    graphs = []
+    for name, data in (("before", before), ("after", after)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for kind in WIDTHS:
+            rows = zip(data[kind].name, data[kind].x.tolist(), strict=True)
+            lines = [",".join(map(str, [own, *x])) for own, x in rows]
+            header = ",".join(["id", *(f"c{i}" for i in range(WIDTHS[kind]))])
+            (folder / f"nodes.{kind}.csv").write_text("\n".join([header, *lines]))
+        for of in RELATIONS:
+            ends = [data[kind].name for kind in of[::2]]
+            rows = zip(data[of].edge_index.T.tolist(), data[of].edge_attr.tolist(), strict=True)
+            lines = [",".join(map(str, [ends[0][u], ends[1][v], *said])) for (u, v), said in rows]
+            header = ",".join(["source", "target", *(f"edge_attr_{i}" for i in range(TOLD[of]))])
+            (folder / f"edges.{'.'.join(of)}.csv").write_text("\n".join([header, *lines]))
+        graphs.append(axiompath.read_graph(folder))
+    read = [graph.data for graph in axiompath.match_graphs(*graphs)]
+    found, expected = (axiompath.Explainer(model, *both) for both in (read, (before, after)))
+    kinds = [sorted(one.changes().kind) for one in (found, expected)]
+    assert kinds[0] == kinds[1]
+    np.testing.assert_allclose(
+        found.explain("paper p2", 3).logits_after, expected.explain("paper p2", 3).logits_after, rtol=1e-5
+    )
+    torch.save(after, tmp_path / "after.pt")
+    saved = axiompath.read_graph(tmp_path / "after.pt").data
+    for of in RELATIONS:
+        assert torch.equal(saved[of].edge_attr, after[of].edge_attr)

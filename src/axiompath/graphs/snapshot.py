@@ -187,7 +187,10 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
         x = _side_by_side([_read_features(data.get(field), f"{name}.{field}") for field in fields.features])
     num_nodes = x.shape[0]
     edge_index = _read_edge_index(data, num_nodes, name)
-    edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
+    weights = data.get(fields.weights)
+    if weights is None and data.get("schema") is not None:
+        weights = _weights_of_relations(data, fields.weights)
+    edge_weight = _read_edge_weight(weights, edge_index.shape[1], f"{name}.{fields.weights}")
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
     present = np.ones(num_nodes, dtype=np.bool_)
     graphs, listed = read_graph_numbers(data, num_nodes, name)
@@ -236,7 +239,7 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
             f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
             "give it ones where its edges are unweighted."
         )
-    check_edge_features(before.edge_attr, after.edge_attr)
+    check_edge_features(before, after)
     if before.numbered != after.numbered:
         bare = "after" if before.numbered else "before"
         raise InputError(
@@ -250,14 +253,26 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
     return _renumber(before, node_ids), _renumber(after, node_ids)
 
 
-def check_edge_features(before: FloatArray | None, after: FloatArray | None) -> None:
+def check_edge_features(before: Snapshot, after: Snapshot) -> None:
     """Both snapshots must say the same of their edges."""
-    widths = [0 if attr is None else attr.shape[1] for attr in (before, after)]
-    if widths[0] != widths[1]:
-        raise InputError(
-            f"Expected both snapshots to have edge features of the same width (got {widths[0]} in `before` and "
-            f"{widths[1]} in `after`); pad or select the columns that the model was trained on."
-        )
+    for (whose, width), (_, other) in zip(_told_widths(before), _told_widths(after), strict=True):
+        if width != other:
+            raise InputError(
+                f"Expected both snapshots to have edge features of the same width{whose} (got {width} in `before` and "
+                f"{other} in `after`); pad or select the columns that the model was trained on."
+            )
+
+
+def _told_widths(snapshot: Snapshot) -> list[tuple[str, int]]:
+    """Columns of edge features: of all edges, or of those of each relation that has any."""
+    total = 0 if snapshot.edge_attr is None else snapshot.edge_attr.shape[1]
+    if snapshot.schema is None or not snapshot.edge_starts:
+        return [("", total)]
+    starts = [start for _, start in snapshot.edge_starts]
+    return [
+        (f" for {snapshot.schema.relations[relation]!r}", end - start)
+        for (relation, start), end in zip(snapshot.edge_starts, [*starts[1:], total], strict=True)
+    ]
 
 
 def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
@@ -551,6 +566,18 @@ def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray
     if not np.isfinite(weights).all():
         raise InputError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
     return weights.reshape(-1)
+
+
+def _weights_of_relations(data: Data, key: str) -> FloatArray | None:
+    """One number an edge that relations have under another name than edge_weight; 1 for edges of those that do not."""
+    types = np.asarray(_to_numpy(data["edge_type"]))
+    found = None
+    for relation in range(len(data["schema"].relations)):
+        value = data.get(name_of_field(EDGES, relation, key))
+        if value is not None and value.numel() == len(types):
+            found = np.ones(len(types)) if found is None else found
+            found[types == relation] = np.asarray(_to_numpy(value)).reshape(-1)[types == relation]
+    return found
 
 
 def _read_types(types: Any, num: int, name: str) -> IntArray:

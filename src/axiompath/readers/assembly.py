@@ -16,6 +16,7 @@ from torch import nn
 from torch_geometric.nn import DirGNNConv, GPSConv, MessagePassing
 
 from ..errors import InputError
+from ..graphs.schema import relation_of_field
 from ..graphs.snapshot import PLAIN_FIELDS, Fields
 from ..network.coefficients import Identity
 from ..network.layers import Network
@@ -398,6 +399,12 @@ class Assembler:
         typed = self.recording.typed
         if typed is not None and value in typed.weights and typed.weights[value] == typed.edges[edge_index]:
             return argument
+        if (
+            typed is not None
+            and value in typed.told
+            and relation_of_field(typed.told[value]) == typed.edges[edge_index]
+        ):
+            name = typed.told[value].split(" ", 2)[2]
         edges = self.recording.values[edge_index.index].shape[1]
         if name is not None and self.recording.values[value.index].shape in ((edges,), (edges, 1)):
             return name

@@ -123,7 +123,7 @@ def _read_and_check(
     reading = assemble_network(recording, graphs[0].x.shape[1], usage.output)
     reading = replace(reading, network=_with_scales(reading.network, usage.scales))
     plain = find_places(reading.network, snapshots_of(reading.fields), pairs)
-    check_edge_features(*(side.edge_attr for side in plain))
+    check_edge_features(*plain)
     sides = with_edges(reading.network, plain)
     passes = run(reading.network, *sides)
     for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
@@ -190,22 +190,14 @@ def _check_shared(recording: Recording, before: Data, after: Data) -> None:
 
 
 def _check_told(typed: TypedInputs, used: Collection[Ref], before: Data, after: Data) -> None:
-    """The same of features of edges, relation by relation; and they must have as many columns."""
+    """The same of features of edges, relation by relation."""
     for field in [name for ref, name in typed.told.items() if ref in used]:
-        shown = f"{{}}{typed.schema.tell_field(field)}"
         for name, data in zip(SIDES, (before, after), strict=True):
             if field not in data:
                 raise InputError(
-                    f"Expected `{shown.format(name)}`, features of edges that the model reads, as the other graph has "
-                    "them (got none); add them there, with no rows where there are no edges."
+                    f"Expected `{name}{typed.schema.tell_field(field)}`, features of edges that the model reads, as "
+                    "the other graph has them (got none); add them there, with no rows where there are no edges."
                 )
-        widths = [data[field].shape[1:] for data in (before, after)]
-        if widths[0] != widths[1]:
-            told = " and ".join(f"{tuple(width)} in `{name}`" for name, width in zip(SIDES, widths, strict=True))
-            raise InputError(
-                f"Expected `{shown.format('')}`, features of edges, to have one width in both graphs (got {told}); "
-                "pad or select the columns that the model was trained on."
-            )
 
 
 def _differing_settings(before: Data, after: Data) -> list[str]:

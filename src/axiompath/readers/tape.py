@@ -33,6 +33,14 @@ class UnreadableModel(InputError):
         return f"{super().__str__()} {WITHOUT_PATHS}"
 
 
+class FailingModel(UnreadableModel):
+    """The model itself could not be run, so that it cannot be asked without paths either."""
+
+    def __str__(self) -> str:
+        """What went wrong alone."""
+        return InputError.__str__(self)
+
+
 @dataclass(frozen=True)
 class Ref:
     """Stands for the value numbered `index` in a step's arguments; the inputs have numbers of their own.

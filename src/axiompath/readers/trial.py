@@ -12,8 +12,8 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from ..errors import WrongKind
-from ..graphs.schema import EDGES, NODES, name_of_field
+from ..errors import InputError, WrongKind
+from ..graphs.schema import EDGES, NODES, Schema, name_of_field
 from ..graphs.stack import name_relation, unstack
 from .arguments import (
     ABOUT_OUTPUT,
@@ -28,7 +28,20 @@ from .arguments import (
 )
 from .calls import READERS
 from .refusals import REASONS
-from .tape import RecordedStep, Recorder, Recording, Ref, TypedInputs, UnreadableModel, X, quoted, refs_in
+from .tape import (
+    FailingModel,
+    RecordedStep,
+    Recorder,
+    Recording,
+    Ref,
+    TypedInputs,
+    UnreadableModel,
+    X,
+    quoted,
+    refs_in,
+)
+
+MISFITS = ("shapes cannot be multiplied", "must match the size", "Expected size for", "size mismatch")
 
 
 def leaves() -> tuple[type, ...]:
@@ -103,9 +116,9 @@ def record_model(
         remedy = (
             "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
             if pairless
-            else "where it is called otherwise, say so with `call=lambda model, data: ...`."
+            else _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
         )
-        raise UnreadableModel(
+        raise FailingModel(
             f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}; {remedy}"
             + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
@@ -155,15 +168,16 @@ def _record_typed(
                 if level == EDGES and name_of_field(level, number, key) in data and value.dim() in (1, 2):
                     told[ref] = name_of_field(level, number, key)
     recorder = Recorder(inputs, outside)
+    named = {fields[ref]: value for ref, value in inputs.items()}
     assert isinstance(call, TypedAnswer)
     try:
         found = _run(duplicate, lambda: call.answer(duplicate, hetero), recorder, "")
     except (UnreadableModel, MemoryError):
         raise
     except Exception as error:
-        raise UnreadableModel(
-            f"The model could not be run on the HeteroData `{name}`: {type(error).__name__}: {error}; where it is "
-            "called otherwise, say so with `call=lambda model, data: ...`."
+        raise FailingModel(
+            f"The model could not be run on the HeteroData `{name}`: {type(error).__name__}: {error}; "
+            + (_unknown_type(schema) if isinstance(error, KeyError) else _remedy(error, named))
             + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     untraced = "The model's output could not be traced back to the features `x` of its nodes."
@@ -176,13 +190,45 @@ def _record_typed(
     )
 
 
+def _unknown_type(schema: Schema) -> str:
+    """What to do where the model looks a type or relation up that it, or the graph, does not have."""
+    relations = ", ".join(map(name_relation, schema.relations))
+    return (
+        f"the graphs have the node types {', '.join(schema.node_types)} and the relations {relations}: leave out what "
+        "the model was not made for, and add what it needs, without edges where there are none."
+    )
+
+
+def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
+    """What to do where the model itself failed: give it as many columns as it was trained on, or call it otherwise."""
+    widths = [
+        f"{value.shape[1]} in `{name}`"
+        for name, value in fields.items()
+        if isinstance(value, torch.Tensor) and value.dim() == 2 and "index" not in name
+    ]
+    if isinstance(error, RuntimeError) and any(word in str(error) for word in MISFITS) and widths:
+        return (
+            f"pad or select the columns of features that it was trained on (there are {', '.join(widths)}), or say "
+            "with `call=lambda model, data: ...` how it is called otherwise."
+        )
+    return "where it is called otherwise, say so with `call=lambda model, data: ...`."
+
+
 def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:
     """The output of a copy of the model (as `copy_model` makes it) on one graph."""
     arguments = find_arguments(duplicate, data, "data", call)
-    with torch.no_grad():
-        result: torch.Tensor = _try_as_is_first(
-            lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate)
-        )
+    try:
+        with torch.no_grad():
+            result: torch.Tensor = _try_as_is_first(
+                lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate)
+            )
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise FailingModel(
+            f"The model itself could not be run as {arguments}: {type(error).__name__}: {error}; "
+            + _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
+        ) from error
     return result
 
 
