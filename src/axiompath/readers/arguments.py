@@ -21,7 +21,7 @@ from torch_geometric.nn import GAE, Sequential
 from ..errors import InputError
 from ..graphs.snapshot import EDGE, GRAPH, NODE, level_of, to_torch_csr
 from ..outputs import AUTO
-from .tape import EDGE_INDEX, EDGE_WEIGHT, Ref, UnreadableModel, X, quoted
+from .tape import EDGE_INDEX, EDGE_WEIGHT, FailingModel, Ref, UnreadableModel, X, quoted
 
 ModelCall: TypeAlias = Callable[[Any, Any], Any]
 
@@ -232,7 +232,7 @@ def parameters_of(model: Any, decoded: bool = False) -> list[inspect.Parameter]:
 
 
 def _lacking(argument: str, data: Data, name: str) -> UnreadableModel:
-    return UnreadableModel(
+    return FailingModel(
         f"forward: the model asks for `{argument}`, which `{name}` does not have (its fields are "
         f"{quoted(data.keys())}); add it to both graphs under that name, give the argument a default, or say with "
         "`call=lambda model, data: ...` how the model is called."

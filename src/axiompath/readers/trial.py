@@ -119,7 +119,7 @@ def record_model(
             else _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
         )
         raise FailingModel(
-            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}; {remedy}"
+            f"The model could not be run as {arguments} on `{name}`: {type(error).__name__}: {error}; {remedy}"
             + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     if not isinstance(result, torch.Tensor):
@@ -200,17 +200,23 @@ def _unknown_type(schema: Schema) -> str:
 
 
 def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
-    """What to do where the model itself failed: give it as many columns as it was trained on, or call it otherwise."""
-    widths = [
-        f"{value.shape[1]} in `{name}`"
-        for name, value in fields.items()
-        if isinstance(value, torch.Tensor) and value.dim() == 2 and "index" not in name
-    ]
-    if isinstance(error, RuntimeError) and any(word in str(error) for word in MISFITS) and widths:
+    """What to do where the model itself failed: give it what it was trained on, or call it otherwise."""
+    tensors = {name: value for name, value in fields.items() if isinstance(value, torch.Tensor) and "index" not in name}
+    widths = [f"{value.shape[1]} in `{name}`" for name, value in tensors.items() if value.dim() == 2]
+    flat = [(name, value) for name, value in tensors.items() if value.dim() == 1 and len(value)]
+    whole = [f"{one.min()} to {one.max()} in `{name}`" for name, one in flat if not one.is_floating_point()]
+    numbers = [f"`{name}`" for name, one in flat if one.is_floating_point()]
+    otherwise = "say with `call=lambda model, data: ...` how it is called otherwise."
+    if any(word in str(error) for word in MISFITS) and widths:
+        told = ", ".join(widths)
+        return f"pad or select the columns of features that it was trained on (there are {told}), or {otherwise}"
+    if "out of bounds" in str(error) and whole:
         return (
-            f"pad or select the columns of features that it was trained on (there are {', '.join(widths)}), or say "
-            "with `call=lambda model, data: ...` how it is called otherwise."
+            "leave out edges of relations, and whatever else is looked up by a whole number, that it was not made for "
+            f"(there are {', '.join(whole)}), or {otherwise}"
         )
+    if "dtype int" in str(error) and numbers:
+        return f"make whole numbers of what names a relation or a kind, by `.long()` ({', '.join(numbers)} are none)."
     return "where it is called otherwise, say so with `call=lambda model, data: ...`."
 
 
