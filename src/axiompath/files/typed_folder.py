@@ -70,7 +70,7 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
             data[source, name, target].edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
         told = [column for column in map(str, edges) if column.startswith(EDGE_FEATURES)]
         if told:
-            data[source, name, target].edge_attr = torch.from_numpy(edges[told].to_numpy(dtype=np.float32))
+            data[source, name, target].edge_attr = torch.from_numpy(edges[told].to_numpy(dtype=np.float32).copy())
     return data, class_names
 
 
