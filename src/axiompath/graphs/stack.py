@@ -43,9 +43,11 @@ def find_schema(graphs: Sequence[HeteroData]) -> Schema:
         for name, here in found.items():
             for missing in sorted(every - here, key=str)[:1]:
                 empty = "x = torch.zeros(0, width)" if kind == "node" else "edge_index = torch.zeros(2, 0).long()"
+                table = f"nodes.{missing}" if kind == "node" else f"edges.{'.'.join(missing)}"
                 raise InputError(
                     f"Expected the same {kind} types in all graphs (`{name}` has no {missing!r}, which another one "
-                    f"has); where there are none of it, say so: {name}[{missing!r}].{empty}."
+                    f"has); where there are none of it, say so: {name}[{missing!r}].{empty}, or, in a folder of "
+                    f"tables, {table}.csv with its first line alone."
                 )
     kinds = tuple(graphs[0].node_types)  # in the user's order, on which what PyG computes may depend
     widths = []
