@@ -303,7 +303,12 @@ def _further(store: Any, size: int) -> dict[str, torch.Tensor]:
     return {
         key: value.detach().cpu()
         for key, value in store.items()
-        if key not in OWN and "index" not in key and torch.is_tensor(value) and value.dim() and len(value) == size
+        if key not in OWN
+        and "index" not in key
+        and torch.is_tensor(value)
+        and value.layout == torch.strided
+        and value.dim()
+        and len(value) == size
     }
 
 
