@@ -201,9 +201,15 @@ def _unknown_type(schema: Schema) -> str:
 
 def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
     """What to do where the model itself failed: give it what it was trained on, or call it otherwise."""
-    tensors = {name: value for name, value in fields.items() if isinstance(value, torch.Tensor) and "index" not in name}
+    tensors = {
+        name: value
+        for name, value in fields.items()
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided and "index" not in name
+    }
     widths = [f"{value.shape[1]} in `{name}`" for name, value in tensors.items() if value.dim() == 2]
-    flat = [(name, value) for name, value in tensors.items() if value.dim() == 1 and len(value)]
+    flat = [
+        (name, value) for name, value in tensors.items() if value.dim() == 1 and len(value) and not value.is_complex()
+    ]
     whole = [f"{one.min()} to {one.max()} in `{name}`" for name, one in flat if not one.is_floating_point()]
     numbers = [f"`{name}`" for name, one in flat if one.is_floating_point()]
     otherwise = "say with `call=lambda model, data: ...` how it is called otherwise."
