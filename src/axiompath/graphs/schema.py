@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ..arrays import IntArray
 
-NODES, EDGES = "node", "edge"  # how the fields of a type, and of a relation, begin in the stacked graph
+OF_NODES, OF_EDGES = "node", "edge"  # how the fields of a type, and of a relation, begin in the stacked graph
 Relation: TypeAlias = tuple[str, str, str]  # type of the sender, name, type of the receiver
 
 
@@ -57,7 +57,7 @@ class Schema:
     def tell_field(self, field: str) -> str:
         """A field of the stacked graph as the user writes it."""
         level, number, key = field.split(" ", 2)
-        return f"[{(self.node_types if level == NODES else self.relations)[int(number)]!r}].{key}"
+        return f"[{(self.node_types if level == OF_NODES else self.relations)[int(number)]!r}].{key}"
 
 
 def name_of_field(level: str, number: int, key: str) -> str:

@@ -22,7 +22,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from .adjacency import Incoming, sort_by_receiver
 from .places import Places
-from .schema import EDGES, Schema, name_of_field, relation_of_field
+from .schema import OF_EDGES, Schema, name_of_field, relation_of_field
 from .values import join_values
 
 if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
@@ -144,7 +144,7 @@ def fields_of_edges(before: Any, after: Any) -> Fields:
     names = (
         ["edge_attr"]
         if schema is None
-        else [name_of_field(EDGES, r, "edge_attr") for r in range(len(schema.relations))]
+        else [name_of_field(OF_EDGES, r, "edge_attr") for r in range(len(schema.relations))]
     )
     return replace(PLAIN_FIELDS, edge_features=tuple(name for name in names if _tells_edges(name, before, after)))
 
@@ -573,7 +573,7 @@ def _weights_of_relations(data: Data, key: str) -> FloatArray | None:
     types = np.asarray(_to_numpy(data["edge_type"]))
     found = None
     for relation in range(len(data["schema"].relations)):
-        value = data.get(name_of_field(EDGES, relation, key))
+        value = data.get(name_of_field(OF_EDGES, relation, key))
         if value is not None and value.numel() == len(types):
             found = np.ones(len(types)) if found is None else found
             found[types == relation] = np.asarray(_to_numpy(value)).reshape(-1)[types == relation]

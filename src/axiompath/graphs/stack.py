@@ -18,7 +18,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
-from .schema import EDGES, NODES, Relation, Schema, name_of_field
+from .schema import OF_EDGES, OF_NODES, Relation, Schema, name_of_field
 from .snapshot import warn_of_rows
 from .targets import match_in_graphs
 
@@ -140,10 +140,10 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
     _add_weights(stacked, data, schema, counts)
     for t, node_type in enumerate(schema.node_types):
         for key, value in _further(data[node_type], sizes[t]).items():
-            stacked[name_of_field(NODES, t, key)] = _padded(value, sum(sizes[:t]), sum(sizes))
+            stacked[name_of_field(OF_NODES, t, key)] = _padded(value, sum(sizes[:t]), sum(sizes))
     for r, relation in enumerate(schema.relations):
         for key, value in _further(data[relation], counts[r]).items():
-            stacked[name_of_field(EDGES, r, key)] = _padded(value, sum(counts[:r]), sum(counts))
+            stacked[name_of_field(OF_EDGES, r, key)] = _padded(value, sum(counts[:r]), sum(counts))
     for key, value in data._global_store.items():
         stacked[key] = value
     return stacked
@@ -159,7 +159,7 @@ def unstack(data: Data) -> HeteroData:
     for t, (node_type, columns) in enumerate(zip(schema.node_types, schema.columns, strict=True)):
         place[rows[t]] = torch.arange(len(rows[t]))
         found[node_type].x = _take(data.x, rows[t], columns)
-        for key, value in _fields_of(data, NODES, t):
+        for key, value in _fields_of(data, OF_NODES, t):
             found[node_type][key] = value[rows[t]]
         if data.get("batch") is not None:
             found[node_type].batch = torch.as_tensor(data.batch)[rows[t]]
@@ -168,7 +168,7 @@ def unstack(data: Data) -> HeteroData:
         found[relation].edge_index = place[torch.as_tensor(data.edge_index)[:, chosen]]
         if data.get(f"weighted of {r}"):
             found[relation].edge_weight = data.edge_weight[chosen]
-        for key, value in _fields_of(data, EDGES, r):
+        for key, value in _fields_of(data, OF_EDGES, r):
             found[relation][key] = value[chosen]
     if schema.links is not None and data.get(PAIRS_FIELD) is not None:
         found[schema.links][PAIRS_FIELD] = place[torch.as_tensor(data[PAIRS_FIELD])]

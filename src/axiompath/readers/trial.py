@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from ..errors import InputError, WrongKind
-from ..graphs.schema import EDGES, NODES, Schema, name_of_field
+from ..graphs.schema import OF_EDGES, OF_NODES, Schema, name_of_field
 from ..graphs.stack import name_relation, unstack
 from .arguments import (
     ABOUT_OUTPUT,
@@ -144,7 +144,7 @@ def _record_typed(
     `lacking` are fields that the other snapshot alone has.
     """
     schema, dtype, call = data["schema"], dtype_of_model(duplicate), arguments.call
-    elsewhere = [schema.tell_field(field) for field in lacking if field.startswith((f"{NODES} ", f"{EDGES} "))]
+    elsewhere = [schema.tell_field(field) for field in lacking if field.startswith((f"{OF_NODES} ", f"{OF_EDGES} "))]
     hetero = unstack(copy_data(data, dtype))
     inputs: dict[Ref, torch.Tensor] = {}
     fields: dict[Ref, str] = {}
@@ -152,20 +152,20 @@ def _record_typed(
     outside: dict[Ref, frozenset[str]] = {}
     about: dict[Ref, str] = {}
     told: dict[Ref, str] = {}
-    for level, types in ((NODES, schema.node_types), (EDGES, schema.relations)):
+    for level, types in ((OF_NODES, schema.node_types), (OF_EDGES, schema.relations)):
         for number, kind in enumerate(types):
             for key, value in hetero[kind].items():
                 if not isinstance(value, torch.Tensor):
                     continue
                 ref = Ref(-1 - len(inputs))
-                inputs[ref], fields[ref] = value, f"{key} of {kind if level == NODES else name_relation(kind)}"
+                inputs[ref], fields[ref] = value, f"{key} of {kind if level == OF_NODES else name_relation(kind)}"
                 if key in kinds:
                     kinds[key][ref] = number
                 if key in ABOUT_OUTPUT:
                     about[ref] = key
                 if key != "x":
                     outside[ref] = frozenset([key if key in (*kinds, *ABOUT_OUTPUT) else fields[ref]])
-                if level == EDGES and name_of_field(level, number, key) in data and value.dim() in (1, 2):
+                if level == OF_EDGES and name_of_field(level, number, key) in data and value.dim() in (1, 2):
                     told[ref] = name_of_field(level, number, key)
     recorder = Recorder(inputs, outside)
     named = {fields[ref]: value for ref, value in inputs.items()}
