@@ -301,20 +301,27 @@ def any_networks(draw, max_hops=3, activation_names=None, columns=False):
 
 
 @st.composite
-def norm_layers(draw, rng, width):
-    """A norm over the nodes of a graph: columns of ones beside what is there, then a scale and a shift."""
+def norm_layers(draw, rng, width, passed=0):
+    """A norm over the nodes of a graph: columns of ones beside what is there, then a scale and a shift.
+
+    `passed` columns behind go on as they are.
+    """
     flags = {name: draw(st.booleans()) for name in ("by_graph", "together", "beside", "summed", "scaled")}
     part = rng.uniform(0.5, 1.5, size=width) if draw(st.booleans()) and not flags["together"] else None
     moments = Moments(width, eps=0.3, part=part, **flags)
-    ones = np.concatenate([np.zeros(width), np.ones(width)])
-    held = Layer((Channel(Identity(), None, slice(0, width), slice(0, width)),), ones, (), 2 * width)
+    ones = np.concatenate([np.zeros(width), np.ones(width), np.zeros(passed)])
+    kept = [Channel(Identity(), None, slice(0, width), slice(0, width))]
+    behind = [slice(times * width, times * width + passed) for times in (1, 2, 1)]
+    going_on = [Channel(Identity(), None, *ends) for ends in itertools.pairwise(behind) if passed]
+    held = Layer((*kept, *going_on[:1]), ones, (), 2 * width + passed)
     channels = [
         Channel(Column(rule, d), None, slice(rule.first + d, rule.first + d + 1), slice(d, d + 1))
         for rule in (GraphScale(moments), GraphShift(moments))
         for d in range(width)
     ]
     block = Block(slice(0, width), any_activation(rng, draw(st.sampled_from(("relu", "identity"))), width), "norm")
-    return [held, Layer(tuple(channels), rng.normal(size=width) if draw(st.booleans()) else None, (block,), width)]
+    bias = np.concatenate([rng.normal(size=width), np.zeros(passed)]) if draw(st.booleans()) else None
+    return [held, Layer((*channels, *going_on[1:]), bias, (block,), width + passed)]
 
 
 @st.composite
@@ -350,8 +357,8 @@ def edge_networks(draw, activation_names=None, mixed=False):
     """Networks whose messages live on edges: gathered from both ends and the edge's own features, bent or multiplied,
     delivered by sum, mean or weight beside what other rules send from node to node.
 
-    With `mixed`, edges have relations, loops are added, and maxima and softmaxes are taken of what edges hold. (Norms
-    over a graph are of nodes, and what they make of an edge's row nobody reads: `any_networks` has them.)
+    With `mixed`, edges have relations, loops are added, maxima and softmaxes are taken of what edges hold, and norms
+    over a graph of what its nodes hold.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     names = activation_names or ACTIVATION_NAMES
@@ -397,6 +404,8 @@ def edge_networks(draw, activation_names=None, mixed=False):
         nodes, attr = out, slice(out.stop, out.stop + EDGE_WIDTH)
         channels.append(Channel(Identity(), None, passed, attr))
         add(channels, out, attr.stop, any_activation(rng, draw(st.sampled_from(names)), out.stop))
+        if mixed and draw(st.booleans()):
+            layers += draw(norm_layers(rng, out.stop, EDGE_WIDTH))
     layers.append(Layer((channel(Identity(), nodes, slice(0, 3)),), rng.normal(size=3), (), 3))
     return Network(tuple(layers), 3 + EDGE_WIDTH)
 

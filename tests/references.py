@@ -100,6 +100,12 @@ def literal_line(low, high):
     return {who: float(share) for who, share in shares.items()}
 
 
+def normed_nodes(moments, snapshot):
+    """The nodes that a norm is given: those that are there, of one type where it is given one."""
+    here = [u for u in range(snapshot.num_nodes) if snapshot.present[u]]
+    return [u for u in here if moments.node_type is None or snapshot.node_types[u] == moments.node_type]
+
+
 def literal_moments(moments, snapshot, inputs, v, number):
     """mu and s of one column of the graph that node v is in, by their definitions.
 
@@ -109,7 +115,7 @@ def literal_moments(moments, snapshot, inputs, v, number):
     if not snapshot.present[v]:
         return 0.0, 1.0
     graphs = snapshot.graphs if moments.by_graph and snapshot.graphs is not None else np.zeros(snapshot.num_nodes)
-    nodes = [u for u in range(snapshot.num_nodes) if snapshot.present[u] and graphs[u] == graphs[v]]
+    nodes = [u for u in normed_nodes(moments, snapshot) if graphs[u] == graphs[v]]
     part = np.ones(moments.width) if moments.part is None else moments.part
     means = [sum(inputs[u, c] for u in nodes) / len(nodes) * part[c] for c in range(moments.width)]
     if moments.together:
@@ -135,13 +141,13 @@ def literal_coefficients(rule, snapshot, inputs):
     of, number, shown = column_rule(rule, inputs)
     if isinstance(of, Highest):
         sign, found = -1.0 if of.least else 1.0, {}
-        for v in np.flatnonzero(snapshot.present).tolist():
+        for v in np.flatnonzero(snapshot.standing).tolist():
             values = {i: sign * shown[v, i * of.width + number] for i in range(of.count)}
             found[v, v] = literal_holds(values)[of.number]
         return found
     if isinstance(of, (GraphScale, GraphShift)):
         found = {}
-        for v in np.flatnonzero(snapshot.present).tolist():
+        for v in normed_nodes(of.moments, snapshot):
             mu, s = literal_moments(of.moments, snapshot, shown, v, number)
             found[v, v] = s if isinstance(of, GraphScale) else -s * mu
         return found
@@ -161,7 +167,7 @@ def literal_division(rule, snapshots, inputs, v, u, before, after):
     of, number, _ = column_rule(rule, inputs[0])
     inputs = [column_rule(rule, part)[2] for part in inputs]
     if isinstance(of, Highest):
-        if not all(side.present[v] for side in snapshots):
+        if not all(side.standing[v] for side in snapshots):
             return 0.0, after, before
         sign = -1.0 if of.least else 1.0
         low, high = ({i: sign * x[v, i * of.width + number] for i in range(of.count)} for x in inputs)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GINEConv, global_add_pool
+from torch_geometric.nn import GINEConv, GraphNorm, NNConv, Sequential, global_add_pool
 
 import axiompath
 
@@ -152,6 +152,26 @@ def test_edge_features_that_do_not_fit_are_refused_in_a_sentence(spoil, words):
         del after.edge_attr
     with pytest.raises(axiompath.InputError, match=words):
         axiompath.Explainer(Bonds().double().eval(), BEFORE, after)
+
+
+def test_norms_over_a_graph_are_of_its_nodes_beside_edges_and_refused_of_edges():
+    """What stands in the rows of edges is no part of a mean over nodes, and edges have none that is read."""
+
+    def given(inside, norm):
+        steps = [
+            (NNConv(3, 4, inside), "x, edge_index, edge_attr -> x"),
+            (norm, "x -> x"),
+            (GINEConv(nn.Linear(4, 3), edge_dim=2), "x, edge_index, edge_attr -> x"),
+        ]
+        torch.manual_seed(0)
+        return Sequential("x, edge_index, edge_attr", steps).double().eval()
+
+    explainer = axiompath.Explainer(given(nn.Linear(2, 12), GraphNorm(4)), BEFORE, AFTER)
+    found = list(explainer.attribute_many(explainer.moved().target))
+    assert max(one.residual for one in found) < 1e-12
+    inside = nn.Sequential(nn.Linear(2, 12), GraphNorm(12))
+    with pytest.raises(axiompath.UnreadableModel, match=r"mean and deviation of all edges.*train with BatchNorm or"):
+        axiompath.Explainer(given(inside, nn.ReLU()), BEFORE, AFTER)
 
 
 class Kinds(nn.Module):

@@ -123,7 +123,8 @@ def randomise(model, seed=0):
     torch.manual_seed(seed)
     model = model.double().eval()
     for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.6)
+        if parameter.requires_grad:
+            nn.init.normal_(parameter, std=0.6)
     return model
 
 
@@ -190,6 +191,39 @@ def test_hetero_conv_of_read_convolutions_is_complete_path_by_path(kind, graphs,
 @given(graphs=typed_pairs(), aggr=st.sampled_from(("sum", "mean")))
 def test_models_made_by_to_hetero_are_complete_path_by_path(graphs, aggr):
     assert_exact(randomise(transformed(graphs[0], aggr), 1), *graphs)
+
+
+class Joined(nn.Module):
+    """Layers of every type, joined by a module for all types at once, and a norm over the nodes of each."""
+
+    def __init__(self, mode, width=4):
+        super().__init__()
+        self.convs = nn.ModuleList(
+            pyg.HeteroConv({relation: pyg.SAGEConv((-1, -1), width) for relation in RELATIONS}) for _ in range(2)
+        )
+        self.norms = nn.ModuleDict({kind: pyg.GraphNorm(width) for kind in WIDTHS})
+        self.sizes = pyg.GraphSizeNorm()
+        self.joined = pyg.HeteroJumpingKnowledge(list(WIDTHS), mode)
+        self.last = nn.Linear(2 * width if mode == "cat" else width, 3)
+
+    def forward(self, x_dict, edge_index_dict):
+        layers = {kind: [] for kind in x_dict}
+        for conv in self.convs:
+            x_dict = conv(x_dict, edge_index_dict)
+            x_dict = {kind: self.sizes(self.norms[kind](x)).relu() for kind, x in x_dict.items()}
+            for kind, x in x_dict.items():
+                layers[kind].append(x)
+        return self.last(self.joined(layers)["paper"])
+
+
+@pytest.mark.parametrize("mode", ["cat", "max"])
+@settings(relaxed, max_examples=4)
+@given(graphs=typed_pairs())
+def test_layers_joined_for_all_types_and_norms_of_each_type_are_complete_path_by_path(mode, graphs):
+    model = Joined(mode).double()
+    with torch.no_grad():
+        model(graphs[0].x_dict, graphs[0].edge_index_dict)
+    assert_exact(randomise(model, 3), *graphs)
 
 
 @pytest.mark.parametrize("conv", [pyg.HGTConv, pyg.HANConv])
@@ -343,7 +377,9 @@ def test_relations_that_the_model_does_not_know_and_targets_of_other_types_are_r
     for data in strange:
         data["paper", "likes", "paper"].edge_index = torch.tensor([[0], [1]])
     transformer = randomise(Attending(pyg.HGTConv))
-    with pytest.raises(axiompath.UnreadableModel, match=r"could not be run.*likes"):
+    with pytest.raises(
+        axiompath.UnreadableModel, match=r"could not be run.*likes.*leave out what the model was not made"
+    ):
         axiompath.Explainer(transformer, *strange)
     before, after = typed(), typed()
     after["paper", "cites", "paper"].edge_index = torch.tensor([[0], [1]])

@@ -774,6 +774,7 @@ TRIED_MODELS = {
         'looked into: "cat" and "max"; "lstm" is refused',
         [lambda: models.GCN(3, 6, 2, 3, jk="max"), lambda: models.GCN(3, 6, 2, 3, jk="cat")],
     ),
+    "HeteroJumpingKnowledge": ("looked into: a JumpingKnowledge for each type", []),  # see test_types.py
     "InnerProductDecoder": ("looked into: a product of both ends of a pair", [lambda: models.GAE(pyg.GCNConv(3, 4))]),
     "GAE": ("looked into: its encoder, and its decoder for pairs", [lambda: models.GAE(pyg.GCNConv(3, 4))]),
     "VGAE": ("as GAE, by the mean", [lambda: models.VGAE(MeanAndDeviation())]),

@@ -64,7 +64,7 @@ def open_board(
             "Expected two torch_geometric.data.Data to go with paths=False "
             f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
         )
-    inputs = prepare_inputs(model, before, after, usage)
+    inputs = prepare_inputs(model, before, after, usage, to_read=False)
     pair = open_pair(inputs.before, inputs.after, _fields_of(inputs.before, inputs.after))
     raw = OwnModel(model, usage.call, np.asarray)
     count = _count_hops(raw.duplicate)

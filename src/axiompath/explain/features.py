@@ -83,11 +83,17 @@ def _in_a_row(change: Change, names: Any) -> Sequence[str] | None:
 
 def _own_columns(change: Change, leaf: IntArray, column: IntArray, width: int) -> IntArray:
     """Columns as the user counts them: an edge's own from 0, and those of a node among its type's, where it has one."""
-    start = np.where(leaf >= change.first_edge, width, 0)
     schema, types = change.before.schema, change.before.node_types
-    if schema is not None and types is not None:
-        first = np.array([columns.start for columns in schema.columns])
-        start = np.where(leaf >= change.first_edge, width, first[types[np.minimum(leaf, len(types) - 1)]])
+    if schema is None or types is None:
+        start = np.where(leaf >= change.first_edge, width, 0)
+        return np.where(column < 0, column, column - start)
+    first = np.array([columns.start for columns in schema.columns])
+    told = np.full(change.before.num_nodes, width)
+    for side in (change.before, change.after):
+        if side.edge_rows is not None and side.edge_types is not None:
+            for relation, place in side.edge_starts:
+                told[side.edge_rows[side.edge_types == relation]] = width + place
+    start = np.where(leaf >= change.first_edge, told[leaf], first[types[np.minimum(leaf, len(types) - 1)]])
     return np.where(column < 0, column, column - start)
 
 

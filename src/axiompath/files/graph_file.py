@@ -117,7 +117,8 @@ def _checked(graph: GraphFile, file: Path) -> GraphFile:
     with blamed(f"Expected a graph in {file} (its arrays do not fit together)."):
         try:
             schema = find_schema([graph.data])
-            read_snapshot(stack(graph.data, schema, file.name), file.name)
+            stacked = stack(graph.data, schema, file.name)
+            read_snapshot(stacked, file.name, fields_of_edges(stacked, stacked))
         except InputError as error:
             raise type(error)(f"{file}: {error}") from error
     return graph

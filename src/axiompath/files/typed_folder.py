@@ -18,7 +18,7 @@ from torch_geometric.data import HeteroData
 
 from ..errors import InputError
 from ..trust import TEXT_BYTES, Damaged, blamed, bound_together, check_file, check_size, read_words
-from .tables import SUFFIXES, is_class, read_edges, read_nodes
+from .tables import EDGE_FEATURES, SUFFIXES, is_class, read_edges, read_nodes
 
 MAX_TYPES = 300  # of nodes and edges together
 
@@ -75,6 +75,11 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
         check_size(folder, size, limit)
         if "weight" in edges:
             data[source, name, target].edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
+        told = [column for column in map(str, edges) if column.startswith(EDGE_FEATURES)]
+        if told:
+            data[source, name, target].edge_attr = torch.from_numpy(edges[told].to_numpy(dtype=np.float32).copy())
+            size += 3 * data[source, name, target].edge_attr.nbytes
+            check_size(folder, size, limit)
     return data, class_names
 
 
@@ -91,7 +96,7 @@ def read_typed_values(values: dict[str, Any], path: Path) -> HeteroData:
             if store.get("name") is not None:
                 data[kind].name = list(read_words(store["name"], "name"))
         for relation, store in values["edges"].items():
-            for key in ("edge_index", "edge_weight", "edge_label_index"):
+            for key in ("edge_index", "edge_weight", "edge_attr", "edge_label_index"):
                 if store.get(key) is not None:
                     data[relation][key] = _tensor(store[key], f"{relation}.{key}", path)
         if not all(type(kind) is str for kind in (*values["nodes"], *(end for key in values["edges"] for end in key))):

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from ..arrays import IntArray
 
+OF_NODES, OF_EDGES = "node", "edge"  # how the fields of a type, and of a relation, begin in the stacked graph
 Relation: TypeAlias = tuple[str, str, str]  # type of the sender, name, type of the receiver
 
 
@@ -52,3 +53,18 @@ class Schema:
         """The type and the own number of a node."""
         own, node_type = divmod(number, len(self.node_types))
         return self.node_types[node_type], own
+
+    def tell_field(self, field: str) -> str:
+        """A field of the stacked graph as the user writes it."""
+        level, number, key = field.split(" ", 2)
+        return f"[{(self.node_types if level == OF_NODES else self.relations)[int(number)]!r}].{key}"
+
+
+def name_of_field(level: str, number: int, key: str) -> str:
+    """What a field of one type, or of one relation, is called in the stacked graph."""
+    return f"{level} {number} {key}"
+
+
+def relation_of_field(field: str) -> int:
+    """The number of the relation whose edges a field of the stacked graph is of."""
+    return int(field.split(" ", 2)[1])

@@ -22,7 +22,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
 from .adjacency import Incoming, sort_by_receiver
 from .places import Places
-from .schema import Schema
+from .schema import OF_EDGES, Schema, name_of_field, relation_of_field
 from .values import join_values
 
 if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
@@ -56,6 +56,8 @@ class Snapshot:
     edge_attr: FloatArray | None = None  # [num_edges, num_edge_features], where a model takes them
     # [num_edges]: row of each edge, where edges are places, too: below the rows of all nodes, see `widened`
     edge_rows: IntArray | None = None
+    # First column of edge_attr of each relation that has features of edges, where nodes have types: by its number
+    edge_starts: tuple[tuple[int, int], ...] = ()
 
     @property
     def num_nodes(self) -> int:
@@ -139,13 +141,23 @@ NODE, EDGE, GRAPH = "node", "edge", "graph"
 
 def fields_of_edges(before: Any, after: Any) -> Fields:
     """The plain fields, and `edge_attr` where both graphs have numbers of each edge under that name."""
-    told = [data.get("edge_attr") for data in (before, after)]
+    schema = before.get("schema")
+    names = (
+        ["edge_attr"]
+        if schema is None
+        else [name_of_field(OF_EDGES, r, "edge_attr") for r in range(len(schema.relations))]
+    )
+    return replace(PLAIN_FIELDS, edge_features=tuple(name for name in names if _tells_edges(name, before, after)))
+
+
+def _tells_edges(name: str, before: Any, after: Any) -> bool:
+    """Whether both graphs have numbers of each edge under this name."""
+    told = [data.get(name) for data in (before, after)]
     known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in told)
-    fits = known and all(
+    return known and all(
         value.dim() in (1, 2) and len(value) == data.edge_index.shape[1]
         for value, data in zip(told, (before, after), strict=True)
     )
-    return replace(PLAIN_FIELDS, edge_features=("edge_attr",)) if fits else PLAIN_FIELDS
 
 
 def read_aligned(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> tuple[Snapshot, Snapshot]:
@@ -176,7 +188,10 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
         x = _side_by_side([_read_features(data.get(field), f"{name}.{field}") for field in fields.features])
     num_nodes = x.shape[0]
     edge_index = _read_edge_index(data, num_nodes, name)
-    edge_weight = _read_edge_weight(data.get(fields.weights), edge_index.shape[1], f"{name}.{fields.weights}")
+    weights = data.get(fields.weights)
+    if weights is None and data.get("schema") is not None:
+        weights = _weights_of_relations(data, fields.weights)
+    edge_weight = _read_edge_weight(weights, edge_index.shape[1], f"{name}.{fields.weights}")
     node_ids = _read_node_ids(data.get("n_id"), num_nodes, name)
     present = np.ones(num_nodes, dtype=np.bool_)
     graphs, listed = read_graph_numbers(data, num_nodes, name)
@@ -197,6 +212,7 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
         schema=schema,
         relation_names=_read_relation_names(data, types, schema),
         edge_attr=_read_edge_features(data, edge_index.shape[1], name, fields.edge_features),
+        edge_starts=() if schema is None else _first_columns(data, fields.edge_features),
     )
 
 
@@ -224,7 +240,7 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
             f"Expected both snapshots to carry `edge_weight`, or neither (`{bare}` has none); "
             "give it ones where its edges are unweighted."
         )
-    check_edge_features(before.edge_attr, after.edge_attr)
+    check_edge_features(before, after)
     if before.numbered != after.numbered:
         bare = "after" if before.numbered else "before"
         raise InputError(
@@ -238,14 +254,26 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
     return _renumber(before, node_ids), _renumber(after, node_ids)
 
 
-def check_edge_features(before: FloatArray | None, after: FloatArray | None) -> None:
+def check_edge_features(before: Snapshot, after: Snapshot) -> None:
     """Both snapshots must say the same of their edges."""
-    widths = [0 if attr is None else attr.shape[1] for attr in (before, after)]
-    if widths[0] != widths[1]:
-        raise InputError(
-            f"Expected both snapshots to have edge features of the same width (got {widths[0]} in `before` and "
-            f"{widths[1]} in `after`); pad or select the columns that the model was trained on."
-        )
+    for (whose, width), (_, other) in zip(_told_widths(before), _told_widths(after), strict=True):
+        if width != other:
+            raise InputError(
+                f"Expected both snapshots to have edge features of the same width{whose} (got {width} in `before` and "
+                f"{other} in `after`); pad or select the columns that the model was trained on."
+            )
+
+
+def _told_widths(snapshot: Snapshot) -> list[tuple[str, int]]:
+    """Columns of edge features: of all edges, or of those of each relation that has any."""
+    total = 0 if snapshot.edge_attr is None else snapshot.edge_attr.shape[1]
+    if snapshot.schema is None or not snapshot.edge_starts:
+        return [("", total)]
+    starts = [start for _, start in snapshot.edge_starts]
+    return [
+        (f" for {snapshot.schema.relations[relation]!r}", end - start)
+        for (relation, start), end in zip(snapshot.edge_starts, [*starts[1:], total], strict=True)
+    ]
 
 
 def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
@@ -546,6 +574,18 @@ def _read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray
     return weights.reshape(-1)
 
 
+def _weights_of_relations(data: Data, key: str) -> FloatArray | None:
+    """One number an edge that relations have under another name than edge_weight; 1 for edges of those that do not."""
+    types = np.asarray(_to_numpy(data["edge_type"]))
+    found = None
+    for relation in range(len(data["schema"].relations)):
+        value = data.get(name_of_field(OF_EDGES, relation, key))
+        if value is not None and value.numel() == len(types):
+            found = np.ones(len(types)) if found is None else found
+            found[types == relation] = np.asarray(_to_numpy(value)).reshape(-1)[types == relation]
+    return found
+
+
 def _read_types(types: Any, num: int, name: str) -> IntArray:
     if types is None:
         raise InputError(f"Expected `{name}`, which the model reads, as a field of both graphs (got none); add it.")
@@ -562,22 +602,32 @@ def _read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[
     """Fields of numbers of edges, side by side; one number an edge is a column."""
     parts = []
     for field in fields:
-        value = data.get(field)
+        value, schema = data.get(field), data.get("schema")
         if value is None:
             raise InputError(
                 f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
                 "none); add them, or leave them out of both graphs and train without them."
             )
-        refuse_complex(value, f"{name}.{field}")
+        whole = f"{name}.{field}" if schema is None else name + schema.tell_field(field)
+        refuse_complex(value, whole)
         attr = np.asarray(_to_numpy(value), dtype=np.float64)
         if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
             raise InputError(
-                f"Expected `{name}.{field}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
+                f"Expected `{whole}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
             )
         if not np.isfinite(attr).all():
-            raise InputError(f"Expected finite edge features in `{name}.{field}` (got {_describe_bad(attr)}).")
+            raise InputError(f"Expected finite edge features in `{whole}` (got {_describe_bad(attr)}).")
         parts.append(attr.reshape(num_edges, -1) if num_edges else attr.reshape(0, *attr.shape[1:] or (1,)))
     return np.concatenate(parts, axis=1) if parts else None
+
+
+def _first_columns(data: Data, fields: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Of each relation, where its features begin among those of all, side by side."""
+    widths = [1 if data[field].ndim == 1 else data[field].shape[1] for field in fields]
+    starts: dict[int, int] = {}
+    for place, field in enumerate(fields):
+        starts.setdefault(relation_of_field(field), sum(widths[:place]))
+    return tuple(starts.items())
 
 
 def _read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:

@@ -18,7 +18,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
-from .schema import Relation, Schema
+from .schema import OF_EDGES, OF_NODES, Relation, Schema, name_of_field
 from .snapshot import refuse_complex, warn_of_rows
 from .targets import match_in_graphs
 
@@ -36,17 +36,18 @@ def name_relation(relation: Relation) -> str:
 
 def find_schema(graphs: Sequence[HeteroData]) -> Schema:
     """What all graphs are made of; they have to be made of the same."""
-    names = ("before", "after") if len(graphs) == 2 else tuple(f"snapshots[{i}]" for i in range(len(graphs)))
-    sides = dict(zip(names, graphs, strict=True))
+    sides = dict(zip(_names_of(graphs), graphs, strict=True))
     for kind, own in (("node", "node_types"), ("edge", "edge_types")):
         found = {name: set(getattr(data, own)) for name, data in sides.items()}
         every = set().union(*found.values())
         for name, here in found.items():
             for missing in sorted(every - here, key=str)[:1]:
                 empty = "x = torch.zeros(0, width)" if kind == "node" else "edge_index = torch.zeros(2, 0).long()"
+                table = f"nodes.{missing}" if kind == "node" else f"edges.{'.'.join(missing)}"
                 raise InputError(
                     f"Expected the same {kind} types in all graphs (`{name}` has no {missing!r}, which another one "
-                    f"has); where there are none of it, say so: {name}[{missing!r}].{empty}."
+                    f"has); where there are none of it, say so: {name}[{missing!r}].{empty}, or, in a folder of "
+                    f"tables, {table}.csv with its first line alone."
                 )
     kinds = tuple(graphs[0].node_types)  # in the user's order, on which what PyG computes may depend
     widths = []
@@ -86,7 +87,12 @@ def stack_all(graphs: Sequence[HeteroData], schema: Schema) -> tuple[Data, ...]:
         sizes = [_features(data, kind, "data").shape[0] for data in graphs]
         for before, after in pairwise(sizes) if not all(numbered) else ():
             warn_of_rows(before, after, f"give both `n_id` for {kind!r}")
-    return tuple(stack(data, schema, "the graph") for data in graphs)
+    return tuple(stack(data, schema, name) for data, name in zip(graphs, _names_of(graphs), strict=True))
+
+
+def _names_of(graphs: Sequence[HeteroData]) -> tuple[str, ...]:
+    """What messages call them."""
+    return ("before", "after") if len(graphs) == 2 else tuple(f"snapshots[{i}]" for i in range(len(graphs)))
 
 
 def _numbered_by_graph(graphs: Sequence[HeteroData], schema: Schema) -> Sequence[HeteroData]:
@@ -116,6 +122,7 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
     ]
     edges = [_edges(data, relation, first, sizes, schema, name) for relation in schema.relations]
     counts = [part.shape[1] for part in edges]
+    _check_told(data, schema, counts, name)
     stacked = Data(
         x=_side_by_side(parts),
         edge_index=torch.cat([torch.zeros(2, 0, dtype=torch.long), *edges], dim=1),
@@ -133,10 +140,10 @@ def stack(data: HeteroData, schema: Schema, name: str) -> Data:
     _add_weights(stacked, data, schema, counts)
     for t, node_type in enumerate(schema.node_types):
         for key, value in _further(data[node_type], sizes[t]).items():
-            stacked[_name_of("node", t, key)] = _padded(value, sum(sizes[:t]), sum(sizes))
+            stacked[name_of_field(OF_NODES, t, key)] = _padded(value, sum(sizes[:t]), sum(sizes))
     for r, relation in enumerate(schema.relations):
         for key, value in _further(data[relation], counts[r]).items():
-            stacked[_name_of("edge", r, key)] = _padded(value, sum(counts[:r]), sum(counts))
+            stacked[name_of_field(OF_EDGES, r, key)] = _padded(value, sum(counts[:r]), sum(counts))
     for key, value in data._global_store.items():
         stacked[key] = value
     return stacked
@@ -152,7 +159,7 @@ def unstack(data: Data) -> HeteroData:
     for t, (node_type, columns) in enumerate(zip(schema.node_types, schema.columns, strict=True)):
         place[rows[t]] = torch.arange(len(rows[t]))
         found[node_type].x = _take(data.x, rows[t], columns)
-        for key, value in _fields_of(data, "node", t):
+        for key, value in _fields_of(data, OF_NODES, t):
             found[node_type][key] = value[rows[t]]
         if data.get("batch") is not None:
             found[node_type].batch = torch.as_tensor(data.batch)[rows[t]]
@@ -161,7 +168,7 @@ def unstack(data: Data) -> HeteroData:
         found[relation].edge_index = place[torch.as_tensor(data.edge_index)[:, chosen]]
         if data.get(f"weighted of {r}"):
             found[relation].edge_weight = data.edge_weight[chosen]
-        for key, value in _fields_of(data, "edge", r):
+        for key, value in _fields_of(data, OF_EDGES, r):
             found[relation][key] = value[chosen]
     if schema.links is not None and data.get(PAIRS_FIELD) is not None:
         found[schema.links][PAIRS_FIELD] = place[torch.as_tensor(data[PAIRS_FIELD])]
@@ -284,21 +291,33 @@ def _add_weights(stacked: Data, data: HeteroData, schema: Schema, counts: list[i
     stacked.edge_weight = torch.cat(parts)
 
 
+def _check_told(data: HeteroData, schema: Schema, counts: list[int], name: str) -> None:
+    """Features of edges that do not fit them would be left out in silence."""
+    for relation, count in zip(schema.relations, counts, strict=True):
+        told = data[relation].get("edge_attr")
+        if torch.is_tensor(told) and (not told.dim() or len(told) != count):
+            raise InputError(
+                f"Expected {name}[{relation!r}].edge_attr to hold one row an edge, shape ({count}, width) (got "
+                f"{tuple(told.shape)})."
+            )
+
+
 def _further(store: Any, size: int) -> dict[str, torch.Tensor]:
     """What else a type or relation has, one row a node or edge."""
     return {
         key: value.detach().cpu()
         for key, value in store.items()
-        if key not in OWN and "index" not in key and torch.is_tensor(value) and value.dim() and len(value) == size
+        if key not in OWN
+        and "index" not in key
+        and torch.is_tensor(value)
+        and value.layout == torch.strided
+        and value.dim()
+        and len(value) == size
     }
 
 
-def _name_of(level: str, number: int, key: str) -> str:
-    return f"{level} {number} {key}"
-
-
 def _fields_of(data: Data, level: str, number: int) -> list[tuple[str, Any]]:
-    start = _name_of(level, number, "")
+    start = name_of_field(level, number, "")
     return [(key.removeprefix(start), data[key]) for key in data.keys() if key.startswith(start)]  # noqa: SIM118
 
 

@@ -333,13 +333,17 @@ class TargetNorm(Rule):
 
 @dataclass(frozen=True)
 class GraphSize(Rule):
-    """a[V, V] = 1 / sqrt(number of nodes)."""
+    """a[V, V] = 1 / sqrt(number of nodes), of one type where nodes have types."""
 
+    node_type: int | None = None
     local: ClassVar[bool] = True
 
     def matrix(self, snapshot: Snapshot, inputs: Features) -> sparse.csr_array:
         """Nodes of this snapshot alone are counted."""
-        return diagonal(snapshot, np.full(snapshot.num_nodes, float(snapshot.present.sum()) ** -0.5))
+        counted = snapshot.present
+        if self.node_type is not None and snapshot.node_types is not None:
+            counted = counted & (snapshot.node_types == self.node_type)
+        return diagonal(snapshot, np.full(snapshot.num_nodes, max(float(counted.sum()), 1.0) ** -0.5))
 
 
 def edges_of(snapshot: Snapshot, weighted: bool, flow: str) -> tuple[IntArray, IntArray, FloatArray]:

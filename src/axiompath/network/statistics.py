@@ -10,7 +10,7 @@ means over the two snapshots: the first part goes on to h, the second is the sou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 from weakref import WeakKeyDictionary, ref
 
@@ -38,11 +38,21 @@ class Moments:
     summed: bool = False  # the variance is the sum of those of the columns
     scaled: bool = True  # else s is 1
     part: FloatArray | None = None  # [width]: how much of its mean is taken from a column; None for all
+    node_type: int | None = None  # whose nodes the module is given, where nodes have types; None for all
+
+    def members(self, snapshot: Snapshot) -> tuple[IntArray, IntArray]:
+        """The nodes that the module is given, and the graph of each, numbered from 0: never edges that are places."""
+        members, graphs = members_of(snapshot, by_graph=self.by_graph)
+        if self.node_type is None:
+            return members, graphs
+        assert snapshot.node_types is not None
+        own = snapshot.node_types[members] == self.node_type
+        return members[own], graphs[own]
 
     def find(self, snapshot: Snapshot, inputs: Features) -> tuple[FloatArray, FloatArray]:
         """mu and s of every node and column, [num_nodes, width]; 0 and 1 where a node belongs to no graph."""
         h = np.asarray(inputs[:, : self.width] if isinstance(inputs, np.ndarray) else inputs.toarray()[:, : self.width])
-        members, graphs = members_of(snapshot, by_graph=self.by_graph)
+        members, graphs = self.members(snapshot)
         mu, s = np.zeros(h.shape), np.ones(h.shape)
         own, size = h[members], np.maximum(np.bincount(graphs), 1)[:, None]
 
@@ -76,7 +86,7 @@ class GraphScale(ColumnRule):
 
     def column_matrix(self, snapshot: Snapshot, inputs: Features, number: int) -> sparse.csr_array:
         """On the diagonal."""
-        return diagonal(snapshot, find_moments(self.moments, snapshot, inputs)[1][:, number])
+        return _at_members(self.moments, snapshot, find_moments(self.moments, snapshot, inputs)[1][:, number])
 
     def divide_column(self, sides: Sides, number: int) -> Parts:
         """The mean of both is kept where both have the node."""
@@ -101,7 +111,7 @@ class GraphShift(ColumnRule):
     def column_matrix(self, snapshot: Snapshot, inputs: Features, number: int) -> sparse.csr_array:
         """On the diagonal."""
         mu, s = (part[:, number] for part in find_moments(self.moments, snapshot, inputs))
-        return diagonal(snapshot, -s * mu)
+        return _at_members(self.moments, snapshot, -s * mu)
 
     def divide_column(self, sides: Sides, number: int) -> Parts:
         """Nothing is kept; where both have the node, what the statistics did to it is gained."""
@@ -122,6 +132,13 @@ def find_moments(moments: Moments, snapshot: Snapshot, inputs: Features) -> tupl
         known = ref(snapshot), told, *moments.find(snapshot, inputs)
         _FOUND[moments] = known
     return known[2], known[3]
+
+
+def _at_members(moments: Moments, snapshot: Snapshot, values: FloatArray) -> sparse.csr_array:
+    """On the diagonal, of the nodes that the module is given alone."""
+    given = np.zeros(snapshot.num_nodes, dtype=np.bool_)
+    given[moments.members(snapshot)[0]] = True
+    return diagonal(replace(snapshot, present=given, edge_rows=None), values)
 
 
 def _alone(sides: Sides) -> tuple[FloatArray, FloatArray]:

@@ -21,7 +21,7 @@ from torch_geometric.nn import GAE, Sequential
 from ..errors import InputError
 from ..graphs.snapshot import EDGE, GRAPH, NODE, level_of, to_torch_csr
 from ..outputs import AUTO
-from .tape import EDGE_INDEX, EDGE_WEIGHT, Ref, UnreadableModel, X, quoted
+from .tape import EDGE_INDEX, EDGE_WEIGHT, FailingModel, Ref, UnreadableModel, X, quoted
 
 ModelCall: TypeAlias = Callable[[Any, Any], Any]
 
@@ -40,6 +40,7 @@ NAMED = (inspect.Parameter.POSITIONAL_ONLY, PLAIN, inspect.Parameter.KEYWORD_ONL
 REQUIRED = inspect.Parameter.empty
 DATA_TYPES = (Data, Batch, "Data", "Batch", "torch_geometric.data.Data")
 BY_POSITION = ("x", "edge_index")  # what the first two arguments are, whatever their names
+SIZE_FIELD = "num_nodes"  # what every graph has, whether it is said or not
 LINKS_FIELD = "edge_label_index"
 ABOUT_OUTPUT = ("batch", "ptr", LINKS_FIELD)  # what is predicted: never a constant of the model
 INPUTS = {"x": X, "edge_index": EDGE_INDEX, "edge_weight": EDGE_WEIGHT}
@@ -75,7 +76,7 @@ class Arguments:
         if self.call is not None:
             return self.call(model, data)
         first = (data,) if self.whole else ()
-        keywords = {name: data[name] for name in self.keywords}
+        keywords = {name: data.num_nodes if name == SIZE_FIELD else data[name] for name in self.keywords}
         run = model.encode if self.decoded else model
         answer = run(*first, *(data[name] for name in self.positional), **keywords)
         if not self.decoded:
@@ -130,7 +131,7 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
     rest = named[1:] if whole else named[len(positional) :]
     defaults = []
     for parameter in rest:
-        if parameter.name in fields:
+        if parameter.name in fields or (parameter.name == SIZE_FIELD and parameter.default is REQUIRED):
             keywords.append(parameter.name)
         elif parameter.default is REQUIRED:
             raise _lacking(parameter.name, data, name)
@@ -231,7 +232,7 @@ def parameters_of(model: Any, decoded: bool = False) -> list[inspect.Parameter]:
 
 
 def _lacking(argument: str, data: Data, name: str) -> UnreadableModel:
-    return UnreadableModel(
+    return FailingModel(
         f"forward: the model asks for `{argument}`, which `{name}` does not have (its fields are "
         f"{quoted(data.keys())}); add it to both graphs under that name, give the argument a default, or say with "
         "`call=lambda model, data: ...` how the model is called."

@@ -16,6 +16,7 @@ from torch import nn
 from torch_geometric.nn import DirGNNConv, GPSConv, MessagePassing
 
 from ..errors import InputError
+from ..graphs.schema import relation_of_field
 from ..graphs.snapshot import PLAIN_FIELDS, Fields
 from ..network.coefficients import Identity
 from ..network.layers import Network
@@ -59,6 +60,10 @@ class Note:
 
 
 UNKNOWN = "was called with {}, which its reader does not know; leave it out."
+TWO_ENDS = (
+    "is given other features of senders than of receivers, a pair (x_src, x_dst), which is read of other convolutions "
+    "but not of this one; use SAGEConv, GraphConv, GATConv or TransformerConv between nodes of two kinds."
+)
 
 PAIRS = Marker(ENDS)
 MARKED = {"batch": Marker(MEMBERS), "edge_label_index": PAIRS}  # fields that say what is predicted, and of what
@@ -307,6 +312,8 @@ class Assembler:
         result = replace(self.call_reader(reader, module, call), name=step.name)
         for name in given.keys() - call.taken:
             raise Unsupported(UNKNOWN.format(f"`{name}`"))
+        if sender is not None and "sent" not in call.taken:
+            raise Unsupported(TWO_ENDS)
         if len(step.outputs) != 1:
             raise Unsupported("returns more than its features; call it so that it returns them alone.")
         kind = "convolution" if sends else "read as a whole"
@@ -392,6 +399,12 @@ class Assembler:
         typed = self.recording.typed
         if typed is not None and value in typed.weights and typed.weights[value] == typed.edges[edge_index]:
             return argument
+        if (
+            typed is not None
+            and value in typed.told
+            and relation_of_field(typed.told[value]) == typed.edges[edge_index]
+        ):
+            name = typed.told[value].split(" ", 2)[2]
         edges = self.recording.values[edge_index.index].shape[1]
         if name is not None and self.recording.values[value.index].shape in ((edges,), (edges, 1)):
             return name
@@ -459,9 +472,9 @@ def assemble_network(
 
 def edge_fields(recording: Recording) -> list[Ref]:
     """Fields that hold numbers of each edge, one or a row of them, and that the output depends on."""
-    used = refs_in([(step.args, step.kwargs) for step in recording.steps])
+    used = recording.used_refs
     if recording.typed is not None:
-        return []  # each relation has its own
+        return [ref for ref in recording.typed.told if ref in used]
     num_edges, found = recording.values[EDGE_INDEX.index].shape[1], []
     for ref, name in recording.fields.items():
         value = recording.values[ref.index]
@@ -500,7 +513,7 @@ def _assemble(recording: Recording, num_features: int, output: str, notes: list[
     fields = Fields(
         ("x", *(further if recording.typed is None else ())),
         next(iter(assembler.weights), PLAIN_FIELDS.weights),
-        tuple(recording.fields[ref] for ref in told),
+        tuple((recording.fields if recording.typed is None else recording.typed.told)[ref] for ref in told),
         next(iter(assembler.types), None),
     )
     return Reading(network, outputs, fields)
@@ -520,16 +533,23 @@ def _begin(recording: Recording, num_features: int, told: Sequence[Ref]) -> tupl
     `told` are fields of edges that may be features, one number an edge or a row of them.
     """
     typed = recording.typed
+    kinds: list[int] | None
     if typed is not None:
         refs = sorted(typed.features, key=lambda ref: typed.features[ref])
-        bases = Bases(typed.schema.widths, [typed.features[ref] for ref in refs])
+        widths, kinds = list(typed.schema.widths), [typed.features[ref] for ref in refs]
     else:
-        used = refs_in([(step.args, step.kwargs) for step in recording.steps])
+        used = recording.used_refs
         further = [ref for ref in recording.fields if ref != X and ref not in recording.outside and ref in used]
-        refs = [X, *further, *told]
-        values = [recording.values[ref.index] for ref in refs[1:]]
-        bases = Bases([num_features, *(1 if value.dim() == 1 else value.shape[1] for value in values)])
-    return bases, dict(zip(refs, bases.features, strict=True))
+        refs = [X, *further]
+        widths, kinds = [num_features, *(_width(recording, ref) for ref in further)], None
+    bases = Bases(widths, kinds, [_width(recording, ref) for ref in told])
+    return bases, dict(zip([*refs, *told], bases.features, strict=True))
+
+
+def _width(recording: Recording, ref: Ref) -> int:
+    """Columns of a field; one number a row is one."""
+    value = recording.values[ref.index]
+    return 1 if value.dim() == 1 else value.shape[1]
 
 
 def _end(bases: Bases, outputs: Mapping[int | None, Ref], results: Mapping[int | None, Form]) -> None:

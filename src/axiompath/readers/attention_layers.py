@@ -208,7 +208,7 @@ def _of_their_senders(conv: GeneralConv, call: Call) -> list[Form]:
     """Heads whose messages are what the sender alone says."""
     if conv.attention:
         require_sum(conv, call)
-    sent = _hold_unless_pure(call, call.linear(conv.lin_msg, call.x))
+    sent = _hold_unless_pure(call, call.linear(conv.lin_msg, call.sent))
     shown = call.hold(sent)
     heads = []
     rule: Rule
@@ -229,7 +229,7 @@ def _of_their_senders(conv: GeneralConv, call: Call) -> list[Form]:
 
 def _on_their_edges(conv: GeneralConv, call: Call) -> list[Form]:
     """Heads whose messages are made of edge features, or of both ends."""
-    ends = [at_edges(call, call.x, conv.flow, receiver=end) for end in (False, True)]
+    ends = [at_edges(call, conv.flow, receiver=end) for end in (False, True)]
 
     def told(sender: Form, receiver: Form) -> Form:
         said = call.linear(conv.lin_msg, sender)

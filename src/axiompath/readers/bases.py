@@ -28,6 +28,7 @@ class Base:
     num_hops: int  # aggregations on the longest way from the node features
     recorded: int | None
     node_type: int | None = None  # whose rows it is of, where nodes have types
+    on_edges: bool = False  # whether it is of edges that are places
 
     @property
     def local(self) -> bool:
@@ -38,9 +39,13 @@ class Base:
 class Bases:
     """Grows by one base wherever a form has to become a value of its own."""
 
-    def __init__(self, widths: Sequence[int], node_types: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, widths: Sequence[int], node_types: Sequence[int] | None = None, told: Sequence[int] = ()
+    ) -> None:
+        """`widths` are those of node features, of these types where nodes have types; `told` those of edge features."""
         types = [None] * len(widths) if node_types is None else node_types
         self.all = [Base(None, None, width, 0, None, kind) for width, kind in zip(widths, types, strict=True)]
+        self.all += [Base(None, None, width, 0, None, None, True) for width in told]
         self.held: dict[int, tuple[Form, Form]] = {}  # id of a form -> the form itself, and the base it became
         self.products: dict[int, tuple[Form, tuple[Form, ...]]] = {}  # id of a form -> the form itself, its factors
 
@@ -53,7 +58,8 @@ class Bases:
     def add(self, form: Form, activation: Activation | None, recorded: int | None = None) -> Form:
         """Make the (activated) form a base; an activation's constant is added back."""
         form = self._settle(self.of_one_kind(form))
-        self.all.append(Base(form, activation, form.width, self.num_hops(form), recorded, form.node_type))
+        hops, on_edges = self.num_hops(form), self.is_on_edges(form)
+        self.all.append(Base(form, activation, form.width, hops, recorded, form.node_type, on_edges))
         base = base_form(len(self.all) - 1, form.width, form.name, form.node_type)
         return base + activation.constant if activation is not None and activation.constant else base
 
@@ -101,8 +107,15 @@ class Bases:
 
     def norm_graphs(self, form: Form, moments: Moments) -> Form:
         """(form - mu) s, mu and s being those of the nodes of a graph; columns of ones carry the shift."""
+        if self.is_on_edges(form):
+            raise InputError(
+                "takes the mean and deviation of all edges, which is read of nodes alone; train with BatchNorm or "
+                "LayerNorm there."
+            )
+        moments = replace(moments, node_type=form.node_type)
         ones = Form((), np.ones(form.width), form.width, form.name)
-        return self.combine(concatenate([form, ones]), [GraphScale(moments), GraphShift(moments)], form.width)
+        found = self.combine(concatenate([form, ones]), [GraphScale(moments), GraphShift(moments)], form.width)
+        return replace(found, node_type=form.node_type)
 
     def multiply(self, factors: Sequence[Form]) -> Form:
         """The product of forms, column by column; a factor that is a product itself is opened."""
@@ -127,6 +140,13 @@ class Bases:
     def is_risen(self, form: Form) -> bool:
         """Whether the form is of graphs or pairs rather than of nodes."""
         return self.num_hops(form) >= RISEN
+
+    def is_on_edges(self, form: Form) -> bool:
+        """Whether the form is of edges that are places."""
+        return any(
+            term.coefficients.to_edges or (term.coefficients.local and self.all[term.base].on_edges)
+            for term in form.terms
+        )
 
     def num_hops(self, form: Form) -> int:
         """Aggregations on the longest way from the node features to the form."""

@@ -41,7 +41,7 @@ class Call:
     others: dict[str, Any]  # further arguments that were given
     bases: Bases
     run: Callable[[Any, Form, str], Form]  # a whole inner network on a form; the text is its attribute's name
-    taken: set[str] = field(default_factory=set)  # further arguments that the reader has asked for
+    taken: set[str] = field(default_factory=set)  # further arguments that the reader has asked for, and "sent"
     typed: bool = False  # whether the relation of each edge came along
     relation: OfRelation | None = None  # along whose edges messages run, of any rule; None for all
     senders: Form | None = None  # what senders have, where they are other nodes than receivers
@@ -49,11 +49,13 @@ class Call:
     @property
     def sent(self) -> Form:
         """What the senders have: the features, or, between nodes of two types, those of the other one."""
+        self.taken.add("sent")
         return self.x if self.senders is None else self.senders
 
     @property
     def shown(self) -> Form:
         """What a rule that reads features is shown of both ends: the features, or both side by side."""
+        self.taken.add("sent")
         return self.hold(self.x if self.senders is None else concatenate([self.senders, self.x]))
 
     def of_sent(self, weight: FloatArray) -> FloatArray:
@@ -86,7 +88,9 @@ class Call:
             within = replace(rule, rule=replace(self.relation, rule=rule.rule))
         found = self.bases.aggregate(form, within, reads)
         ends = self.relation.ends
-        return found if rule.local or ends is None else replace(found, node_type=ends[1])
+        if rule.local or ends is None:
+            return found
+        return replace(found, node_type=None if rule.to_edges else ends[1])  # an edge is of no node type
 
     def within(self, relation: int) -> Call:
         """The same call, along the edges of one relation alone, of a graph whose nodes have no types."""

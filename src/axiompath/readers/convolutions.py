@@ -103,7 +103,7 @@ def read_wl_conv_continuous(conv: WLConvContinuous, call: Call) -> Form:
     """(X + the mean of X weighed by w) / 2."""
     if conv.flow != "source_to_target":
         call.refuse("against the edges it divides by the weights of others than it adds up; use its own flow.")
-    return 0.5 * (call.x + call.aggregate(call.x, WeightedMean(call.weighted)))
+    return 0.5 * (call.x + call.aggregate(call.sent, WeightedMean(call.weighted)))
 
 
 @register_reader(MFConv)

@@ -30,7 +30,7 @@ def read_gine_conv(conv: GINEConv, call: Call) -> Form:
     """nn(sum of relu(X[U] + E W + b) + (1 + eps) X)."""
     told = edge_features(call)
     told = told if conv.lin is None else call.linear(conv.lin, told)
-    sent = call.activate(at_edges(call, call.x, conv.flow) + told, relu())
+    sent = call.activate(at_edges(call, conv.flow) + told, relu())
     around = gather(conv, call, sent, from_edges=True)
     return call.run(conv.nn, around + (1.0 + float(conv.eps.detach())) * call.x, "nn")
 
@@ -40,7 +40,7 @@ def read_nn_conv(conv: NNConv, call: Call) -> Form:
     """sum of X[U] times the matrix nn(E), a product shared by both, + X W + b."""
     inputs, outputs = conv.in_channels_l, conv.out_channels
     maps = call.run(conv.nn, edge_features(call), "nn")  # columns (input, output)
-    sent = at_edges(call, call.x, conv.flow) @ np.repeat(np.eye(inputs), outputs, axis=1)
+    sent = at_edges(call, conv.flow) @ np.repeat(np.eye(inputs), outputs, axis=1)
     mapped = call.multiply(sent, maps) @ np.tile(np.eye(outputs), (inputs, 1))
     out = gather(conv, call, mapped, from_edges=True)
     return (out + call.linear(conv.lin, call.x) if conv.root_weight else out) + vector(conv.bias)
@@ -51,7 +51,7 @@ def read_cg_conv(conv: CGConv, call: Call) -> Form:
     """sum of sigmoid(z W_f + b_f) softplus(z W_s + b_s), a product shared by both, + X;  z = X[V], X[U], E."""
     told = call.argument("edge_attr")
     beside = [] if told is None else [edge_features(call)]
-    ends = [at_edges(call, call.x, conv.flow, receiver=True), at_edges(call, call.x, conv.flow)]
+    ends = [at_edges(call, conv.flow, receiver=True), at_edges(call, conv.flow)]
     z = call.hold(concatenate([*ends, *beside]))
     gate = call.activate(call.linear(conv.lin_f, z), sigmoid())
     sent = call.multiply(gate, call.activate(call.linear(conv.lin_s, z), softplus()))
@@ -65,7 +65,7 @@ def read_res_gated_conv(conv: ResGatedGraphConv, call: Call) -> Form:
     told = [] if conv.edge_dim is None else [edge_features(call)]
 
     def at(linear: object, receiver: bool = False) -> Form:
-        end = at_edges(call, call.x, conv.flow, receiver=receiver)
+        end = at_edges(call, conv.flow, receiver=receiver)
         return call.linear(linear, concatenate([end, *told]))
 
     gate = call.run(conv.act, at(conv.lin_key, True) + at(conv.lin_query), "act")
@@ -86,7 +86,7 @@ def read_film_conv(conv: FiLMConv, call: Call) -> Form:
         return out if conv.act is None else call.run(conv.act, out, "act")
 
     own = film(conv.film_skip, "film_skip", call.x, call.linear(conv.lin_skip, call.x))
-    ends = [at_edges(call, call.x, conv.flow, receiver=end) for end in (True, False)]
+    ends = [at_edges(call, conv.flow, receiver=end) for end in (True, False)]
     out = own
     for r, (network, linear) in enumerate(zip(conv.films, conv.lins, strict=True)):
         sent = film(network, f"films.{r}", ends[0], call.linear(linear, ends[1]))
@@ -97,7 +97,7 @@ def read_film_conv(conv: FiLMConv, call: Call) -> Form:
 @register_reader(EdgeConv)
 def read_edge_conv(conv: EdgeConv, call: Call) -> Form:
     """max (or another aggregation) of nn(X[V], X[U] - X[V])."""
-    own, other = (at_edges(call, call.x, conv.flow, receiver=end) for end in (True, False))
+    own, other = (at_edges(call, conv.flow, receiver=end) for end in (True, False))
     return gather(conv, call, call.run(conv.nn, concatenate([own, other - own]), "nn"), from_edges=True)
 
 
@@ -118,7 +118,7 @@ def read_gmm_conv(conv: GMMConv, call: Call) -> Form:
         call.refuse("separate_gaussians=True has a coefficient for each pair of columns; train with False.")
     told, size = edge_features(call), conv.out_channels
     rule = Mean(True, conv.flow) if delivered(conv, call).mean else Sum(True, conv.flow)
-    sent = call.x @ array(conv.g)
+    sent = call.sent @ array(conv.g)
     parts = []
     for k, (mean, sigma) in enumerate(zip(array(conv.mu), array(conv.sigma), strict=True)):
         kernel = sent.select(np.arange(k * size, (k + 1) * size))
@@ -139,9 +139,9 @@ def edge_features(call: Call, name: str = "edge_attr") -> Form:
     return told
 
 
-def at_edges(call: Call, form: Form, flow: str = SOURCE_TO_TARGET, *, receiver: bool = False) -> Form:
-    """What the sender of each edge holds, or its receiver."""
-    return call.aggregate(form, Gathered(RECEIVER if receiver else SENDER, flow))
+def at_edges(call: Call, flow: str = SOURCE_TO_TARGET, *, receiver: bool = False) -> Form:
+    """The features of the sender of each edge, or of its receiver."""
+    return call.aggregate(call.x if receiver else call.sent, Gathered(RECEIVER if receiver else SENDER, flow))
 
 
 def require_types(call: Call) -> None:

@@ -90,7 +90,7 @@ def read_mean_subtraction_norm(module: norm.MeanSubtractionNorm, call: Call) -> 
 @register_reader(norm.GraphSizeNorm)
 def read_graph_size_norm(module: norm.GraphSizeNorm, call: Call) -> Form:
     """X / sqrt(number of nodes)."""
-    return call.aggregate(call.x, GraphSize())
+    return call.aggregate(call.x, GraphSize(call.x.node_type))
 
 
 def _by_graph(call: Call) -> bool:

@@ -56,13 +56,17 @@ def with_edge_index(data: Data, name: str) -> Data:
     return copied
 
 
-def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_IS) -> Inputs:
-    """Copies of the graphs with the fields that are wanting; the user's own stay as they are."""
+def prepare_inputs(model: Any, before: Data, after: Data, usage: Usage = AS_IT_IS, *, to_read: bool = True) -> Inputs:
+    """Copies of the graphs with the fields that are wanting; the user's own stay as they are.
+
+    A model that is `to_read` is refused here if it is known not to be readable; one that is only run is not.
+    """
     links, call = usage.links, usage.call
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if not isinstance(model, nn.Module):
         return Inputs(before, after, None)  # refused where it is read
-    refuse_whole(model)
+    if to_read:
+        refuse_whole(model)
     before, after = with_edge_index(before, "before"), with_edge_index(after, "after")
     before, after = _matched(_with_batch(model, before, call), _with_batch(model, after, call))
     if not _predicts_links(model, (before, after), call):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from ..network.update import run_pair
 from ..outputs import VALUE
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
-from .tape import Recording, UnreadableModel, quoted
+from .tape import Recording, Ref, TypedInputs, UnreadableModel, quoted
 from .trial import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
@@ -123,7 +123,7 @@ def _read_and_check(
     reading = assemble_network(recording, graphs[0].x.shape[1], usage.output)
     reading = replace(reading, network=_with_scales(reading.network, usage.scales))
     plain = find_places(reading.network, snapshots_of(reading.fields), pairs)
-    check_edge_features(*(side.edge_attr for side in plain))
+    check_edge_features(*plain)
     sides = with_edges(reading.network, plain)
     passes = run(reading.network, *sides)
     for name, data, snapshot, computed in zip(SIDES, graphs, sides, passes, strict=True):
@@ -180,12 +180,24 @@ def with_edges(network: Network, sides: tuple[Snapshot, Snapshot]) -> tuple[Snap
 def _check_shared(recording: Recording, before: Data, after: Data) -> None:
     """What the model reads on one snapshot, the other must have."""
     if recording.typed is not None:
+        _check_told(recording.typed, recording.used_refs, before, after)
         return  # both have the same types
     for field in sorted(recording.used - (set(before.keys()) & set(after.keys()))):
         lacks = "after" if field in before else "before"
         raise InputError(
             f"Expected `{field}`, which the model reads, as a field of both graphs (`{lacks}` has none); add it there."
         )
+
+
+def _check_told(typed: TypedInputs, used: Collection[Ref], before: Data, after: Data) -> None:
+    """The same of features of edges, relation by relation."""
+    for field in [name for ref, name in typed.told.items() if ref in used]:
+        for name, data in zip(SIDES, (before, after), strict=True):
+            if field not in data:
+                raise InputError(
+                    f"Expected `{name}{typed.schema.tell_field(field)}`, features of edges that the model reads, as "
+                    "the other graph has them (got none); add them there, with no rows where there are no edges."
+                )
 
 
 def _differing_settings(before: Data, after: Data) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.nn import models
+from torch_geometric.nn.to_hetero_with_bases_transformer import HeteroBasisConv
 
 from .tape import UnreadableModel
 
@@ -81,7 +82,6 @@ WHOLE_MODELS: dict[type, str] = {
     "GATConv and global_add_pool.",
     models.LabelPropagation: _answers,
     models.CorrectAndSmooth: _answers,
-    models.HeteroJumpingKnowledge: "joins layers of several types in a dictionary; use JumpingKnowledge for each type.",
     models.MetaLayer: "calls models of your own on both ends of every edge and on whole graphs; write it as a "
     "MessagePassing module, and register a reader.",
     models.MaskLabel: "looks labels up, which are answers and no features; put them into `x`.",
@@ -96,10 +96,18 @@ WHOLE_MODELS: dict[type, str] = {
 }
 
 
+# Parts of models that a transformation of PyG has made.
+TRANSFORMED: dict[type, str] = {
+    HeteroBasisConv: "is made by to_hetero_with_bases, which puts the nodes of all types below one another and gives "
+    "each edge weights made of bases; use to_hetero, or RGCNConv with num_bases on data.to_homogeneous().",
+}
+
+
 def refuse_whole(model: nn.Module) -> None:
     """Say what cannot be read of a model that is known by its type, or of one inside it."""
+    reasons = WHOLE_MODELS | TRANSFORMED
     for where, module in model.named_modules():
-        if type(module) in WHOLE_MODELS:
-            refusal = UnreadableModel(f"{where or 'forward'} ({type(module).__name__}): {WHOLE_MODELS[type(module)]}")
+        if type(module) in reasons:
+            refusal = UnreadableModel(f"{where or 'forward'} ({type(module).__name__}): {reasons[type(module)]}")
             refusal.where = where
             raise refusal

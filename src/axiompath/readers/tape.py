@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,6 +31,14 @@ class UnreadableModel(InputError):
     def __str__(self) -> str:
         """What cannot be read, and what can be asked all the same."""
         return f"{super().__str__()} {WITHOUT_PATHS}"
+
+
+class FailingModel(UnreadableModel):
+    """The model itself could not be run, so that it cannot be asked without paths either."""
+
+    def __str__(self) -> str:
+        """What went wrong alone."""
+        return InputError.__str__(self)
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ class TypedInputs:
     edges: dict[Ref, int]  # number of the relation
     weights: dict[Ref, int]  # number of the relation
     about: dict[Ref, str]  # fields that say what is predicted, by name
+    told: dict[Ref, str]  # fields of edges that may be their features, by name in the stacked graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +107,12 @@ class Recording:
     @property
     def used(self) -> frozenset[str]:
         """Fields that the output depends on."""
-        given = refs_in([(step.args, step.kwargs) for step in self.steps])
-        return frozenset(name for ref, name in self.fields.items() if ref in given)
+        return frozenset(name for ref, name in self.fields.items() if ref in self.used_refs)
+
+    @cached_property
+    def used_refs(self) -> set[Ref]:
+        """Values that some step is given."""
+        return refs_in([(step.args, step.kwargs) for step in self.steps])
 
 
 # Questions about a value's form, not its content.

@@ -12,7 +12,8 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from ..errors import WrongKind
+from ..errors import InputError, WrongKind
+from ..graphs.schema import OF_EDGES, OF_NODES, Schema, name_of_field
 from ..graphs.stack import name_relation, unstack
 from .arguments import (
     ABOUT_OUTPUT,
@@ -27,7 +28,20 @@ from .arguments import (
 )
 from .calls import READERS
 from .refusals import REASONS
-from .tape import RecordedStep, Recorder, Recording, Ref, TypedInputs, UnreadableModel, X, quoted, refs_in
+from .tape import (
+    FailingModel,
+    RecordedStep,
+    Recorder,
+    Recording,
+    Ref,
+    TypedInputs,
+    UnreadableModel,
+    X,
+    quoted,
+    refs_in,
+)
+
+MISFITS = ("shapes cannot be multiplied", "must match the size", "Expected size for", "size mismatch")
 
 
 def leaves() -> tuple[type, ...]:
@@ -81,7 +95,7 @@ def record_model(
     snapshot has, where there is one.
     """
     if "schema" in data:
-        return _record_typed(duplicate, data, arguments, name)
+        return _record_typed(duplicate, data, arguments, name, set(of_other or ()) - set(data.keys()))
     fields = watched_fields(data, constants)
     shared = set(data.keys()) if of_other is None else set(of_other)
     elsewhere = shared - set(data.keys())
@@ -102,10 +116,10 @@ def record_model(
         remedy = (
             "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
             if pairless
-            else "where it is called otherwise, say so with `call=lambda model, data: ...`."
+            else _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
         )
-        raise UnreadableModel(
-            f"The model could not be run as {arguments} on this graph: {type(error).__name__}: {error}; {remedy}"
+        raise FailingModel(
+            f"The model could not be run as {arguments} on `{name}`: {type(error).__name__}: {error}; {remedy}"
             + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     if not isinstance(result, torch.Tensor):
@@ -122,54 +136,111 @@ def record_model(
     return recording
 
 
-def _record_typed(duplicate: nn.Module, data: Data, arguments: Arguments, name: str) -> Recording:
-    """The same where nodes have types: what is watched are the features of each type, the edges of each relation."""
+def _record_typed(
+    duplicate: nn.Module, data: Data, arguments: Arguments, name: str, lacking: Collection[str]
+) -> Recording:
+    """The same where nodes have types: what is watched are the features of each type, the edges of each relation.
+
+    `lacking` are fields that the other snapshot alone has.
+    """
     schema, dtype, call = data["schema"], dtype_of_model(duplicate), arguments.call
+    elsewhere = [schema.tell_field(field) for field in lacking if field.startswith((f"{OF_NODES} ", f"{OF_EDGES} "))]
     hetero = unstack(copy_data(data, dtype))
     inputs: dict[Ref, torch.Tensor] = {}
     fields: dict[Ref, str] = {}
     kinds: dict[str, dict[Ref, int]] = {"x": {}, "edge_index": {}, "edge_weight": {}}
     outside: dict[Ref, frozenset[str]] = {}
     about: dict[Ref, str] = {}
-    for level, types in (("node", schema.node_types), ("edge", schema.relations)):
+    told: dict[Ref, str] = {}
+    for level, types in ((OF_NODES, schema.node_types), (OF_EDGES, schema.relations)):
         for number, kind in enumerate(types):
             for key, value in hetero[kind].items():
                 if not isinstance(value, torch.Tensor):
                     continue
                 ref = Ref(-1 - len(inputs))
-                inputs[ref], fields[ref] = value, f"{key} of {kind if level == 'node' else name_relation(kind)}"
+                inputs[ref], fields[ref] = value, f"{key} of {kind if level == OF_NODES else name_relation(kind)}"
                 if key in kinds:
                     kinds[key][ref] = number
                 if key in ABOUT_OUTPUT:
                     about[ref] = key
                 if key != "x":
                     outside[ref] = frozenset([key if key in (*kinds, *ABOUT_OUTPUT) else fields[ref]])
+                if level == OF_EDGES and name_of_field(level, number, key) in data and value.dim() in (1, 2):
+                    told[ref] = name_of_field(level, number, key)
     recorder = Recorder(inputs, outside)
+    named = {fields[ref]: value for ref, value in inputs.items()}
     assert isinstance(call, TypedAnswer)
     try:
         found = _run(duplicate, lambda: call.answer(duplicate, hetero), recorder, "")
     except (UnreadableModel, MemoryError):
         raise
     except Exception as error:
-        raise UnreadableModel(
-            f"The model could not be run on the HeteroData `{name}`: {type(error).__name__}: {error}; where it is "
-            "called otherwise, say so with `call=lambda model, data: ...`."
+        raise FailingModel(
+            f"The model could not be run on the HeteroData `{name}`: {type(error).__name__}: {error}; "
+            + (_unknown_type(schema) if isinstance(error, KeyError) else _remedy(error, named))
+            + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     untraced = "The model's output could not be traced back to the features `x` of its nodes."
     results = {None if kind is None else schema.node_types.index(kind): part for kind, part in found.items()}
     recording = _finish(recorder, results, data.x.shape[0], dtype, fields, untraced)
     for part in found.values():
         _check_finite(recording, part, name)
-    return replace(recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about))
+    return replace(
+        recording, typed=TypedInputs(schema, kinds["x"], kinds["edge_index"], kinds["edge_weight"], about, told)
+    )
+
+
+def _unknown_type(schema: Schema) -> str:
+    """What to do where the model looks a type or relation up that it, or the graph, does not have."""
+    relations = ", ".join(map(name_relation, schema.relations))
+    return (
+        f"the graphs have the node types {', '.join(schema.node_types)} and the relations {relations}: leave out what "
+        "the model was not made for, and add what it needs, without edges where there are none."
+    )
+
+
+def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
+    """What to do where the model itself failed: give it what it was trained on, or call it otherwise."""
+    tensors = {
+        name: value
+        for name, value in fields.items()
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided and "index" not in name
+    }
+    widths = [f"{value.shape[1]} in `{name}`" for name, value in tensors.items() if value.dim() == 2]
+    flat = [
+        (name, value) for name, value in tensors.items() if value.dim() == 1 and len(value) and not value.is_complex()
+    ]
+    whole = [f"{one.min()} to {one.max()} in `{name}`" for name, one in flat if not one.is_floating_point()]
+    numbers = [f"`{name}`" for name, one in flat if one.is_floating_point()]
+    otherwise = "say with `call=lambda model, data: ...` how it is called otherwise."
+    if any(word in str(error) for word in MISFITS) and widths:
+        told = ", ".join(widths)
+        return f"pad or select the columns of features that it was trained on (there are {told}), or {otherwise}"
+    if "out of bounds" in str(error) and whole:
+        return (
+            "leave out edges of relations, and whatever else is looked up by a whole number, that it was not made for "
+            f"(there are {', '.join(whole)}), or {otherwise}"
+        )
+    if "dtype int" in str(error) and numbers:
+        return f"make whole numbers of what names a relation or a kind, by `.long()` ({', '.join(numbers)} are none)."
+    return "where it is called otherwise, say so with `call=lambda model, data: ...`."
 
 
 def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -> torch.Tensor:
     """The output of a copy of the model (as `copy_model` makes it) on one graph."""
     arguments = find_arguments(duplicate, data, "data", call)
-    with torch.no_grad():
-        result: torch.Tensor = _try_as_is_first(
-            lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate)
-        )
+    try:
+        with torch.no_grad():
+            result: torch.Tensor = _try_as_is_first(
+                lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate)
+            )
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise FailingModel(
+            f"The model itself could not be run as {arguments}: {type(error).__name__}: {error}; "
+            + _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
+        ) from error
     return result
 
 

@@ -35,7 +35,7 @@ from .arguments import (
     parameters_of,
 )
 from .provision import give_pairs
-from .tape import UnreadableModel
+from .tape import FailingModel, UnreadableModel
 from .trial import copy_model, dtype_of_model
 
 
@@ -132,7 +132,10 @@ def prepare_types(model: Any, graphs: Sequence[Any], usage: Usage, node_names: A
     given = [_without_edges(graphs[1]) if data is None else data for data in graphs]
     for data in given:
         if not isinstance(data, HeteroData):
-            raise WrongKind(f"Expected all graphs to be HeteroData (got {type(data).__name__} beside one).")
+            raise WrongKind(
+                f"Expected all graphs to be HeteroData (got {type(data).__name__} beside one); make the other "
+                "one, too, with the same types."
+            )
     schema = find_schema(given)
     names = name_nodes(node_names, given, schema)
     pairs = None
@@ -168,7 +171,7 @@ def find_call(model: nn.Module, data: HeteroData, call: ModelCall | None) -> Typ
         if field in known:
             fields.append((parameter.name, field))
         elif parameter.default is REQUIRED:
-            raise UnreadableModel(
+            raise FailingModel(
                 f"forward: the model asks for `{parameter.name}`, which no type of the data has; add `{field}` to "
                 "every type, give the argument a default, or say with `call=lambda model, data: ...` how the model is "
                 "called." + (" Pairs to predict for may be given as `links`, too." if field == LINKS_FIELD else "")

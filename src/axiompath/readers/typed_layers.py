@@ -28,7 +28,7 @@ def read_rgcn_conv(conv: RGCNConv, call: Call) -> Form:
     """sum over relations of the mean (or another aggregation) of X over its edges, times W of it;  + X W_root + b."""
     require_types(call)
     weights = _weights(conv.weight, conv.comp if conv.num_bases is not None else None, conv.num_blocks)
-    parts = [gather(conv, call.within(r), call.x) @ weight for r, weight in enumerate(weights)]
+    parts = [gather(conv, call.within(r), call.sent) @ weight for r, weight in enumerate(weights)]
     out = sum(parts[1:], parts[0])
     out = out + call.x @ array(conv.root) if conv.root is not None else out
     return out + vector(conv.bias)
@@ -98,7 +98,13 @@ def read_hgt_conv(conv: HGTConv, call: TypedModule) -> dict[str, Form]:
             key_bias[columns] @ within,
         )
 
-    sums: dict[str, list[Form]] = {}
+    # A type that no relation of this graph leads to, though the model knows one, is given sums of nothing.
+    reached = {end for _, _, end in call.along}
+    sums: dict[str, list[Form]] = {
+        kind: [Form((), np.zeros(conv.out_channels), conv.out_channels, form.name, form.node_type)]
+        for kind, form in call.forms.items()
+        if kind in conv.dst_node_types and kind not in reached
+    }
     for kind in call.forms:
         into = [relation for relation in call.along if relation[2] == kind]
         for head in range(heads) if into else ():
@@ -112,8 +118,9 @@ def read_hgt_conv(conv: HGTConv, call: TypedModule) -> dict[str, Form]:
                 found.append(call.receive(sent, JointAttention(parts, place), call.along[relation], shown))
             sums.setdefault(kind, []).append(sum(found[1:], found[0]))
     out = {}
-    for kind, parts_of_heads in sums.items():
-        out[kind] = call.linear(conv.out_lin.lins[kind], call.activate(concatenate(parts_of_heads), gelu()))
+    for kind in [kind for kind in call.forms if kind in sums]:
+        heard = concatenate(sums[kind])
+        out[kind] = call.linear(conv.out_lin.lins[kind], call.activate(heard, gelu()) if heard.terms else heard)
         if out[kind].width == call.forms[kind].width:
             share = float(conv.skip[kind].detach().sigmoid())
             out[kind] = share * out[kind] + (1.0 - share) * call.forms[kind]

@@ -1,0 +1,259 @@
+"""Models of typed graphs as people write them, and models that nobody reads: run as they are called, or refused."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import models
+
+import axiompath
+
+WIDTHS = {"user": 4, "item": 3}
+RELATIONS = (("user", "buys", "item"), ("item", "bought by", "user"), ("user", "knows", "user"))
+SIZE = 8
+
+
+def shop(columns=None):
+    """(before, after): users and items, in float32 as people have them; `columns` of what edges say, if anything."""
+    rng = np.random.default_rng(0)
+    x = {kind: torch.from_numpy(rng.normal(size=(SIZE, width))).float() for kind, width in WIDTHS.items()}
+    edges = {of: rng.random((SIZE, SIZE)) < 0.25 for of in RELATIONS}
+    said = rng.random(size=(SIZE, SIZE, columns or 1))
+    graphs = []
+    for side in range(2):
+        data = HeteroData()
+        for kind in WIDTHS:
+            data[kind].x = x[kind]
+        for of in RELATIONS:
+            u, v = np.nonzero(edges[of] | ((rng.random((SIZE, SIZE)) < 0.06) & bool(side)))
+            data[of].edge_index = torch.from_numpy(np.stack([u, v]))
+            if columns:
+                data[of].edge_attr = torch.from_numpy(said[u, v]).float()
+        graphs.append(data)
+    return tuple(graphs)
+
+
+def assert_as_called(model, graphs, answer):
+    """Logits are those of the user's own call, in float32, and shares sum to their change."""
+    explainer = axiompath.Explainer(model.eval(), *graphs)
+    change = explainer.change
+    number = {int(node): row for row, node in enumerate(change.before.node_ids)}
+    rows = [number[change.before.schema.number("user", i)] for i in range(SIZE)]
+    for data, ours in zip(graphs, (change.before_pass, change.after_pass), strict=True):
+        with torch.no_grad():
+            theirs = answer(model, data).double().numpy()
+        np.testing.assert_allclose(ours.logits[rows], theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    found = list(explainer.attribute_many(explainer.moved().target))
+    assert found
+    assert max(one.residual for one in found) < 1e-9
+    return explainer
+
+
+class Amounts(nn.Module):
+    """Amounts on edges, another convolution for each relation, called with the whole HeteroData."""
+
+    def __init__(self, width=6):
+        super().__init__()
+        self.first = nn.ModuleDict({kind: nn.Linear(size, width) for kind, size in WIDTHS.items()})
+        network = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, width * width))
+        convs = {
+            RELATIONS[0]: pyg.GATConv((width, width), width, edge_dim=2, add_self_loops=False),
+            RELATIONS[1]: pyg.NNConv((width, width), width, network),
+            RELATIONS[2]: pyg.TransformerConv(width, width // 2, heads=2, edge_dim=2),
+        }
+        self.conv, self.last = pyg.HeteroConv(convs, aggr="mean"), nn.Linear(width, 2)
+
+    def forward(self, data):
+        x = {kind: self.first[kind](part) for kind, part in data.x_dict.items()}
+        for _ in range(2):  # the same layer twice
+            x = {k: F.leaky_relu(v) for k, v in self.conv(x, data.edge_index_dict, data.edge_attr_dict).items()}
+        return self.last(x["user"])
+
+
+class Lazy(nn.Module):
+    """For to_hetero: widths that it finds out itself, norms, features of edges."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.skip = pyg.SAGEConv((-1, -1), 6), pyg.Linear(-1, 6)
+        self.norm, self.other = pyg.GraphNorm(6), pyg.BatchNorm(6)
+        self.second = pyg.GATv2Conv((-1, -1), 3, add_self_loops=False, edge_dim=2)
+
+    def forward(self, x, edge_index, edge_attr):
+        x = self.other(self.norm(self.first(x, edge_index) + self.skip(x))).relu()
+        return self.second(x, edge_index, edge_attr)
+
+
+class Weighed(nn.Module):
+    """One number an edge, under the name of its features."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.HeteroConv({of: pyg.GraphConv((-1, -1), 3) for of in RELATIONS})
+
+    def forward(self, x_dict, edge_index_dict, edge_attr_dict):
+        weights = {of: told.squeeze(-1) for of, told in edge_attr_dict.items()}
+        return self.conv(x_dict, edge_index_dict, weights)["user"]
+
+
+class Transformer(nn.Module):
+    """HGT as its example has it."""
+
+    def __init__(self, metadata):
+        super().__init__()
+        self.first = nn.ModuleDict({kind: pyg.Linear(-1, 6) for kind in metadata[0]})
+        self.convs = nn.ModuleList(pyg.HGTConv(6, 6, metadata, 2) for _ in range(2))
+        self.last = pyg.Linear(6, 3)
+
+    def forward(self, x_dict, edge_index_dict):
+        x_dict = {kind: self.first[kind](x).relu_() for kind, x in x_dict.items()}
+        for conv in self.convs:
+            x_dict = conv(x_dict, edge_index_dict)
+        return self.last(x_dict["user"])
+
+
+def run_once(model, *given):
+    torch.manual_seed(0)
+    with torch.no_grad():
+        model(*given)
+    return model
+
+
+def test_amounts_on_edges_of_every_relation():
+    torch.manual_seed(0)
+    assert_as_called(Amounts(), shop(2), lambda model, data: model(data))
+
+
+def test_lazy_layers_norms_of_each_type_and_features_of_edges_through_to_hetero():
+    graphs = shop(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = pyg.to_hetero(Lazy(), graphs[0].metadata())
+    run_once(model, graphs[0].x_dict, graphs[0].edge_index_dict, graphs[0].edge_attr_dict)
+    explainer = assert_as_called(
+        model, graphs, lambda model, data: model(data.x_dict, data.edge_index_dict, data.edge_attr_dict)["user"]
+    )
+    causes = explainer.explain(explainer.moved().target[0], 3).causes
+    assert np.abs(causes["statistics"]).max() > 0
+
+
+def test_weights_of_edges_by_the_name_of_features():
+    graphs = shop(1)
+    model = run_once(Weighed(), graphs[0].x_dict, graphs[0].edge_index_dict, graphs[0].edge_attr_dict)
+    graphs[1][RELATIONS[1]].edge_attr *= 1.5
+    explainer = assert_as_called(
+        model, graphs, lambda model, data: model(data.x_dict, data.edge_index_dict, data.edge_attr_dict)
+    )
+    assert "edge reweighted" in set(explainer.changes().kind)
+
+
+def test_a_relation_that_the_model_knows_and_no_graph_has():
+    graphs = shop()
+    model = run_once(Transformer(graphs[0].metadata()), graphs[0].x_dict, graphs[0].edge_index_dict)
+    for data in graphs:
+        del data[RELATIONS[0]]  # nothing leads to items now
+    assert_as_called(model, graphs, lambda model, data: model(data.x_dict, data.edge_index_dict))
+
+
+# ---- what is given to a model of one kind of node -------------------------------------------------------------------
+def people():
+    rng = np.random.default_rng(1)
+    x = torch.from_numpy(rng.normal(size=(10, 5))).float()
+    kept = rng.random((10, 10)) < 0.25
+    graphs = []
+    for side in range(2):
+        edges = np.stack(np.nonzero(kept | ((rng.random(kept.shape) < 0.05) & bool(side))))
+        graphs.append(Data(x=x, edge_index=torch.from_numpy(edges)))
+    return tuple(graphs)
+
+
+class Counted(nn.Module):
+    """Asks how many nodes there are, and gives senders and receivers features of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = pyg.SAGEConv((5, 5), 6), pyg.ResGatedGraphConv((6, 6), 3)
+
+    def forward(self, x, edge_index, num_nodes):
+        assert len(x) == num_nodes
+        h = self.first((x, x), edge_index)
+        return self.second((h.relu(), h.tanh()), edge_index)
+
+
+def test_the_number_of_nodes_and_pairs_of_features():
+    torch.manual_seed(0)
+    graphs, model = people(), Counted().eval()
+    explainer = axiompath.Explainer(model, *graphs)
+    for data, ours in zip(graphs, (explainer.change.before_pass, explainer.change.after_pass), strict=True):
+        with torch.no_grad():
+            theirs = model(data.x, data.edge_index, data.num_nodes).double().numpy()
+        np.testing.assert_allclose(ours.logits[:10], theirs, rtol=0, atol=1e-5)  # edges are rows, too
+    found = list(explainer.attribute_many(explainer.moved().target))
+    assert max(one.residual for one in found) < 1e-9
+
+
+def test_pairs_of_features_where_a_convolution_is_not_read_so():
+    conv = pyg.FeaStConv(5, 3)
+    model = pyg.Sequential("x, edge_index", [(lambda x: (x, 2.0 * x), "x -> x"), (conv, "x, edge_index -> x")])
+    with pytest.raises(axiompath.UnreadableModel, match=r"FeaStConv.*a pair \(x_src, x_dst\).*use SAGEConv"):
+        axiompath.Explainer(model.eval(), *people())
+
+
+def test_a_relation_that_an_rgcn_was_not_made_for_is_said_to_be_one():
+    graphs = people()
+    for data in graphs:
+        data.edge_type = torch.arange(data.num_edges) % 3
+    graphs[1].edge_type[0] = 7
+    steps = [(pyg.RGCNConv(5, 3, 3), "x, edge_index, edge_type -> x")]
+    model = pyg.Sequential("x, edge_index, edge_type", steps).eval()
+    for paths in (True, False):
+        with pytest.raises(
+            axiompath.UnreadableModel, match=r"leave out edges of relations.*0 to 7 in `edge_type`"
+        ) as no:
+            axiompath.Explainer(model, *graphs, paths=paths)
+        assert "paths=False" not in str(no.value)
+
+
+# ---- models that nobody reads ---------------------------------------------------------------------------------------
+UNREAD = {
+    "LINKX": lambda: models.LINKX(10, 5, 6, 3, 2),
+    "GraphUNet": lambda: models.GraphUNet(5, 6, 3, 2),
+    "NeuralFingerprint": lambda: models.NeuralFingerprint(5, 6, 3, 2),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_models_that_are_refused_as_a_whole_have_blame_without_paths(name):
+    torch.manual_seed(0)
+    graphs, model = people(), UNREAD[name]().eval()
+    with pytest.raises(axiompath.UnreadableModel, match=r"paths=False.*blame, undo and what_if work so"):
+        axiompath.Explainer(model, *graphs)
+    explainer = axiompath.Explainer(model, *graphs, paths=False)
+    blame = explainer.blame(explainer.moved().target[0])
+    np.testing.assert_allclose(blame.shares.sum(axis=0), blame.logits_after - blame.logits_before, rtol=0, atol=1e-6)
+
+
+def test_models_of_bases_are_refused_for_their_own_reason_and_have_blame():
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = pyg.SAGEConv((4, 4), 3)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    graphs = shop()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = pyg.to_hetero_with_bases(Plain(), graphs[0].metadata(), num_bases=2, in_channels={"x": 4})
+    run_once(model, graphs[0].x_dict, graphs[0].edge_index_dict)
+    with pytest.raises(axiompath.UnreadableModel, match=r"made by to_hetero_with_bases.*use to_hetero, or RGCNConv"):
+        axiompath.Explainer(model.eval(), *graphs)
+    explainer = axiompath.Explainer(model.eval(), *graphs, paths=False)
+    blame = explainer.blame(explainer.moved().target[0])
+    np.testing.assert_allclose(blame.shares.sum(axis=0), blame.logits_after - blame.logits_before, rtol=0, atol=1e-5)
