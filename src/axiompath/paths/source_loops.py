@@ -138,10 +138,8 @@ def take_sources(start, stop, above, here, sources, shares):
         other_new, other_old = (1.0, 0.0) if other == 1 else (0.0, 1.0)
         row, last = source_rows[i], source_rows[i] + num_sources[i] - 1
         while row <= last:
-            if block >= 0 and row < last:
-                # Two or three are taken as four, the last of them several times.
-                r0, r1 = np.uintp(row), np.uintp(row + 1)
-                r2, r3 = np.uintp(min(row + 2, last)), np.uintp(min(row + 3, last))
+            if block >= 0 and row + 3 <= last:
+                r0, r1, r2, r3 = np.uintp(row), np.uintp(row + 1), np.uintp(row + 2), np.uintp(row + 3)
                 e0, e1 = np.uintp(source_entry[r0]), np.uintp(source_entry[r1])
                 e2, e3 = np.uintp(source_entry[r2]), np.uintp(source_entry[r3])
                 u0, u1 = np.uintp(indices[e0]), np.uintp(indices[e1])
@@ -182,10 +180,11 @@ def take_sources(start, stop, above, here, sources, shares):
                             other_new * new2 + other_old * old2, other_new * new3 + other_old * old3,
                         )  # fmt: skip
                         four = four_pairs(weights, places, LANES, y_after, starts, only_size, factors, others)
-                    put(totals, row * num_classes, four[0], num_classes)
-                    put(totals, np.intp(r1) * num_classes, four[1], num_classes)
-                    put(totals, np.intp(r2) * num_classes, four[2], num_classes)
-                    put(totals, np.intp(r3) * num_classes, four[3], num_classes)
+                    at = row * num_classes
+                    put(totals, at, four[0], num_classes)
+                    put(totals, at + num_classes, four[1], num_classes)
+                    put(totals, at + 2 * num_classes, four[2], num_classes)
+                    put(totals, at + 3 * num_classes, four[3], num_classes)
                     kinds[r0], kinds[r1] = KIND_OF_SET[h0], KIND_OF_SET[h1]
                     kinds[r2], kinds[r3] = KIND_OF_SET[h2], KIND_OF_SET[h3]
                     row += 4
