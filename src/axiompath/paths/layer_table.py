@@ -1,8 +1,8 @@
 """The table of a network's layers that a compiled search goes by: a row a layer, of addresses and sizes.
 
 One loop goes through layers whose arrays have different shapes, so it is handed their addresses (see `search`, which
-keeps the arrays alive) and looks at them by `view`. References to a view are not counted; counting those of an array took
-longer than the search.
+keeps the arrays alive) and looks at them by `view`. References to a view are not counted; counting those of an array
+took longer than the search.
 """
 
 import ctypes
