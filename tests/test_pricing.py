@@ -103,6 +103,25 @@ def test_causes_are_summed_without_walking(change):
             np.testing.assert_allclose(causes.sum(axis=0), total, rtol=0, atol=1e-11 * scale)
 
 
+@pytest.mark.parametrize("hidden", [8, 11, 19])
+def test_the_best_are_those_of_a_list_where_columns_are_many(hidden):
+    """Eight columns are taken at a time, and what is left over one by one."""
+    torch.manual_seed(0)
+    edges = torch.randint(0, 25, (2, 60))
+    before = Data(x=torch.randn(25, 5), edge_index=edges[:, 4:])
+    after = Data(x=before.x.clone(), edge_index=edges[:, :-4])
+    after.x[3] += 1.0
+    change = axiompath.Explainer(GCN(5, hidden, 3, 9).eval(), before, after).change
+    rng = np.random.default_rng(0)
+    for target in np.flatnonzero(count_paths(change) > 20).tolist():
+        paths, shares, scale = listed(change, target)
+        prices = rng.normal(size=9)
+        _, least = references.least_prices(paths, shares.contributions, prices, 7)
+        found = search_of(change).find(target, prices, 7)
+        np.testing.assert_allclose(found.prices, least, rtol=0, atol=1e-12 * scale)
+        assert found.opened < len(paths)
+
+
 def test_where_states_meet_0_lies_between():
     """A path that is missing in one state is 0 there; bounds that leave that out take -0.5 for the least here.
 
