@@ -9,7 +9,7 @@ that comes to.
 Also shows that peak memory follows the batch and not the number of targets. Run with AXIOMPATH_DATA set (not needed for
 --tiny):
 
-    python benchmarks/attribution.py [--tiny] [--docs docs]
+    python benchmarks/attribution.py [--tiny] [--docs docs] [--keep folder]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import walk_paths
 from axiompath.threads import run_in_pieces
 from references import LiteralAttribution
-from tables import best_time, make_parser, publish, to_markdown
+from tables import best_time, kept, make_parser, publish, to_markdown
 
 
 def load(name: str) -> Data:
@@ -186,7 +187,8 @@ def main() -> None:
     rows, most = [], bandwidth()
     print(f"bandwidth: {most / 1e9:.1f} GB/s", flush=True)
     for case in cases:
-        rows.append(compare(*case, seconds=0.1 if options.tiny else 2.0, most=most))
+        seconds = 0.1 if options.tiny else 2.0
+        rows.append(kept(options.keep, case, partial(compare, *case, seconds=seconds, most=most)))
         print(rows[-1], flush=True)
     publish(options.docs, "attribution.md", "attribution", to_markdown(rows))
     memory = to_markdown(measure_memory("random" if options.tiny else "amazon_photo"))

@@ -1,6 +1,6 @@
 """How many paths are too many? Targets of a million to 10^13 altered paths, explained without listing them.
 
-    python benchmarks/hubs.py [--tiny] [--docs docs] [--groups]
+    python benchmarks/hubs.py [--tiny] [--docs docs] [--keep folder] [--groups]
 
 A GCN with 16 hidden units and random weights on Amazon-Photo and Amazon-Computers, 200 directed edges added, and on the
 power-law graph of the scans' benchmark with ten million edges; of each, the target whose number of altered paths is
@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ import axiompath
 from axiompath import datasets
 from axiompath.explain import walks
 from scan import power_law_pair
-from tables import QUESTION, make_parser, publish, to_markdown
+from tables import QUESTION, kept, make_parser, publish, to_markdown
 
 NUM_ADDED, HIDDEN = 200, 16
 LISTED = 3e6  # paths up to which a list is made to compare with
@@ -205,9 +206,11 @@ def main() -> None:
         print(json.dumps(measure(*row) if what == "hubs" else measure_groups(*row)))
         return
     if not options.groups:
-        rows = [watched(*row) for row in (TINY_ROWS if options.tiny else ROWS)]
+        listed = TINY_ROWS if options.tiny else ROWS
+        rows = [kept(options.keep, ["hubs", *row], partial(watched, *row)) for row in listed]
         publish(options.docs, "how-to-large-graphs.md", "hubs", to_markdown(rows))
-    rows = [watched_groups(*row) for row in (TINY_ROWS[:1] if options.tiny else GROUP_ROWS)]
+    listed = TINY_ROWS[:1] if options.tiny else GROUP_ROWS
+    rows = [kept(options.keep, ["groups", *row], partial(watched_groups, *row)) for row in listed]
     publish(options.docs, "how-to-large-graphs.md", "groups", to_markdown(rows))
 
 

@@ -1,6 +1,6 @@
 """What a scan costs: by the size of the graph, the number of workers and of layers; against a plain loop; its memory.
 
-    python benchmarks/scan.py [--out out/scan-benchmark] [--largest 1e7] [--tiny] [--docs docs]
+    python benchmarks/scan.py [--out out/scan-benchmark] [--largest 1e7] [--tiny] [--docs docs] [--keep folder]
 
 Graphs are drawn with one distribution of degrees (a power law with exponent 2.5, ten edges a node on average), so that
 a larger graph is more of the same; 1,000 random edges change, half of them added, half removed. Every measurement is a
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from tables import QUESTION, make_parser, publish, to_markdown
+from tables import QUESTION, kept, make_parser, publish, to_markdown
 
 NUM_CHANGES, NUM_FEATURES, NUM_CLASSES, HIDDEN = 1000, 32, 8, 16
 
@@ -184,7 +184,11 @@ def main() -> None:
         return
     options.out.mkdir(parents=True, exist_ok=True)
     usual = {"layers": 2, "workers": 2, "min_kl": 0.0, "memory": "2GB"}
-    groups = measure_tiny(usual) if options.tiny else measure_all(usual, options.largest)
+
+    def run(settings: dict[str, Any], turn: int = 0) -> dict[str, Any]:
+        return kept(options.keep, ["scan", settings, turn], lambda: watched(settings))
+
+    groups = measure_tiny(usual) if options.tiny else measure_all(usual, options.largest, run)
     (options.out / "scan.json").write_text(json.dumps(groups, indent=1) + "\n")
     figures = options.out if options.docs is None else options.docs / "figures"
     draw(groups["by_size"], figures / "scan.png")
@@ -193,17 +197,19 @@ def main() -> None:
     publish(options.docs, "how-to-scan.md", "scan", f"{to_markdown(rows)}\n\n{verdicts}")
 
 
-def measure_all(usual: dict[str, Any], largest: float) -> dict[str, list[dict[str, Any]]]:
+def measure_all(
+    usual: dict[str, Any], largest: float, run: Callable[..., dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
     """Everything that the page tells of, by what is varied."""
     sizes = [int(10**power) for power in (5, 6, 7) if 10**power <= largest]
     # As many changes for its size as the largest has: what one change reaches is then alike.
     alike = {**usual, "edges": 10**5, "changes": int(NUM_CHANGES * 1e5 / largest)}
     return {
-        "by_size": [watched({**usual, "edges": edges, "min_kl": kl}) for kl in (1e-3, 0.0) for edges in sizes],
-        "equal_density": [watched(alike)],
-        "by_workers": [watched({**usual, "edges": 10**6, "workers": workers}) for workers in (1, 2)],
-        "by_layers": [watched({**usual, "edges": 10**5, "layers": n, "changes": 100, "loop": 300}) for n in (1, 2, 3)],
-        "by_memory": [watched({**usual, "edges": 10**5, "memory": memory}) for memory in ("160MB", "400MB")],
+        "by_size": [run({**usual, "edges": edges, "min_kl": kl}) for kl in (1e-3, 0.0) for edges in sizes],
+        "equal_density": [run(alike)],
+        "by_workers": [run({**usual, "edges": 10**6, "workers": workers}, turn=1) for workers in (1, 2)],
+        "by_layers": [run({**usual, "edges": 10**5, "layers": n, "changes": 100, "loop": 300}) for n in (1, 2, 3)],
+        "by_memory": [run({**usual, "edges": 10**5, "memory": memory}) for memory in ("160MB", "400MB")],
     }
 
 

@@ -1,15 +1,18 @@
 """Rows of a benchmark -> a table on the terminal and, with `--docs`, in the page that tells of it.
 
 A page marks the place of a table with `<!-- benchmark: name -->` and `<!-- end of name -->`; what is between the two is
-replaced, and nothing else. Every benchmark takes the same two options:
+replaced, and nothing else. Every benchmark takes the same three options:
 
     --tiny          a size that takes seconds: does it still run? Its figures mean nothing.
     --docs FOLDER   write the tables into the pages there
+    --keep FOLDER   keep every row there, so that a run that is stopped goes on with the next one
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import math
 import re
 import time
@@ -30,7 +33,22 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--docs", type=Path, help="the folder of pages to write the tables into")
+    parser.add_argument("--keep", type=Path, help="a folder for single rows, so that a run that is stopped goes on")
     return parser
+
+
+def kept(folder: Path | None, what: Any, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A row, measured now or by an earlier run of this release that kept it; `what` says which one it is."""
+    if folder is None:
+        return measure()
+    told = json.dumps([RELEASE, what])
+    file = folder / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
+    if file.exists():
+        return dict(json.loads(file.read_text())["row"])
+    row = measure()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps({"what": what, "row": row}))
+    return row
 
 
 def best_time(run: Callable[[], Any], budget: float = 0.5) -> float:

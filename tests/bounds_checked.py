@@ -21,6 +21,7 @@ import axiompath
 from axiompath.explain import walks
 from axiompath.files import convert_graph, save_graph
 from axiompath.rivals import RIVALS
+from axiompath.scan.nodes import list_nodes
 from axiompath.selection import METHODS, select, select_budgets, select_many
 
 SELECTION = (
@@ -29,7 +30,8 @@ SELECTION = (
 )  # fmt: skip
 MODULES = (
     "graphs.rows", "change.union_loops", "network.maximum_loops", "paths.extreme_loops", "paths.search_loops",
-    "paths.share_loops", "paths.source_loops", "paths.walk_loops", "rivals.rank_loops", "blame.variant_loops",
+    "paths.share_loops", "paths.source_loops", "paths.suffix_loops", "paths.walk_loops",
+    "rivals.rank_loops", "blame.variant_loops",
     *(f"selection.{name}" for name in SELECTION),
 )  # fmt: skip
 # Loops that only streams of edges larger than memory need, tested there.
@@ -48,12 +50,12 @@ class Model(nn.Module):
 
 
 class Deep(nn.Module):
-    """Three hops and a local layer."""
+    """Three hops and a local layer, of more columns than are taken at a time, and not a multiple of them."""
 
     def __init__(self, features, classes):
         super().__init__()
-        self.first, self.second, self.third = GCNConv(features, 5), SAGEConv(5, 4), GCNConv(4, classes)
-        self.between = nn.Linear(4, 4)
+        self.first, self.second, self.third = GCNConv(features, 11), SAGEConv(11, 9), GCNConv(9, classes)
+        self.between = nn.Linear(9, 9)
 
     def forward(self, x, edge_index):
         h = torch.relu(self.second(torch.tanh(self.first(x, edge_index)), edge_index))
@@ -126,6 +128,8 @@ def run_explanations():
         model = (Deep if walks.PRICED_PATHS == 1 else Model)(3, classes).double().eval()
         for before, after in pairs.values():
             explainer = axiompath.Explainer(model, before, after)
+            assert len(list_nodes(explainer.case)) == before.num_nodes
+            explainer.changes()
             if before.num_edges:
                 largest = GraphSAGE(3, 4, 2, classes, aggr="max").double().eval()
                 axiompath.Explainer(largest, before, after).explain(0)

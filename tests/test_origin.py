@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch_geometric.nn import GCN, GATConv
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
-from axiompath.network.digests import digest_graph, digest_network
+from axiompath.network.digests import digest_graph, digest_graphs, digest_network
 from axiompath.origin import Origin, digest_of
 
 
@@ -112,6 +113,23 @@ def test_a_graph_s_digest_is_of_its_numbers_alone():
     other = graph(np.ones((2, 2)), [[0, 1]], n_id=[7, 1])
     for pair in (align_snapshots(other, turned), align_snapshots(turned, other)):
         assert plain in [digest_graph(side) for side in pair]
+
+
+def test_graphs_that_share_their_features_have_the_digests_that_each_has_alone():
+    x = np.arange(6.0).reshape(3, 2)
+    first = graph(x, [[0, 1], [1, 2]])
+    others = [
+        replace(first, edge_index=np.array([[0, 2], [1, 1]])),
+        replace(first, node_ids=np.array([0, 1, 5])),
+        replace(first, node_ids=np.array([2, 1, 0])),
+        replace(first, present=np.array([True, True, False]), edge_index=np.array([[0], [1]])),
+        replace(first, x=x + 1.0),
+    ]
+    alone = [digest_graph(each) for each in (first, *others)]
+    assert len(set(alone)) == len(alone)
+    for other, digest in zip(others, alone[1:], strict=True):
+        assert digest_graphs(first, other) == [alone[0], digest]
+        assert digest_graphs(other, first) == [digest, alone[0]]
 
 
 class Slopes(nn.Module):

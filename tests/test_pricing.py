@@ -1,6 +1,7 @@
 """The best paths of a target, found without listing them, are those that a list gives."""
 
 import pickle
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch_geometric.nn import GCN
 import axiompath
 import references
 from axiompath.change.comparison import find_change
+from axiompath.compiled import compiled
 from axiompath.explain import answer, walks
 from axiompath.explain.question import Question
 from axiompath.network.coefficients import Sum
@@ -21,8 +23,10 @@ from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.paths import search
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.chosen import list_order, walk_chosen
+from axiompath.paths.layer_table import view
+from axiompath.paths.price_lanes import dot_columns, least_columns, price_columns
 from axiompath.paths.search import known_of, search_of, sum_paths
-from axiompath.paths.search_loops import Limits, view
+from axiompath.paths.search_loops import Limits
 from axiompath.paths.walk import count_paths, walk_paths
 from axiompath.scan import plan, work
 from evolutions import aligned, any_networks, graph_pairs
@@ -100,6 +104,51 @@ def test_causes_are_summed_without_walking(change):
         total = change.after_pass.logits[target] - change.before_pass.logits[target]
         if change.in_both[target]:
             np.testing.assert_allclose(causes.sum(axis=0), total, rtol=0, atol=1e-11 * scale)
+
+
+@compiled
+def sums_over_columns(low, high, held, places, factors, size, cap):
+    two, three, both = (places[0], places[1]), (places[0], places[1], places[2]), (factors[0], factors[1])
+    five = factors[0], factors[1], factors[2], factors[3], factors[4]
+    return (
+        dot_columns(low, 3, held, places[1], size),
+        least_columns(low, high, 5, held, two, both, size, cap),
+        price_columns(low, high, 2, held, three, five, size),
+    )
+
+
+def test_sums_over_columns_are_the_literal_ones():
+    rng = np.random.default_rng(0)
+    low, high, held = rng.normal(size=(3, 60))
+    places, factors = np.array([1, 20, 31]), rng.normal(size=5)
+    for size, cap in product((0, 8, 24), (0.0, np.inf)):
+        x = factors[0] * held[1 : 1 + size] + factors[1] * held[20 : 20 + size]
+        least = np.minimum(np.minimum(x * low[5 : 5 + size], x * high[5 : 5 + size]), cap).sum()
+        q, r, s = (held[place : place + size] for place in places)
+        kept, gained, now, lost, once = factors
+        old, new = low[2 : 2 + size], high[2 : 2 + size]
+        price = (kept * q * (new - old) + (gained * q + now * r) * new + (lost * q + once * s) * old).sum()
+        expected = low[3 : 3 + size] @ held[20 : 20 + size], least, price
+        np.testing.assert_allclose(sums_over_columns(low, high, held, places, factors, size, cap), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("hidden", [8, 11, 19])
+def test_the_best_are_those_of_a_list_where_columns_are_many(hidden):
+    """Eight columns are taken at a time, and what is left over one by one."""
+    torch.manual_seed(0)
+    edges = torch.randint(0, 25, (2, 60))
+    before = Data(x=torch.randn(25, 5), edge_index=edges[:, 4:])
+    after = Data(x=before.x.clone(), edge_index=edges[:, :-4])
+    after.x[3] += 1.0
+    change = axiompath.Explainer(GCN(5, hidden, 3, 9).eval(), before, after).change
+    rng = np.random.default_rng(0)
+    for target in np.flatnonzero(count_paths(change) > 20).tolist():
+        paths, shares, scale = listed(change, target)
+        prices = rng.normal(size=9)
+        _, least = references.least_prices(paths, shares.contributions, prices, 7)
+        found = search_of(change).find(target, prices, 7)
+        np.testing.assert_allclose(found.prices, least, rtol=0, atol=1e-12 * scale)
+        assert found.opened < len(paths)
 
 
 def test_where_states_meet_0_lies_between():

@@ -506,6 +506,15 @@ def test_a_daemonic_process_may_scan(explainer, tmp_path):
     assert len(axiompath.read_scan(tmp_path / "out")) > 10
 
 
+def test_a_graph_that_takes_longer_to_hand_over_than_its_parts_take_is_not_handed_over(
+    explainer, tmp_path, undisturbed, monkeypatch
+):
+    monkeypatch.setattr(engines, "start_branch", lambda load: pytest.fail("workers were started"))
+    monkeypatch.setattr(engines, "PART_BYTES", 1.0)
+    scan(explainer, tmp_path / "a", workers=2)
+    assert content(tmp_path / "a") == undisturbed
+
+
 def test_workers_that_cannot_read_the_model_are_not_used(explainer, tmp_path, undisturbed, monkeypatch):
     class Unknown(str):  # no other process can find it
         pass

@@ -31,7 +31,7 @@ from ..graphs.labels import FIRST_EDGE
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target, as_target
 from ..graphs.snapshot import Snapshot, differing_features
 from ..network.coefficients import Sides
-from ..network.layers import ForwardPass, Network, project, run_network
+from ..network.layers import ForwardPass, Network, project, project_all, run_network
 from ..network.statistics import OF_GRAPH
 from ..outputs import VALUE, Output, scales_of
 from ..threads import run_in_pieces
@@ -288,8 +288,7 @@ class Change:
             return self.like.messages
         t = self.lowest_hop
         channels = self.network.layers[t].channels
-        received = self.after_pass.received(t)
-        after = np.hstack([project(received, channel) for channel in channels])
+        after = project_all(self.after_pass, t)
         nodes = np.flatnonzero(self.differs[t])
         if len(nodes) == 0:
             return after, after

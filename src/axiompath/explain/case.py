@@ -28,7 +28,7 @@ from ..graphs.places import Target
 from ..graphs.relation_names import name_relations
 from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
-from ..network.digests import digest_graph, digest_network
+from ..network.digests import digest_graphs, digest_network
 from ..network.layers import Network
 from ..network.relations import OfType
 from ..origin import RELEASE, Origin
@@ -112,12 +112,8 @@ class Case:
     @cached_property
     def origin(self) -> Origin:
         """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
-        pair = self.region.pair
-        digests = {
-            "model": digest_network(self.change.network),
-            "before": digest_graph(pair.graphs[0]),
-            "after": digest_graph(pair.graphs[1]),
-        }
+        before, after = digest_graphs(*self.region.pair.graphs)
+        digests = {"model": digest_network(self.change.network), "before": before, "after": after}
         if self.change.under_before is not None:
             digests["model before"] = digest_network(self.change.under_before.network)
         return Origin(RELEASE, digests)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from .edge_values import EdgeValues
 from .labels import insert_beside, label_nodes
+from .rows import sum_turned
 from .snapshot import Snapshot, differing_features
 from .values import types_of, weights_of
 
@@ -41,7 +42,7 @@ COUNTED = {
 MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
 
 Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, values
-PIECE = 1 << 17  # edges that are scrambled at a time: what the processor's cache holds
+SALTS = np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64)  # of two hashes
 
 
 def list_changes(
@@ -161,32 +162,15 @@ def is_symmetric(pieces: Iterable[Edges]) -> bool:
     The sum of a hash of (u, v, w) over all edges equals that of (v, u, w) where it is so. Where it is not, two pairs of
     64-bit sums agree with a chance of 2^-128; nothing is sorted, and a graph on disk is read once, in order.
     """
-    total = np.zeros(2, dtype=np.uint64)
-    for senders, receivers, weights in _cut(pieces):
-        u, v = senders.astype(np.uint64), receivers.astype(np.uint64)
-        w = np.zeros(1) if weights is None else weights_of(weights) + 0.0  # -0.0 is 0.0
-        types = None if weights is None else types_of(weights)
-        kind = np.uint64(0) if types is None else types.astype(np.uint64)
-        for i, salt in enumerate((np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))):
-            scrambled = _scramble(_scramble(w.view(np.uint64) ^ salt) + kind)
-            there = _scramble(_scramble(u + scrambled) + v)
-            back = _scramble(_scramble(v + scrambled) + u)
-            total[i : i + 1] += (there - back).sum(dtype=np.uint64)  # modulo 2^64
+    total, none = np.zeros(2, dtype=np.uint64), np.zeros(0, dtype=np.uint64)
+    for senders, receivers, values in pieces:
+        weights = types = none
+        if values is not None:
+            weights = (weights_of(values) + 0.0).view(np.uint64)  # -0.0 is 0.0
+            found = types_of(values)
+            types = none if found is None else found.astype(np.uint64)
+        sum_turned(np.ascontiguousarray(senders), np.ascontiguousarray(receivers), weights, types, SALTS, total)
     return not total.any()
-
-
-def _cut(pieces: Iterable[Edges]) -> Iterable[Edges]:
-    for senders, receivers, weights in pieces:
-        for start in range(0, len(senders), PIECE):
-            part = slice(start, start + PIECE)
-            yield senders[part], receivers[part], None if weights is None else weights[part]
-
-
-def _scramble(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64: every bit of the answer depends on every bit of x."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def tell_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from ..arrays import FloatArray, IntArray
 from ..graphs.edge_values import edge_values
 from ..graphs.snapshot import Snapshot, in_double
 from ..graphs.stored import StoredGraph
-from ..origin import digest_of
+from ..origin import begin_digest, digest_of
 from ..outputs import CLASSES
 from .activations import Activation, Product
 from .layers import Network
@@ -36,17 +36,43 @@ def digest_network(network: Network) -> str:
 
 def digest_graph(graph: Snapshot | StoredGraph) -> str:
     """Of nodes, features, edges, their weights and features."""
-    if isinstance(graph, StoredGraph):
-        x = graph.x if isinstance(graph.x, np.ndarray) else (graph.x.data, graph.x.indices, graph.x.indptr)
-        return digest_of("graph", graph.num_nodes, graph.indptr, graph.senders, graph.weights, x)
-    ids, x = graph.node_ids, in_double(graph.x)
-    order = np.flatnonzero(graph.present)
-    order = order[np.argsort(ids[order], kind="stable")]
-    rank = np.zeros(len(ids), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    if not np.array_equal(order, np.arange(len(ids))):
-        x = x[order]
-    keys = rank[graph.edge_index[0]] * len(order) + rank[graph.edge_index[1]]
+    return digest_graphs(graph)[0]
+
+
+def digest_graphs(*graphs: Snapshot | StoredGraph) -> list[str]:
+    """The same of each; features that several hold are read once."""
+    found, held = [], None
+    for graph in graphs:
+        if isinstance(graph, StoredGraph):
+            x = graph.x if isinstance(graph.x, np.ndarray) else (graph.x.data, graph.x.indices, graph.x.indptr)
+            found.append(digest_of("graph", graph.num_nodes, graph.indptr, graph.senders, graph.weights, x))
+            continue
+        order = np.flatnonzero(graph.present)
+        order = order[np.argsort(graph.node_ids[order], kind="stable")]
+        known = graph.x, graph.node_ids[order], order
+        if held is None or held[0] is not graph.x or not all(map(np.array_equal, held[1:], known[1:])):
+            held, begun = known, _begin_nodes(graph, order)
+        found.append(_digest_edges(graph, order, begun))
+    return found
+
+
+def _begin_nodes(graph: Snapshot, order: IntArray) -> Any:
+    x = in_double(graph.x)
+    return begin_digest("graph", graph.node_ids[order], x if _in_place(order, graph) else x[order])
+
+
+def _in_place(order: IntArray, graph: Snapshot) -> bool:
+    return len(order) == graph.num_nodes and bool((order == np.arange(len(order))).all())
+
+
+def _digest_edges(graph: Snapshot, order: IntArray, begun: Any) -> str:
+    """Nodes are called by their ranks in the order of their numbers."""
+    senders, receivers = graph.edge_index
+    if not _in_place(order, graph):
+        rank = np.zeros(graph.num_nodes, dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        senders, receivers = rank[senders], rank[receivers]
+    keys = senders * len(order) + receivers
     members = () if graph.graphs is None else (graph.graphs[order],)
     types: tuple[Any, ...] = ()
     if graph.edge_types is not None:
@@ -56,8 +82,8 @@ def digest_graph(graph: Snapshot | StoredGraph) -> str:
     if graph.edge_attr is not None:
         told = edge_values(graph)
         by_value = np.lexsort((*told.T[::-1], keys))
-        return digest_of("graph", ids[order], x, keys[by_value], told[by_value], *members, *types)
-    return digest_of("graph", ids[order], x, *_sorted_edges(keys, graph.edge_weight), *members, *types)
+        return digest_of(keys[by_value], told[by_value], *members, *types, begun=begun)
+    return digest_of(*_sorted_edges(keys, graph.edge_weight), *members, *types, begun=begun)
 
 
 def _sorted_edges(keys: IntArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray | None]:

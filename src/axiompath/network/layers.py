@@ -179,7 +179,7 @@ class ForwardPass:
     coefficients: tuple[tuple[sparse.csr_array, ...], ...]  # one matrix a layer and rule
     z: tuple[FloatArray, ...]  # [num_nodes, width] a layer
 
-    def received(self, t: int, rows: IntArray | None = None) -> Features:
+    def received(self, t: int, rows: IntArray | slice | None = None) -> Features:
         """h^(t-1), what layer t received, of these rows or of all: from z, which is held, rather than held itself."""
         if t == 0:
             return in_double(self.x if rows is None else self.x[rows])
@@ -256,3 +256,16 @@ def project(h: Features, channel: Channel) -> FloatArray:
     if channel.weight is None:
         return np.asarray(columns if isinstance(columns, np.ndarray) else columns.toarray())
     return np.asarray(columns @ channel.weight)
+
+
+def project_all(run: ForwardPass, t: int) -> FloatArray:
+    """What layer t received @ W of each channel, side by side, [num_nodes, outputs of all channels]."""
+    layer, held = run.layers[t], run.x if t == 0 else run.z[t - 1]
+    ends = np.cumsum([0, *(channel.outputs.stop - channel.outputs.start for channel in layer.channels)]).tolist()
+    found = np.empty((held.shape[0], ends[-1]))
+    # A chunk at a time: of single precision, all of it would be made double at once.
+    for piece in pieces_of(held.shape[0], held.shape[1]):
+        received = run.received(t, piece)
+        for channel, first, last in zip(layer.channels, ends[:-1], ends[1:], strict=True):
+            found[piece, first:last] = project(received, channel)
+    return found

@@ -38,7 +38,7 @@ def whole_lanes(number: int) -> int:
     return -(-number // LANES) * LANES
 
 
-def _address(context: Any, builder: Any, array: tuple[Any, Any], at: Any, width: int) -> Any:
+def address_of(context: Any, builder: Any, array: tuple[Any, Any], at: Any, width: int) -> Any:
     """Pointer to `width` numbers of an array (its type, its value) from a flat position on."""
     assert (array[0].layout, array[0].dtype) == ("C", types.float64), f"expected contiguous float64 (got {array[0]})"
     held = context.make_array(array[0])(context, builder, array[1])
@@ -92,7 +92,7 @@ def fetch(context, array, at, number):
         room = builder.icmp_signed("<=", builder.add(args[1], ir.Constant(args[1].type, LANES)), size)
 
         def act(width):
-            part = builder.load(_address(context, builder, (array, args[0]), args[1], width), align=8)
+            part = builder.load(address_of(context, builder, (array, args[0]), args[1], width), align=8)
             builder.store(_resized(builder, part, LANES), found)
 
         with builder.if_else(room, likely=True) as (inside, at_the_end):
@@ -110,7 +110,7 @@ def fetch_all(context, array, at):
     """Eight lanes from a position on, all of which are there."""
 
     def generate(context, builder, signature, args):
-        return builder.load(_address(context, builder, (array, args[0]), args[1], LANES), align=8)
+        return builder.load(address_of(context, builder, (array, args[0]), args[1], LANES), align=8)
 
     return EIGHT(array, types.intp), generate
 
@@ -120,7 +120,7 @@ def put_all(context, array, at, lanes):
     """Write eight lanes to a position."""
 
     def generate(context, builder, signature, args):
-        builder.store(args[2], _address(context, builder, (array, args[0]), args[1], LANES), align=8)
+        builder.store(args[2], address_of(context, builder, (array, args[0]), args[1], LANES), align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, EIGHT), generate
@@ -150,7 +150,7 @@ def put(context, array, at, lanes, number):
 
     def generate(context, builder, signature, args):
         def act(width):
-            place = _address(context, builder, (array, args[0]), args[1], width)
+            place = address_of(context, builder, (array, args[0]), args[1], width)
             builder.store(_resized(builder, args[2], width), place, align=8)
 
         _by_number(builder, args[3], act)
@@ -171,12 +171,12 @@ def _sums(builder: Any, number: int) -> list[Any]:
 
 def _add_row(context: Any, builder: Any, matrix: tuple[Any, Any], at: Any, factor: Any, into: Any) -> None:
     """Add factor times the lanes of the matrix at a position to a sum."""
-    lanes = builder.load(_address(context, builder, matrix, at, LANES), align=8)
+    lanes = builder.load(address_of(context, builder, matrix, at, LANES), align=8)
     builder.store(_plus_scaled(builder, builder.load(into), lanes, factor), into)
 
 
 def _number(context: Any, builder: Any, vector: tuple[Any, Any], at: Any) -> Any:
-    found = builder.load(_address(context, builder, vector, at, 1), align=8)
+    found = builder.load(address_of(context, builder, vector, at, 1), align=8)
     return builder.extract_element(found, ir.Constant(NUMBER, 0))
 
 
@@ -230,7 +230,7 @@ def two_products(context, matrix, places, stride, vector, start, size, factors):
 
 def _add_to_four(context: Any, builder: Any, rows: Any, at: Any, factors: list[Any], sums: list[Any]) -> None:
     """Add four factors times the lanes of a matrix at a position to four sums."""
-    lanes = builder.load(_address(context, builder, rows, at, LANES), align=8)
+    lanes = builder.load(address_of(context, builder, rows, at, LANES), align=8)
     for factor, into in zip(factors, sums, strict=True):
         builder.store(_plus_scaled(builder, builder.load(into), lanes, factor), into)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..threads import run_in_pieces
-from . import search_loops as fields
+from . import layer_table as fields
 from .attribution import lay_out_maps
 from .extremes import Extremes, find_extremes, list_stages
 from .search_loops import Limits, Offered, OfferedEach, search_range

@@ -20,9 +20,10 @@ from typing import Any
 from ..errors import Notice
 from ..threads import num_cores
 from .work import PROCESS_BYTES, Load
-from .workers import BEAT, HandoverError, end_branch, end_stems, start_branch
+from .workers import BEAT, HandoverError, end_branch, end_stems, num_handed, start_branch
 
 MAX_DEATHS = 3  # of workers at one part, before its targets are tried one by one
+PART_BYTES = 5e8  # that are handed over in the time of a part: fewer parts are done here before anybody else has begun
 SILENCE = 120.0  # seconds without any processor time, after which a worker at work is replaced
 
 
@@ -64,6 +65,9 @@ def run_local(load: Load, parts: list[int], memory: float, workers: int | None) 
         yield from _run_here(load, parts)
         return
     try:
+        if num_handed(load) > len(parts) * PART_BYTES:
+            yield from _run_here(load, parts)
+            return
         pool = _Pool(load, min(workers or num_cores(), len(parts)))
     except HandoverError as error:
         warnings.warn(

@@ -11,6 +11,7 @@ import pandas as pd
 from ..arrays import IntArray
 from ..explain.case import Case
 from ..explain.neighbourhood import UNPREDICTED
+from ..graphs.rows import count_alike
 from ..graphs.snapshot import Snapshot
 from ..outputs import CLASSES
 
@@ -42,8 +43,7 @@ def list_nodes(case: Case) -> pd.DataFrame:
 
 
 def _count_neighbours(snapshot: Snapshot, classes: IntArray) -> tuple[IntArray, IntArray]:
-    senders, receivers = snapshot.edge_index
-    others = senders != receivers
-    alike = others & (classes[senders] == classes[receivers]) & (classes[receivers] != UNPREDICTED)
-    size = len(classes)
-    return np.bincount(receivers[others], minlength=size), np.bincount(receivers[alike], minlength=size)
+    degree, own = np.zeros((2, len(classes)), dtype=np.int64)
+    senders, receivers = map(np.ascontiguousarray, snapshot.edge_index)
+    count_alike(receivers, senders, classes, degree, own)
+    return degree, own

@@ -182,14 +182,24 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
-def _write_load(file: IO[bytes], load: Load) -> None:
-    """The structure of the workload, then its arrays as they lie in memory."""
+def num_handed(load: Load) -> int:
+    """Bytes of arrays that workers are handed."""
+    return sum(len(view) for view in _pack(load)[1])
+
+
+def _pack(load: Load) -> tuple[bytes, list[memoryview]]:
+    """The structure of the workload, and its arrays as they lie in memory."""
     buffers: list[pickle.PickleBuffer] = []
     try:
         structure = pickle.dumps(load, protocol=5, buffer_callback=buffers.append)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise HandoverError(str(error)) from error
-    views = [buffer.raw() for buffer in buffers]
+    return structure, [buffer.raw() for buffer in buffers]
+
+
+def _write_load(file: IO[bytes], load: Load) -> None:
+    """The structure of the workload, then its arrays."""
+    structure, views = _pack(load)
     head = pickle.dumps((structure, [len(view) for view in views]))
     file.write(ORDER.pack(len(head)))
     file.write(head)
