@@ -33,9 +33,11 @@ def python(code, **environment):
 COUNT = """
 import numpy as np
 from axiompath.graphs.rows import count_receivers
+from axiompath.interpreted import compile_at_once
+compile_at_once()
 counts = np.zeros(4, dtype=np.int64)
 count_receivers(np.array([1, 1, 3]), counts)
-print(counts.tolist(), sum(count_receivers.stats.cache_hits.values()))
+print(counts.tolist(), sum(count_receivers.loop.stats.cache_hits.values()))
 """
 
 
