@@ -86,7 +86,8 @@ def test_python_walks_and_attributes_as_compiled_loops_do(kind):
         mine, other = python[0], machine[0]
         assert np.array_equal(mine.paths, other.paths)
         assert np.allclose(mine.contributions, other.contributions, rtol=1e-12, atol=1e-15)
-        assert [found.paths for found in python[1]] == [found.paths for found in machine[1]]
+        for mine, other in zip(python[1], machine[1], strict=True):
+            assert np.array_equal(mine.paths, other.paths)
 
 
 def test_a_loop_is_compiled_when_it_is_worth_it(monkeypatch):
