@@ -20,6 +20,7 @@ from torch_geometric.nn import GAT, GCNConv, GraphSAGE, SAGEConv
 import axiompath
 from axiompath.explain import walks
 from axiompath.files import convert_graph, save_graph
+from axiompath.interpreted import Early, compile_at_once
 from axiompath.rivals import RIVALS
 from axiompath.scan.nodes import list_nodes
 from axiompath.selection import METHODS, select, select_budgets, select_many
@@ -177,13 +178,15 @@ def run_stored():
 def unused():
     """Compiled loops that nothing above has run."""
     for module in MODULES:
-        for name, loop in vars(importlib.import_module(f"axiompath.{module}")).items():
+        for name, held in vars(importlib.import_module(f"axiompath.{module}")).items():
+            loop = held.loop if isinstance(held, Early) else held
             inlined = isinstance(loop, Dispatcher) and "inline" in loop.targetoptions
             if isinstance(loop, Dispatcher) and not inlined and not loop.signatures and name not in ELSEWHERE:
                 yield f"{module}.{name}"
 
 
 if __name__ == "__main__":
+    compile_at_once()
     check_the_check()
     run_selection()
     run_explanations()

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from axiompath.interpreted import compile_at_once
+
+compile_at_once()  # tests judge the compiled loops, also where they are new; test_interpreted.py the others
+
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if "AXIOMPATH_DATA" not in os.environ and BESIDE.is_dir():
     os.environ["AXIOMPATH_DATA"] = str(BESIDE)

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
-    "errors arrays signals machine notebook",
+    "errors arrays signals machine interpreted notebook",
     "memory threads writing trust",
     "metrics",
     "outputs",

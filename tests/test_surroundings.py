@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import importlib.util
 import io
 import os
 import pty
@@ -13,10 +14,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
+from rich.progress import track
 from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.cli import app as cli
+from axiompath.notebook import bar_console
 from test_cli import demo, files  # noqa: F401
 from test_scan import evolving_graph
 
@@ -34,9 +38,11 @@ def python(code, **environment):
 COUNT = """
 import numpy as np
 from axiompath.graphs.rows import count_receivers
+from axiompath.interpreted import compile_at_once
+compile_at_once()
 counts = np.zeros(4, dtype=np.int64)
 count_receivers(np.array([1, 1, 3]), counts)
-print(counts.tolist(), sum(count_receivers.stats.cache_hits.values()))
+print(counts.tolist(), sum(count_receivers.loop.stats.cache_hits.values()))
 """
 
 
@@ -88,7 +94,21 @@ def test_every_loop_is_compiled_by_one_decorator():
         assert "njit(" not in path.read_text() or name == "compiled", f"{name} compiles by itself"
 
 
-# Terminals and pipes
+# Terminals, notebooks and pipes
+
+
+class ZMQInteractiveShell:
+    """By its name rich knows a notebook."""
+
+
+def test_a_notebook_without_widgets_shows_a_bar(monkeypatch, capsys):
+    found = importlib.util.find_spec
+    monkeypatch.setattr("rich.console.get_ipython", ZMQInteractiveShell, raising=False)
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ipywidgets" else found(name))
+    assert Console().is_jupyter
+    assert list(track([1, 2], "Explaining", console=bar_console(), transient=True)) == [1, 2]
+    assert "Explaining" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numba
-from numba.core import caching, dispatcher, event, serialize
+from numba.core import caching, dispatcher, event, registry, serialize
 
 from .errors import Notice
+from .interpreted import Early
 from .machine import PART, PartCompiler, WholeCompiler
 from .writing import whole_file
 
@@ -37,14 +38,24 @@ MEANT = ("error_model", "fastmath")  # options that say what a loop computes
 @overload
 def compiled(function: Callable[..., Any]) -> Any: ...
 @overload
-def compiled(*, inner: bool = False, **options: Any) -> Callable[[Loop], Loop]: ...
-def compiled(function: Any = None, inner: bool = False, **options: Any) -> Any:
+def compiled(
+    *, inner: bool = False, early: float = 0.0, steps: Callable[..., float] | None = None, **options: Any
+) -> Callable[[Loop], Loop]: ...
+def compiled(
+    function: Any = None,
+    inner: bool = False,
+    early: float = 0.0,
+    steps: Callable[..., float] | None = None,
+    **options: Any,
+) -> Any:
     """Compile on first use, to run beside other threads; `options` are numba's.
 
-    An `inner` loop is called by loops alone: it becomes machine code within theirs, and is kept with theirs.
+    An `inner` loop is called by loops alone: it becomes machine code within theirs, and is kept with theirs. An `early`
+    one, which loops never call, is run by Python for up to so many seconds before it is compiled; `steps` guesses
+    from its arguments how many operations it takes.
     """
     if function is None:
-        return partial(compiled, inner=inner, **options)
+        return partial(compiled, inner=inner, early=early, steps=steps, **options)
     if inner:
         return numba.njit(pipeline_class=PartCompiler, **PART, **options)(function)
     loop = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=WholeCompiler, **options)(function)
@@ -53,6 +64,8 @@ def compiled(function: Any = None, inner: bool = False, **options: Any) -> Any:
             vars(loop)["_cache"] = _Cache(function)
         except RuntimeError:
             _tell_of_memory()
+        if early > 0.0:
+            return Early(loop, early, steps)
     return loop
 
 
@@ -86,6 +99,10 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         with suppress(OSError):
             super().save_overload(sig, data)
 
+    def holds(self, signature: Any) -> bool:
+        """Whether there is a file for these types of arguments, and of this source."""
+        return self._cache_file.holds(self._index_key(signature, registry.cpu_target.target_context.codegen()))
+
 
 class _Files:
     """A file a signature: the digest of what it was compiled from, the digest of the rest, the rest."""
@@ -97,6 +114,13 @@ class _Files:
         body = serialize.dumps(data)
         with whole_file(self._path(key)) as stream:
             stream.write(_digest(self.stamp, key) + hashlib.sha256(body).digest() + body)
+
+    def holds(self, key: Any) -> bool:
+        try:
+            with open(self._path(key), "rb") as stream:
+                return stream.read(SIZE) == _digest(self.stamp, key)
+        except OSError:
+            return False
 
     def load(self, key: Any) -> Any:
         try:

@@ -41,7 +41,7 @@ from .graphs.places import Target, as_target
 from .graphs.snapshot import node_numbers, read_snapshot
 from .graphs.stored import StoredGraph
 from .memory import parse_memory
-from .notebook import show
+from .notebook import bar_console, show
 from .origin import Origin
 from .outputs import AUTO
 from .paths.attribution import Attribution
@@ -407,7 +407,7 @@ class Explainer:
         explanations = case.explain(rows, question, self.memory)
         if not progress:
             return explanations
-        return iter(track(explanations, description="Explaining", total=len(rows), transient=True))
+        return iter(track(explanations, "Explaining", len(rows), console=bar_console(), transient=True))
 
     def features(
         self,

@@ -38,7 +38,7 @@ class Marking(NamedTuple):
     seen: BoolArray  # [numbers, marks]: which occur together
 
 
-@compiled
+@compiled(early=0.5)
 def count_union(start, stop, stacked, sizes):
     """Number of different columns in each row."""
     indptrs, indices = stacked.indptrs, stacked.indices
@@ -59,7 +59,7 @@ def count_union(start, stop, stacked, sizes):
         sizes[v] = count
 
 
-@compiled
+@compiled(early=0.5)
 def fill_union(start, stop, stacked, union):
     """Both snapshots' coefficients on their common pattern, a LayerChange."""
     indptrs, indices, data = stacked.indptrs, stacked.indices, stacked.data
@@ -102,7 +102,7 @@ def fill_union(start, stop, stacked, union):
                 marks[e, k] = mark
 
 
-@compiled
+@compiled(early=0.5)
 def find_moves(start, stop, layer, differs, moves):
     """Which entries a walk in delta can go over: by a changed coefficient, or by a kept one to a node that differs."""
     for e in range(start, stop):
@@ -112,7 +112,7 @@ def find_moves(start, stop, layer, differs, moves):
         moves[e] = mark >> LEAVE != 0 or (mark & DELTA != 0 and differs[layer.indices[e]])
 
 
-@compiled
+@compiled(early=0.5)
 def join_marks(start, stop, layer, rules, differs, marking):
     """Marks of several rules together, without delta where the sender cannot differ; and which of them occur."""
     for e in range(start, stop):
@@ -120,12 +120,12 @@ def join_marks(start, stop, layer, rules, differs, marking):
         for k in range(len(rules)):
             mark |= layer.marks[e, rules[k]]
         if not differs[layer.indices[e]]:
-            mark &= ~DELTA
+            mark -= mark & DELTA
         marking.joined[e] = mark
         marking.seen[marking.numbers[e], mark] = True
 
 
-@compiled
+@compiled(early=0.5)
 def number_marks(start, stop, joined, table, numbers):
     """numbers[e] = table[numbers[e], joined[e]]."""
     for e in range(start, stop):

@@ -16,12 +16,14 @@ from ..explain.searched import search_rows
 from ..explainer import Explainer
 from ..files import convert_graph, save_graph
 from ..files.sum_gnn import random_sum_gnn
+from ..interpreted import compile_at_once
 from ..rivals import RIVALS
 from ..selection import METHODS
 
 
 def warm_up() -> None:
     """Run everything that is compiled; what is compiled already is loaded from disk."""
+    compile_at_once()
     x = torch.eye(4, dtype=torch.float64)
     before = Data(x=x, edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
     after = Data(x=x, edge_index=torch.tensor([[0, 1, 2, 0], [1, 2, 3, 2]]))

@@ -22,7 +22,7 @@ def entries_of(indptr: IntArray, nodes: IntArray) -> IntArray:
     return np.asarray(np.repeat(indptr[nodes], counts) + offset)
 
 
-@compiled
+@compiled(early=0.3)
 def count_receivers(receivers, counts):
     for e in range(len(receivers)):
         counts[receivers[e]] += 1
@@ -63,7 +63,7 @@ def sum_turned(senders, receivers, weights, types, salts, sums):
         sums[i] += total
 
 
-@compiled
+@compiled(early=0.3)
 def place_edges(receivers, senders, values, first, placed):
     """Lay edges down row by row, in their own order within a row; row i of `placed` is that of node first + i."""
     free = placed.indptr[:-1].copy()
@@ -76,7 +76,7 @@ def place_edges(receivers, senders, values, first, placed):
             placed.values[place] = values[e]
 
 
-@compiled
+@compiled(early=0.3)
 def sort_rows(edges):
     """Sort every row by sender; parallel edges keep their order."""
     indptr, senders, values = edges.indptr, edges.senders, edges.values
@@ -102,7 +102,7 @@ def sort_rows(edges):
             values[low:high] = values[low:high][order]
 
 
-@compiled
+@compiled(early=0.3)
 def rows_in_order(start, stop, edges, num_nodes):
     """Whether every sender of these rows is a node, and each row ascends."""
     for v in range(start, stop):
@@ -146,7 +146,7 @@ def _same_entry(edges, e, other, f):
     )
 
 
-@compiled
+@compiled(early=0.3)
 def compare_edges(start, stop, edges, other, differ):
     """Mark the numbers in [start, stop) whose rows differ, in whatever order the rows list their entries."""
     for v in range(start, stop):
@@ -170,7 +170,7 @@ def compare_edges(start, stop, edges, other, differ):
                 break
 
 
-@compiled
+@compiled(early=0.3)
 def mark_receivers(start, stop, edges, chosen, found):
     """Mark the nodes among the rows [start, stop) that take from a chosen one."""
     for row in range(start, stop):
@@ -183,7 +183,7 @@ def mark_receivers(start, stop, edges, chosen, found):
                 break
 
 
-@compiled
+@compiled(early=0.3)
 def mark_senders(edges, rows, found):
     """Mark the nodes that one of these rows takes from."""
     for i in range(len(rows)):
@@ -191,7 +191,7 @@ def mark_senders(edges, rows, found):
             found[_number_of(edges, edges.senders[e])] = True
 
 
-@compiled
+@compiled(early=0.3)
 def copy_rows(edges, rows, copied):
     """Entries of these rows: row i fills row i of `copied`, or as much of it as fits; senders by their number."""
     for i in range(len(rows)):
@@ -203,7 +203,7 @@ def copy_rows(edges, rows, copied):
                 copied.values[start + k] = edges.values[low + k]
 
 
-@compiled
+@compiled(early=0.3)
 def sum_rows(edges, rows, sums, num_loops):
     """Number (sums[0]) and weight (sums[1]) of the edges into these rows, without self-loops; and how many of those."""
     for i in range(len(rows)):
@@ -216,7 +216,7 @@ def sum_rows(edges, rows, sums, num_loops):
                     sums[1, i] += edges.values[e]
 
 
-@compiled
+@compiled(early=0.3)
 def copy_loops(edges, rows, loop_values):
     """Values of the self-loops of these rows, one row after the other."""
     place = 0
@@ -227,7 +227,7 @@ def copy_loops(edges, rows, loop_values):
                 place += 1
 
 
-@compiled
+@compiled(early=0.3)
 def replace_rows(matrix, rows, new, replaced):
     """The matrix with these rows (ascending) replaced by those of `new`."""
     place, done = 0, 0
@@ -250,7 +250,7 @@ def replace_rows(matrix, rows, new, replaced):
         done = last + 1
 
 
-@compiled
+@compiled(early=0.3)
 def find_in_rows(indptr, indices, above, below, found):
     """Place of the entry (above, below) in a matrix with sorted rows, -1 where there is none."""
     for i in range(len(above)):
@@ -259,7 +259,7 @@ def find_in_rows(indptr, indices, above, below, found):
         found[i] = place if place < high and indices[place] == below[i] else -1
 
 
-@compiled
+@compiled(early=0.3, steps=lambda rows, weight, product: 2.0 * rows.size * weight.shape[1])
 def multiply_each(rows, weight, product):
     """product += rows @ weight, each row by itself: a library's product may round a row by how many it is given."""
     for i in range(rows.shape[0]):

@@ -11,6 +11,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
+from . import plain_lanes
+
 LANES = 8
 CONTRACT = ("contract",)  # a product and a sum may be rounded once
 REAL, NUMBER = ir.DoubleType(), ir.IntType(32)
@@ -31,6 +33,13 @@ EIGHT = Lanes()
 class _InRegisters(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, VECTOR)
+
+
+def _in_registers(function: Any) -> Any:
+    """What compiled loops call; where Python runs them, it calls the function of the same name of `plain_lanes`."""
+    found = intrinsic(function)
+    found.by_python = getattr(plain_lanes, function.__name__)
+    return found
 
 
 def whole_lanes(number: int) -> int:
@@ -76,13 +85,13 @@ def _by_number(builder: Any, number: Any, act: Any) -> None:
     builder.position_at_end(end)
 
 
-@intrinsic
+@_in_registers
 def zeros(context):
     """No number yet."""
     return EIGHT(), lambda context, builder, signature, args: ir.Constant(VECTOR, [0.0] * LANES)
 
 
-@intrinsic
+@_in_registers
 def fetch(context, array, at, number):
     """The `number` lanes from a position on, or eight where there are more; those behind them may hold anything."""
 
@@ -105,7 +114,7 @@ def fetch(context, array, at, number):
     return EIGHT(array, types.intp, types.intp), generate
 
 
-@intrinsic
+@_in_registers
 def fetch_all(context, array, at):
     """Eight lanes from a position on, all of which are there."""
 
@@ -115,7 +124,7 @@ def fetch_all(context, array, at):
     return EIGHT(array, types.intp), generate
 
 
-@intrinsic
+@_in_registers
 def put_all(context, array, at, lanes):
     """Write eight lanes to a position."""
 
@@ -126,7 +135,7 @@ def put_all(context, array, at, lanes):
     return types.void(array, types.intp, EIGHT), generate
 
 
-@intrinsic
+@_in_registers
 def expect(context, array, at, size):
     """Begin to bring `size` numbers from a position on into the cache."""
 
@@ -144,7 +153,7 @@ def expect(context, array, at, size):
     return types.void(array, types.intp, types.intp), generate
 
 
-@intrinsic
+@_in_registers
 def put(context, array, at, lanes, number):
     """Write the first `number` lanes to a position, or all where there are more."""
 
@@ -159,7 +168,7 @@ def put(context, array, at, lanes, number):
     return types.void(array, types.intp, EIGHT, types.intp), generate
 
 
-@intrinsic
+@_in_registers
 def plus_scaled(context, total, lanes, factor):
     """total + factor * lanes."""
     return EIGHT(EIGHT, EIGHT, types.float64), lambda context, builder, signature, args: _plus_scaled(builder, *args)
@@ -180,7 +189,7 @@ def _number(context: Any, builder: Any, vector: tuple[Any, Any], at: Any) -> Any
     return builder.extract_element(found, ir.Constant(NUMBER, 0))
 
 
-@intrinsic
+@_in_registers
 def product(context, matrix, first, stride, vector, start, size):
     """Sum over d < size: vector[start + d] * the eight lanes of the matrix from first + d * stride on.
 
@@ -207,7 +216,7 @@ def product(context, matrix, first, stride, vector, start, size):
     return EIGHT(matrix, types.intp, types.intp, vector, types.intp, types.intp), generate
 
 
-@intrinsic
+@_in_registers
 def two_products(context, matrix, places, stride, vector, start, size, factors):
     """factors[0] * the product from places[0] on + factors[1] * that from places[1] on: the vector is read once."""
 
@@ -235,7 +244,7 @@ def _add_to_four(context: Any, builder: Any, rows: Any, at: Any, factors: list[A
         builder.store(_plus_scaled(builder, builder.load(into), lanes, factor), into)
 
 
-@intrinsic
+@_in_registers
 def four_products(context, matrix, first, stride, vector, starts, size):
     """`product` from four starts, to the last bit: lanes are read once for all, and no sum waits for another."""
 
@@ -261,7 +270,7 @@ def four_products(context, matrix, first, stride, vector, starts, size):
     return types.UniTuple(EIGHT, 4)(matrix, types.intp, types.intp, vector, places, types.intp), generate
 
 
-@intrinsic
+@_in_registers
 def four_pairs(context, matrix, places, stride, vector, starts, size, factors, others):
     """`two_products` from four starts, to the last bit, with a factor each for the two products of each start."""
 

@@ -109,7 +109,7 @@ class Below(NamedTuple):
     first_edge: int  # leaves from here on are edges, and have the cause `edge feature`
 
 
-@compiled
+@compiled(early=0.5)
 def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
     """Sums by cause over what a walk in delta receives at each row, before the layer's maps."""
     channels = below.channels
@@ -145,7 +145,7 @@ def sum_descents(start, stop, rows, indptr, descents, entries, below, sums):
                         sums[i, cause, low + d] += (gained if state <= LAST_AFTER else lost) * value
 
 
-@compiled
+@compiled(early=0.3)
 def mark_mixed(start, stop, sources, mixed):
     """Which suffixes have a source of more than one cause."""
     for i in range(start, stop):
@@ -155,7 +155,11 @@ def mark_mixed(start, stop, sources, mixed):
                 break
 
 
-@compiled
+def _steps_to_sum(start, stop, indptr, held, shares):
+    return 60.0 * (1 + shares.contributions.shape[1] // LANES) * (indptr[stop] - indptr[start] + stop - start)
+
+
+@compiled(early=0.5, steps=_steps_to_sum)
 def sum_causes(start, stop, indptr, held, shares):
     """Add the contributions of paths that have one cause to the sums of their targets; features name their paths."""
     contributions, kinds, causes = shares.contributions, shares.kinds, shares.causes
@@ -196,7 +200,12 @@ def _factor(above, state, entries, e, rule):
     return entries.kept_before[e, rule] - entries.before[e, rule]
 
 
-@compiled(fastmath=FAST)
+def steps_below(start, stop, above, here, *others):
+    """About how many operations Python takes to carry what hangs above these suffixes down to them."""
+    return 200.0 * (1 + above.product.shape[2] // LANES) * (stop - start) * (here.width + above.product.shape[1])
+
+
+@compiled(fastmath=FAST, early=1.0, steps=steps_below)
 def multiply_rows(start, stop, above_this, here, maps, found):
     """P of one level from that of the level above, into the product of `found`."""
     above_product, above_first, above_held = above_this.product, above_this.first, above_this.held
@@ -275,7 +284,12 @@ def _part_of_delta(cause, entries, e, rule):
     return from_after, from_before
 
 
-@compiled(fastmath=FAST)
+def _steps_to_mix(start, stop, above_this, here, sources, mixed):
+    num_sources = sources.number[start:stop].sum()
+    return 100.0 * mixed.contributions.shape[1] * above_this.product.shape[1] * num_sources + stop - start
+
+
+@compiled(fastmath=FAST, early=1.0, steps=_steps_to_mix)
 def take_mixed(start, stop, above_this, here, sources, mixed):
     """The same for sources of several causes, cause by cause: added to the source's row, and to its suffix's sums.
 

@@ -25,13 +25,18 @@ from .lanes import (
     two_products,
     zeros,
 )
-from .share_loops import FAST
+from .share_loops import FAST, steps_below
 
 AHEAD = 3  # suffixes: how early what one needs is asked for, so that it is there when its turn comes
 IN_SIDE = np.array([DELTA, IN_AFTER, IN_BEFORE])
 
 
-@compiled(fastmath=FAST)
+def _steps_to_take(start, stop, above, here, sources, shares):
+    lanes = 1 + shares.contributions.shape[1] // LANES
+    return steps_below(start, stop, above, here) + 200.0 * lanes * float(sources.number[start:stop].sum())
+
+
+@compiled(fastmath=FAST, early=2.0, steps=_steps_to_take)
 def take_sources(start, stop, above, here, sources, shares):
     """Write M @ (rate * g) into each source's row, g being its message a * y; kinds are what the snapshots say alone.
 

@@ -46,7 +46,7 @@ class Leaves(NamedTuple):
     entry: IntArray
 
 
-@compiled
+@compiled(early=0.5)
 def find_entries(start, stop, indptr, indices, rows, columns, found):
     """The entry of each (row, column), -1 where there is none; columns ascend within a row."""
     for i in range(start, stop):
@@ -61,7 +61,7 @@ def find_entries(start, stop, indptr, indices, rows, columns, found):
         found[i] = low if low < end and indices[low] == columns[i] else -1
 
 
-@compiled
+@compiled(early=0.5)
 def count_layer(start, stop, ways, below, above):
     """Ways down from each node in each set of states; a node's counts lie together, for the cache's sake."""
     indptr, indices, marks, following = ways.indptr, ways.indices, ways.marks, ways.following
@@ -73,7 +73,7 @@ def count_layer(start, stop, ways, below, above):
                     above[v, s] += below[indices[e], s_below]
 
 
-@compiled
+@compiled(early=0.5)
 def count_roots(start, stop, ways, below, counts):
     """The same for roots, whose set is number 1, delta."""
     for v in range(start, stop):
@@ -95,7 +95,7 @@ def _range_below(ways, v, s):
 # The arrays of a tuple are named before the loops: what is written might else be one of them, and all be read again.
 
 
-@compiled
+@compiled(early=0.5)
 def count_children(start, stop, ways, level, num_children):
     descents, marks, following, node, sets = ways.descents, ways.marks, ways.following, level.node, level.sets
     for i in range(start, stop):
@@ -111,7 +111,7 @@ def count_children(start, stop, ways, level, num_children):
         num_children[i] = count
 
 
-@compiled
+@compiled(early=0.5)
 def fill_children(start, stop, ways, level, rows, child):
     """The suffixes one layer below, from row rows[i] on those of suffix i."""
     descents, marks, following, indices = ways.descents, ways.marks, ways.following, ways.indices
@@ -135,7 +135,7 @@ def fill_children(start, stop, ways, level, rows, child):
                 j += np.uintp(1)
 
 
-@compiled
+@compiled(early=0.5)
 def fill_leaves(start, stop, ways, level, rows, leaves):
     """The same for the paths that end one layer below."""
     descents, marks, following, indices = ways.descents, ways.marks, ways.following, ways.indices

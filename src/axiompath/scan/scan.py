@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
 from rich.progress import Progress
 
 from ..errors import InputError
@@ -26,7 +25,7 @@ from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.names import meant_target
 from ..graphs.places import LINKS, UNIT_OF
-from ..notebook import show
+from ..notebook import bar_console, show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
@@ -366,7 +365,7 @@ class Settings(NamedTuple):
 
 def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
     """Every moved node of a case, in the folder `out`, with a progress bar; without one, in a temporary folder."""
-    with Progress(console=Console(stderr=True), transient=True, disable=not settings.progress) as bar:
+    with Progress(console=bar_console(stderr=True), transient=True, disable=not settings.progress) as bar:
         task = bar.add_task("Scanning", total=None)
 
         def run(folder: Path) -> Scan:

@@ -15,7 +15,7 @@ from ..arrays import FloatArray, IntArray
 from ..compiled import compiled
 from ..stable_order import order_of
 from .convex import TOLERANCE, Relaxed, certify, rank_weights, relax, weigh_rows
-from .exact import improve
+from .exact import WORK, improve
 from .objective import (
     SIGMOIDS,
     SOFTMAX,
@@ -302,7 +302,18 @@ def _write(answers: Answers, i: int, found: Found, fewest: int) -> None:
     answers.numbers[i, 4] = fewest
 
 
-@compiled(error_model="numpy")
+def _steps_to_relax(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> float:
+    """About how many operations `relax_range` takes."""
+    c = problems.before.shape[1]
+    m, n = problems.stops[first:last] - problems.starts[first:last], problems.budgets[first:last]
+    steps = 20.0 * np.minimum(m, 150) * c * (20.0 + 0.5 * c) + 10.0 * m * c
+    if way.method == EXACT:
+        steps += c * np.min([start + slope * m for start, slope in WORK], axis=0)
+    sizes = n + 1.0 if way.at_most else 4.0 if way.left >= 0.0 else 1.0
+    return float(np.sum(sizes * steps))
+
+
+@compiled(error_model="numpy", early=3.0, steps=_steps_to_relax)
 def relax_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
     """Answer problems first..last-1 by `convex` or `exact`."""
     if first == last:
@@ -328,7 +339,7 @@ def relax_range(first: int, last: int, problems: Problems, way: Way, answers: An
         _write(answers, i, found, fewest)
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", early=1.0)
 def rank_range(first: int, last: int, problems: Problems, way: Way, answers: Answers) -> None:
     """Answer problems first..last-1 by a method that ranks."""
     for i in range(first, last):

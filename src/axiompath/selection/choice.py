@@ -178,6 +178,8 @@ def select_many(
 ) -> list[Selection]:
     """Solve t problems in one compiled call: the same answers as `select` one by one, bit for bit.
 
+    (Or to rounding, where some of them are solved before the loops are compiled, and some after: see `interpreted`.)
+
     Args:
         contributions: a list of t arrays [m_i, c]; or, with `offsets` [t + 1], one array [M, c] of which
             problem i owns the rows offsets[i] to offsets[i + 1].

@@ -40,7 +40,7 @@ from .smallest import n_smallest, places_of, settle_ties
 
 # Allowance of comparisons, a few nanoseconds each: the least of these lines a + b m. Measured, so that all of
 # the search costs at most about twice what the relaxation does at every size.
-_WORK = ((6_000, 100), (30_000, 22), (400_000, 0))
+WORK = ((6_000, 100), (30_000, 22), (400_000, 0))
 _CANDIDATES = 1000
 _ROUNDINGS = 300
 _ALL_SETS_UP_TO = 20
@@ -310,8 +310,8 @@ def improve(
             for j in range(c):
                 far = max(far, abs(rows[i, j]))
         mode = _way_to_join(goal, 2.0 * far, far)
-        work = _WORK[0][0] + _WORK[0][1] * m
-        for start, slope in _WORK:
+        work = WORK[0][0] + WORK[0][1] * m
+        for start, slope in WORK:
             work = min(work, start + slope * m)
         if m <= _ALL_SETS_UP_TO:
             work //= 8

@@ -28,7 +28,7 @@ def empty_slopes(problems: Problems) -> Slopes:
     return Slopes(np.empty((t, c)), *np.empty((4, t)))
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", early=1.0)
 def slope_range(
     start: int, stop: int, problems: Problems, necessity: bool, weights: FloatArray, reach: FloatArray, slopes: Slopes
 ) -> None:
@@ -68,7 +68,7 @@ def slope_range(
             slopes.prices[i, j] = sign * dual.r[j] / goal.scales[j]
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", early=1.0)
 def ranking_range(start: int, stop: int, problems: Problems, method: int, necessity: bool, prices: FloatArray) -> None:
     """Prices [t, c] by which a method ranks the paths of each problem."""
     for i in range(start, stop):
