@@ -23,7 +23,7 @@ SECONDS_AT_A_TIME = 0.1  # that these may take
 FIRST_AT_A_TIME = 8  # of the network; of the user's own model one
 GROWTH = 8  # times as many at a time as before, as long as they take less
 GRACE = 0.5  # seconds beyond the limit in which what was begun may end
-NUM_JUDGED = 12  # sets that the user's model is asked about before the next size is looked at
+NUM_JUDGED = 12  # sets that the user's model is asked about whatever the time, before the next size is looked at
 NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user's model to decide
 NEAR_IN_DOUBLE = 1e-9  # the same where that computes in float64, too
 
@@ -120,7 +120,8 @@ class Tries:
     def first_that_holds(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray | None, bool]:
         """The cheapest set, best first among equals, that the user's model agrees with; whether one was passed over.
 
-        Sets whose margin is too small to trust are put to the user's model, but not more than a few of them.
+        Sets whose margin is too small to trust are put to the user's model: a few of them, and as many as half of the
+        time holds.
         """
         near = self.near
         able = np.flatnonzero(margins > -near)
@@ -129,7 +130,7 @@ class Tries:
         for place in able[np.lexsort((-margins[able], spent))].tolist():
             if margins[place] <= near:
                 num_near += 1
-                if num_near > NUM_JUDGED:
+                if num_near > NUM_JUDGED and self.left < self.seconds / 2:
                     passed = True
                     continue
             self.check()

@@ -8,6 +8,7 @@ senders that the same subset makes, with coefficients that the rules would give 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from ..network.coefficients import (
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
 from ..network.relations import OfRelation
+from ..threads import run_in_pieces
 from .factors import find_factors, find_scores
 from .root import RootPlace
 from .scene import Scene, to_bits
@@ -53,8 +55,8 @@ from .variant_rows import (
 )
 from .views import MOST_BITS, find_views, pack
 
-BYTES = 256 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
-MOST = 1 << 16  # subsets that are run together
+BYTES = 128 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
+MOST = 1 << 13  # subsets that are run together, so that what a place has of them stays in the cache
 KNOWN = (
     Identity, Sum, Mean, Degree, SymmetricNorm, TargetNorm, InverseDeviation, AdditiveAttention, PairAttention,
     DotAttention, Pooled, End,
@@ -105,8 +107,18 @@ class Variants:
     def run(self, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
         step = self._step(len(subsets))
-        found = [_Pass(self, subsets[start : start + step]).run() for start in range(0, len(subsets), step)]
-        return np.concatenate([np.zeros((0, self.network.num_classes)), *found])
+        found = np.empty((len(subsets), self.network.num_classes))
+
+        def run_some(first: int, last: int) -> None:
+            for start in range(first * step, last * step, step):
+                found[start : start + step] = _Pass(self, subsets[start : start + step]).run()
+
+        number = -(-len(subsets) // step)
+        if number > 1 and self.constants:  # what all share is there
+            run_in_pieces(run_some, number, math.inf)
+        else:
+            run_some(0, number)
+        return found
 
     @cached_property
     def stars(self) -> dict[tuple[str, int | None], Star]:
