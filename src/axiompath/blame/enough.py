@@ -14,6 +14,7 @@ for another until none helps.
 from __future__ import annotations
 
 import math
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import InputError
+from ..errors import InputError, Notice
 from ..explain.question import Question
 from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.places import NODE_UNIT, Target
@@ -156,7 +157,8 @@ def enough_of_target(
     if size > 1 and not search.affords(1 << min(size, 62)) and search.affords(2 * LEAST_PAIRS * size, OF_BLAME):
         pairs = min(OF_BLAME * most_evaluations / (2 * size), MOST_PAIRS)
         effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH, most_pairs=max(LEAST_PAIRS, int(pairs)))
-        with suppress(TooDear):
+        with suppress(TooDear), warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)  # of what blame alone would take
             blamed = blame_target(board, target, open_nodes=open_nodes, effort=effort)
             starts = (tuple(row[0] for row in blamed.changes), *starts)
     if budget is None:
