@@ -59,19 +59,19 @@ def evolve(data: Data, target: int, num_changes: int, rng: np.random.Generator) 
     forward = senders < receivers
     old = np.flatnonzero(forward & (near[senders] | near[receivers]))
     gone = rng.choice(old, min(num_changes // 2, len(old)), replace=False)
-    known = set(zip(senders.tolist(), receivers.tolist(), strict=True))
+    codes = senders * data.num_nodes + receivers
+    known = np.sort(codes)
     fresh: set[tuple[int, int]] = set()
     inner, outer = np.flatnonzero(near), np.flatnonzero(around)
     while len(fresh) < num_changes - len(gone):
         u, v = sorted((int(rng.choice(inner)), int(rng.choice(outer if rng.random() < 0.5 else data.num_nodes))))
-        if u != v and (u, v) not in known:
+        code = u * data.num_nodes + v
+        if u != v and known[np.searchsorted(known, code) % len(known)] != code:
             fresh.add((u, v))
-    lost = {(int(senders[e]), int(receivers[e])) for e in gone}
-    keep = [
-        (u, v) not in lost and (v, u) not in lost for u, v in zip(senders.tolist(), receivers.tolist(), strict=True)
-    ]
+    lost = np.concatenate([codes[gone], receivers[gone] * data.num_nodes + senders[gone]])
+    keep = torch.from_numpy(~np.isin(codes, lost))
     pairs = torch.tensor(sorted(fresh), dtype=torch.long).T
-    changed = torch.cat([data.edge_index[:, torch.tensor(keep)], pairs, pairs.flip(0)], dim=1)
+    changed = torch.cat([data.edge_index[:, keep], pairs, pairs.flip(0)], dim=1)
     return Data(x=data.x, edge_index=changed)
 
 

@@ -237,3 +237,23 @@ def test_where_the_time_ends_the_best_that_was_tried_is_the_answer(monkeypatch, 
     assert np.isfinite(tried).sum() >= 2
     assert number > 1 or np.isinf(tried).any()  # the time ended before all were tried
     assert found.explained >= 0.9 + tried.max() - 1e-12
+
+
+def test_an_effort_counted_in_evaluations_is_kept_and_tries_the_same_sets():
+    before, after = evolve(1, 300, num_nodes=40, kinds=("edges",))
+    _, explainer = open_model("gcn", before, after)
+    target = int(explainer.moved().target[0])
+    board = explainer._board
+
+    def ask(number, **options):
+        return enough.enough_of_target(
+            board, target, until=0.9, budget=3, seconds=np.inf, most_evaluations=number, **options
+        )
+
+    few, again, more = ask(700), ask(700), ask(6000)
+    assert few.num_evaluations == again.num_evaluations <= 700
+    assert few.changes == again.changes
+    assert few.num_evaluations < more.num_evaluations <= 6000
+    assert more.explained >= few.explained - 1e-12
+    started = ask(700, starts=(more.changes,))  # a start is never left for less
+    assert started.explained >= more.explained - 1e-12

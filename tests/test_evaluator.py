@@ -10,7 +10,7 @@ import axiompath
 from axiompath.blame.copies import run_copies
 from axiompath.blame.game import board_of
 from axiompath.blame.variants import Variants, knows
-from axiompath.blame.views import pack, restrict
+from axiompath.blame.views import find_views, pack
 from players import evolve, make, own_answers
 from references import literal_applied
 
@@ -172,14 +172,17 @@ def test_a_model_that_looks_at_the_whole_graph_is_run_on_all_of_it():
     np.testing.assert_allclose(blame.shares.sum(axis=0), expected, atol=1e-10)
 
 
-def test_kinds_of_rows_are_numbered_alike_by_table_and_by_sorting():
+def test_views_are_the_distinct_rows_of_what_each_mask_shows():
     rng = np.random.default_rng(0)
-    for num_rows, width in ((1000, 5), (50, 12), (300, 70), (300, 130), (5, 0)):
-        view = rng.random((num_rows, width)) < 0.3
-        view[num_rows // 2 :] = view[: num_rows - num_rows // 2]
-        first, kind = restrict(pack(view), pack(np.ones((1, width), dtype=bool))[0])
-        assert (view[first][kind] == view).all()
-        assert len(first) == len(np.unique(view, axis=0))
+    for num_rows, width in ((1000, 5), (50, 12), (300, 70), (300, 130), (5, 0), (0, 3)):
+        rows = rng.random((num_rows, width)) < 0.3
+        rows[num_rows // 2 :] = rows[: num_rows - num_rows // 2]
+        masks = rng.random((9, width)) < np.linspace(0, 1, 9)[:, None]
+        views = find_views(pack(rows), pack(masks))
+        for number, mask in enumerate(masks):
+            seen, first = rows[:, mask], views.first[views.starts[number] : views.starts[number + 1]]
+            assert (seen[first][views.inverse[number]] == seen).all()
+            assert len(first) == len(np.unique(seen, axis=0))
 
 
 def test_changes_out_of_sight_are_no_players():

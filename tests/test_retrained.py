@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy import special
 from torch_geometric.datasets import KarateClub
 from torch_geometric.nn import GCN
 
@@ -24,6 +25,8 @@ from axiompath.explain.walks import count_all_paths, walk_rows
 from axiompath.graphs.labels import ABSENT
 from axiompath.metrics import kl_divergence
 from axiompath.network.layers import run_network
+from axiompath.scan.facts import read_blame_tables, read_facts
+from axiompath.scan.folder import BLAME_TABLES
 from axiompath.stories.story import Story
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
 from players import brute, evolve, make
@@ -408,6 +411,38 @@ def test_edges_under_two_models_are_the_mean_of_either_and_complete_with_the_mod
     assert axiompath.EdgeExplanation.from_dict(few.to_dict()).summary() == few.summary()
 
 
+def test_a_scan_with_blame_has_the_model_among_the_changes(tmp_path):
+    """The model's share is its own; of the data's changes the terms are means under either model."""
+    before, after = evolve(3, 5)
+    _, _, explainer = opened(("gcn", "gcn3"), before, after)
+    scan = explainer.scan(tmp_path / "scan", min_kl=0, progress=False, workers=1, blame=True)
+    facts = read_facts(scan.folder, scan.manifest["blame"])
+    model = int(explainer.changes().id.iloc[-1])
+    for place, target in enumerate(read_blame_tables(scan.folder, scan.manifest["blame"], BLAME_TABLES)[1].target):
+        blame = explainer.blame(target)
+        shares = dict(zip((ids[0] for ids in blame.changes), blame.prob_shares, strict=True))
+        mine = np.flatnonzero(facts.targets == place)
+        assert set(shares) == set(facts.changes[mine])
+
+        def told(undo, blame=blame, target=target):
+            return special.softmax(explainer.what_if(target, undo=undo))[blame.class_after]
+
+        for pair in mine.tolist():
+            number = int(facts.changes[pair])
+            if number == model:
+                assert facts.left_out[pair] == facts.put_in[pair] == pytest.approx(shares[model], abs=1e-9)
+                assert facts.restores[pair] == (
+                    np.argmax(explainer.what_if(target, undo=[model])) == blame.class_before != blame.class_after
+                )
+                continue
+            gone = [told(besides) - told([number, *besides]) for besides in ([], [model])]
+            assert facts.left_out[pair] == pytest.approx(np.mean(gone), abs=1e-9)
+    tally = scan.blame()
+    assert "model retrained" in tally.to_frame().kind.tolist()
+    assert tally.num_changes == len(explainer.changes())
+    assert tally.error < 0.3
+
+
 def test_what_cannot_be_combined_says_so(tmp_path):
     before, after = evolve(3, 5)
     _, new, explainer = opened(("gcn", "gcn3"), before, after)
@@ -420,8 +455,6 @@ def test_what_cannot_be_combined_says_so(tmp_path):
         explainer.explain(target, depth="auto")
     with pytest.raises(InputError, match="two models of one depth for edges of single layers"):
         explainer.explain(target, by="layer_edge")
-    with pytest.raises(InputError, match="toggles changes in one network"):
-        explainer.scan(tmp_path / "blame", progress=False, blame=True)
     with pytest.raises(InputError, match="Expected interactions of data and model alone"):
         explainer.blame(target, interactions=True)
     with pytest.raises(InputError, match=r"3 columns of classes for each node \(got 5 columns"):

@@ -12,7 +12,9 @@ import torch
 from torch import nn
 
 import axiompath
-from axiompath.blame.cost import TooDear
+from axiompath.blame.cost import TooDear, predict_seconds
+from axiompath.blame.goal import UndoGoal
+from axiompath.blame.tries import NUM_JUDGED, Tries
 from axiompath.experiments.counterfactuals import rival_sizes
 from players import evolve, make, own_answers
 from references import literal_applied
@@ -325,3 +327,32 @@ def test_the_record_is_saved_shown_and_checked(tmp_path):
     for key, wrong in (("logits", [1.0]), ("proved", 1), ("changes", ["x"]), ("version", 2), ("cost", None)):
         with pytest.raises(axiompath.InputError):
             axiompath.Undo.from_dict({**values, key: wrong})
+
+
+def test_many_sets_that_tie_are_each_put_to_the_users_model():
+    """Two classes whose logits are the same wherever nothing is received: which is chosen is the model's own rule."""
+    before, after = evolve(6, 7)
+    _, explainer = open_model("gcn", before, after)
+    target = int(explainer.moved().target[0])
+    game = explainer._board.game(target)
+    tied = UndoGoal("a tie", lambda logits: np.zeros(len(logits)), lambda logits: np.zeros(len(logits), dtype=bool))
+    search = Tries(game, tied, np.ones(game.num_changes), np.arange(game.num_changes), 60.0)
+    sets = np.array(list(itertools.combinations(range(game.num_changes), 3)))
+    assert len(sets) > NUM_JUDGED
+    assert search.first_that_holds(sets, np.zeros(len(sets))) == (None, False)
+    hurried = Tries(game, tied, np.ones(game.num_changes), np.arange(game.num_changes), 60.0)
+    hurried.started -= 40.0
+    assert hurried.first_that_holds(sets, np.zeros(len(sets))) == (None, True)
+
+
+def test_what_one_takes_is_not_taken_by_each_of_many():
+    """A first call that is slow does not make a hundred dear: they are measured together."""
+    asked = []
+
+    def values(subsets):
+        asked.append(len(subsets))
+        time.sleep(0.05)
+        return np.zeros((len(subsets), 1))
+
+    assert predict_seconds(values, 31, 120, by_network=True, seconds=0.1) < 0.2
+    assert asked == [1, 120]

@@ -189,7 +189,7 @@ def test_an_explanation_by_edges_says_what_it_is():
 
 
 def test_changes_leave_less_than_edges_and_layer_edges(data_root, tmp_path):
-    settings = FaithSettings(("mutag",), sizes=(1, 2), max_targets=4, seconds=1.0)
+    settings = FaithSettings(("mutag",), sizes=(1, 2), max_targets=4)
     table = run_faithfulness(settings, tmp_path, root=data_root)
     assert len(table) == 8
     assert table.proved.all()

@@ -22,17 +22,18 @@ class TooDear(InputError):
 
 def predict_seconds(values: Values, num_players: int, number: int, *, by_network: bool, seconds: float) -> float:
     """How long so many subsets take: what a call takes anyhow, and what each subset adds to it."""
-    anyhow, each = 0.0, 0.0
+    anyhow, each, asked = 0.0, 0.0, 0
     for turn, stage in enumerate(STAGES if by_network else STAGES_OF_OWN):
         known = turn > 0 and anyhow + each * number <= seconds  # what is measured on few is rather too much
-        if known or stage > number or (turn > 1 and each * stage > PART_OF_TIME * seconds):
+        if known or asked == number or (turn > 1 and each * stage > PART_OF_TIME * seconds):
             break
-        subsets = np.random.default_rng(0).random((stage, num_players)) < 0.5
+        asked = min(stage, number)
+        subsets = np.random.default_rng(0).random((asked, num_players)) < 0.5
         start = time.monotonic()
         values(subsets)
         spent = time.monotonic() - start
         # What few take anyhow is not taken again by many; but at least half is, for the first call is often slow.
-        each = max(spent - anyhow, spent / 2) / stage
+        each = max(spent - anyhow, spent / 2) / asked
         anyhow = spent if by_network and turn == 0 else anyhow
     return anyhow + each * number
 

@@ -6,13 +6,15 @@ with v(S) the logits of the real graph with S applied (of values the distance ta
 search is that of `fewest`: every set of one change, of two, ... while they can be afforded, which proves that no fewer
 do; beyond, greedy and blame's own order, with what is not needed taken away again and two exchanged for one.
 
-With a budget n instead, the n changes that leave least: all sets where they can be afforded, else greedy and blame as
-starts, improved by exchanging one change for another until none helps.
+With a budget n instead, the n changes that leave least: all sets where they can be afforded, else the best few of each
+size, one change added at a time (a single one is greedy), and blame as starts, each improved by exchanging one change
+for another until none helps.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -20,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import InputError
+from ..errors import InputError, Notice
 from ..explain.question import Question
 from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.places import NODE_UNIT, Target
@@ -31,17 +33,19 @@ from ..saved import FileForm, rebuild
 from ..trust import read_words
 from .blame import blame_target
 from .cost import TooDear
-from .fewest import Terms, find_fewest, sets_of_size
+from .fewest import Terms, extend_sets, find_fewest, sets_of_size
 from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board
 from .goal import UndoGoal
-from .shapley import LEAST_PAIRS, Effort, check_seconds
+from .shapley import LEAST_PAIRS, MOST_PAIRS, Effort, check_seconds
 from .tries import Spent, Tries
 
 OF_BLAME = 1 / 8  # share of the time that blame, as a start, may take
 ROUGH = 0.05  # errors of blame as a start, in shares of the change
 LEAST_SHARE = -1e300  # of a change, that a saved record may tell
 GAIN = 1e-12  # shares of the change: an exchange that gains less is none
+GROWN = 16  # sets of a size that are grown on from, at most
+OF_GROWN = 1 / 4  # share of the effort that is left, that growing them may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +133,13 @@ def enough_of_target(
     budget: int | None = None,
     open_nodes: bool = False,
     seconds: float = 10.0,
+    most_evaluations: float = math.inf,
+    starts: tuple[tuple[int, ...], ...] = (),
 ) -> Enough:
-    """The fewest that carry `until` of the change, or the `budget` changes that carry most."""
+    """The fewest that carry `until` of the change, or the `budget` changes that carry most.
+
+    `starts` are further orders of ids to search along; besides `seconds`, the effort may be counted in evaluations.
+    """
     check_seconds(seconds)
     Question(budget or 0, until=None if budget is not None else until)  # refuses what is neither
     game = board.game(target, open_nodes=open_nodes)
@@ -144,18 +153,21 @@ def enough_of_target(
         return np.asarray(left - remains / whole if whole > 0 else np.where(remains > 0, -1.0, 1.0))
 
     goal = UndoGoal("most of the change", margin, lambda logits: np.asarray(margin(logits) >= 0))
-    search = Applied(game, goal, np.ones(size), np.arange(size), seconds)
-    order: tuple[int, ...] = ()
+    search = Applied(game, goal, np.ones(size), np.arange(size), seconds, most_evaluations)
     if size > 1 and not search.affords(1 << min(size, 62)) and search.affords(2 * LEAST_PAIRS * size, OF_BLAME):
-        effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH)
-        with suppress(TooDear):
-            order = tuple(row[0] for row in blame_target(board, target, open_nodes=open_nodes, effort=effort).changes)
+        pairs = min(OF_BLAME * most_evaluations / (2 * size), MOST_PAIRS)
+        effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH, most_pairs=max(LEAST_PAIRS, int(pairs)))
+        with suppress(TooDear), warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)  # of what blame alone would take
+            blamed = blame_target(board, target, open_nodes=open_nodes, effort=effort)
+            starts = (tuple(row[0] for row in blamed.changes), *starts)
     if budget is None:
-        found = find_fewest(search, game, Terms(seconds=seconds, starts=(order,) if order else ()))
+        found = find_fewest(search, game, Terms(seconds=seconds, starts=starts))
         chosen, proved, how = np.sort(found.chosen), found.proved, found.how
     else:
-        starts = np.searchsorted(game.changes.id.to_numpy(), np.array(order, dtype=np.int64))
-        chosen, proved = find_best(search, min(int(budget), size), starts)
+        places = {number: place for place, number in enumerate(game.changes.id.tolist())}
+        orders = [np.array([places[i] for i in order if i in places], dtype=np.int64) for order in starts]
+        chosen, proved = find_best(search, min(int(budget), size), orders)
         how = "No others of this number do better: all were tried." if proved else "Others may do better."
     logits = search.judge(chosen)[1]
     class_before, class_after = board.output.told(ends[0], ends[1])
@@ -187,19 +199,20 @@ def enough_of_target(
     )
 
 
-def find_best(search: Tries, number: int, order: IntArray) -> tuple[IntArray, bool]:
+def find_best(search: Tries, number: int, orders: list[IntArray]) -> tuple[IntArray, bool]:
     """The best set of so many, in places among the changes in sight; and whether every such set was tried."""
-    best = _Best(np.concatenate([order, np.setdiff1d(search.free, order)])[:number])
+    starts = [np.concatenate([order, np.setdiff1d(search.free, order)])[:number] for order in (*orders, search.free)]
+    best = _Best(starts[0])
     try:
         if search.affords(math.comb(len(search.free), number)):
             for sets in sets_of_size(search.free, number):
                 best.offer(sets, search.margins(sets))
             return np.sort(best.chosen), True
-        best.offer(best.chosen[None], search.margins(best.chosen[None]))
-        starts = np.stack([best.chosen, _grow(search, number, best)])
-        margins = search.margins(starts)
-        for place in np.argsort(-margins, kind="stable").tolist():  # the better one first: the time may end
-            _exchange(search, starts[place], best)
+        best.offer(np.stack(starts), search.margins(np.stack(starts)))
+        sets = np.stack([_grow(search, number, best), *starts[:-1]])
+        margins = search.margins(sets)
+        for place in np.argsort(-margins, kind="stable").tolist():  # the best one first: the time may end
+            _exchange(search, sets[place], best)
     except Spent:
         pass
     return np.sort(best.chosen), False
@@ -220,19 +233,25 @@ class _Best:
 
 
 def _grow(search: Tries, number: int, best: _Best) -> IntArray:
-    """So many changes, one after the other, each time the one that helps the most.
+    """So many changes, one after the other, from the best few sets of each size.
 
     Those that help the most alone are offered at once, for the time may end before they are grown together.
     """
-    chosen = search.free[:0]
-    for _ in range(number):
-        longer = np.stack([np.append(chosen, other) for other in np.setdiff1d(search.free, chosen)])
+    width = GROWN
+    while width > 1 and not search.affords(width * len(search.free) * (number - 1), OF_GROWN):
+        width //= 2
+    beam = np.zeros((1, 0), dtype=np.int64)
+    for size in range(number):
+        longer = extend_sets(beam, search.free)
         margins = search.margins(longer, all_of_them=False)
-        if not len(chosen):
-            alone = search.free[np.argsort(-margins, kind="stable")[:number]]
+        order = np.argsort(-margins, kind="stable")
+        if size == 0:
+            alone = longer[order[:number], 0]
             best.offer(alone[None], search.margins(alone[None]))
-        chosen = longer[int(margins.argmax())]
-    return chosen
+        beam = longer[order[:width]]
+        if size + 1 == number:
+            best.offer(longer, margins)
+    return np.asarray(beam[0])
 
 
 def _exchange(search: Tries, chosen: IntArray, best: _Best) -> None:
@@ -242,7 +261,7 @@ def _exchange(search: Tries, chosen: IntArray, best: _Best) -> None:
         others = np.setdiff1d(search.free, chosen)
         sets = np.repeat(chosen[None], len(chosen) * len(others), axis=0)
         sets[np.arange(len(sets)), np.repeat(np.arange(len(chosen)), len(others))] = np.tile(others, len(chosen))
-        other, gained = best.offer(sets, search.margins(sets))
+        other, gained = best.offer(sets, search.margins(sets, all_of_them=False))
         if not gained > margin + GAIN:
             return
         chosen, margin = other, gained

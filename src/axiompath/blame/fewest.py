@@ -223,11 +223,7 @@ def _offer_first(search: Tries, sets: list[IntArray], known: _Known) -> None:
 
 def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatArray]:
     """The best sets of one change more than those of the beam."""
-    longer = np.concatenate(
-        [np.repeat(beam, len(search.free), axis=0), np.tile(search.free, len(beam))[:, None]], axis=1
-    )
-    longer = np.sort(longer, axis=1)
-    longer = np.unique(longer[(np.diff(longer, axis=1) > 0).all(axis=1)], axis=0)
+    longer = extend_sets(beam, search.free)
     margins = search.margins(longer)
     order = np.argsort(-margins, kind="stable")[:width]
     return longer[order], margins[order]
@@ -296,6 +292,13 @@ def _swap(search: Tries, chosen: IntArray) -> IntArray | None:
     best = int(margins.argmax())
     cheaper = search.costs[sets[best]].sum() < search.costs[chosen].sum()
     return sets[best] if margins[best] > 0 and cheaper else None
+
+
+def extend_sets(sets: IntArray, free: IntArray) -> IntArray:
+    """All sets of one change more than these, each once. [num_sets, size + 1]."""
+    longer = np.concatenate([np.repeat(sets, len(free), axis=0), np.tile(free, len(sets))[:, None]], axis=1)
+    longer = np.sort(longer, axis=1)
+    return np.unique(longer[(np.diff(longer, axis=1) > 0).all(axis=1)], axis=0)
 
 
 def sets_of_size(free: IntArray, size: int) -> Iterable[IntArray]:

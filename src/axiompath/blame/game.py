@@ -51,6 +51,7 @@ class Game:
     by_network: bool  # whether `run` is the network's; else it is the user's model, too
     scene: Scene  # what decides the target
     root: RootPlace
+    double: bool  # whether the user's model computes in float64, as the network does
     retrained: bool = False  # whether the last of the changes is the model itself
 
     @property
@@ -150,7 +151,17 @@ class Board:
         if self.network is None:
             self._check_steady(target, run or own, scene.num_players)
         return Game(
-            target, self.unit, self.output, players, scene.rows, run or own, own, by_network, scene, place(scene)
+            target,
+            self.unit,
+            self.output,
+            players,
+            scene.rows,
+            run or own,
+            own,
+            by_network,
+            scene,
+            place(scene),
+            self.own.double,
         )
 
     def _part(self, scene: Scene) -> Referee:
@@ -270,6 +281,7 @@ def _with_model(before: Game, after: Game) -> Game:
         by_network=before.by_network and after.by_network,
         scene=deeper.scene,
         root=deeper.root,
+        double=before.double and after.double,
         retrained=True,
     )
 

@@ -45,6 +45,11 @@ class OwnModel:
         """A copy to run; the user's own is never touched."""
         return copy_model(self.model)
 
+    @cached_property
+    def double(self) -> bool:
+        """Whether it computes in float64, as the network does, and so answers alike to many digits."""
+        return all(one.dtype == torch.float64 for one in self.duplicate.parameters() if one.is_floating_point())
+
     def answer(self, data: Data) -> FloatArray:
         """Logits of everything that the model predicts on a graph. [num_rows, num_logits]."""
         result = run_model(self.duplicate, data, self.call)

@@ -49,12 +49,11 @@ class Conditions:
 
     def hold(self, subsets: BoolArray) -> BoolArray:
         """Which hold where these changes are applied. [num_conditions, num_subsets]."""
-        applied = subsets.T
-        first = applied[self.players[:, 0]] == (self.when == APPLIED)[:, None]
-        second = applied[self.players[:, 1]] == (self.when == APPLIED)[:, None]
-        plain = first & (second | (self.players[:, 1] < 0)[:, None])
-        parts = [plain, *(plain[some].any(axis=0)[None] for some in self.any_of)]
-        return np.ascontiguousarray(np.concatenate(parts))
+        applied, wanted = np.ascontiguousarray(subsets.T), (self.when == APPLIED)[:, None]
+        plain = applied[self.players[:, 0]] == wanted
+        two = np.flatnonzero(self.players[:, 1] >= 0)
+        plain[two] &= applied[self.players[two, 1]] == wanted[two]
+        return np.concatenate([plain, *(plain[some].any(axis=0)[None] for some in self.any_of)])
 
     def masks(self, num_players: int) -> NDArray[np.uint64]:
         """The changes that each looks at, as bits. [num_conditions, num_words]."""

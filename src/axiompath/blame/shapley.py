@@ -154,12 +154,12 @@ def exact_owen(values: Values, groups: IntArray) -> PlayerShares:
 def sampled_shares(values: Values, num_players: int, effort: Effort, groups: IntArray | None = None) -> PlayerShares:
     """Shares by random orders and their reverses, until the errors are small or the time is spent."""
     rng = np.random.default_rng(effort.seed)
-    start, num_pairs, num_evaluations = time.monotonic(), 0, 0
+    start, num_pairs, num_evaluations = time.monotonic(), 0, 2
     total = squares = np.zeros(0)
-    ends = np.zeros((2, 0))
+    ends = values(np.arange(2)[:, None] > np.zeros(num_players))  # none, all
     batch = LEAST_PAIRS
     while True:
-        means, ends, used = _pairs(values, _orders(rng, batch, num_players, groups))
+        means, used = _pairs(values, _orders(rng, batch, num_players, groups), ends)
         num_evaluations += used
         num_pairs += batch
         total = means.sum(axis=0) if total.size == 0 else total + means.sum(axis=0)
@@ -191,12 +191,11 @@ def _orders(rng: np.random.Generator, number: int, num_players: int, groups: Int
     return np.lexsort((within, turn[:, groups]), axis=1)
 
 
-def _pairs(values: Values, orders: IntArray) -> tuple[FloatArray, FloatArray, int]:
-    """What each player adds at its turn, mean of an order and its reverse; v(none) and v(all); evaluations."""
+def _pairs(values: Values, orders: IntArray, ends: FloatArray) -> tuple[FloatArray, int]:
+    """What each player adds at its turn, mean of an order and its reverse; evaluations. ends: v(none) and v(all)."""
     number, k = orders.shape
     both = np.concatenate([orders, orders[:, ::-1]])
     turn: NDArray[np.int64] = np.argsort(both, axis=1)
-    ends = values(np.arange(2)[:, None] > np.zeros(k))  # none, all
     columns = ends.shape[1]
     along = np.empty((2 * number, k + 1, columns))
     along[:, 0], along[:, k] = ends
@@ -206,4 +205,4 @@ def _pairs(values: Values, orders: IntArray) -> tuple[FloatArray, FloatArray, in
         along[every[some], length[some] + 1] = values(joined)
     added = np.diff(along, axis=1)  # by turn
     by_player = np.take_along_axis(added, turn[:, :, None], axis=1)
-    return 0.5 * (by_player[:number] + by_player[number:]), ends, len(every) + 2
+    return 0.5 * (by_player[:number] + by_player[number:]), len(every)

@@ -1,7 +1,8 @@
 """A game and a goal -> Tries: margins of sets of undone changes, by the evaluator, until the time is spent.
 
 Sets are tried some at a time, as many as a fraction of a second holds, so that the time that was given is kept: what is
-under way may take half a second more, and then `Spent` ends the search wherever it stands.
+under way may take half a second more, and then `Spent` ends the search wherever it stands. An effort may be counted in
+evaluations besides, so that the same search tries the same sets on every machine.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ SECONDS_AT_A_TIME = 0.1  # that these may take
 FIRST_AT_A_TIME = 8  # of the network; of the user's own model one
 GROWTH = 8  # times as many at a time as before, as long as they take less
 GRACE = 0.5  # seconds beyond the limit in which what was begun may end
-NUM_JUDGED = 12  # sets that the user's model is asked about before the next size is looked at
+NUM_JUDGED = 12  # sets that the user's model is asked about whatever the time, before the next size is looked at
 NEAR = 1e-4  # a margin so small, relative to the largest logit, is for the user's model to decide
+NEAR_IN_DOUBLE = 1e-9  # the same where that computes in float64, too
 
 
 class Spent(Exception):
@@ -33,9 +35,17 @@ class Spent(Exception):
 class Tries:
     """The sets that were tried; truth values are of what is undone."""
 
-    def __init__(self, game: Game, goal: UndoGoal, costs: FloatArray, free: IntArray, seconds: float) -> None:
+    def __init__(
+        self,
+        game: Game,
+        goal: UndoGoal,
+        costs: FloatArray,
+        free: IntArray,
+        seconds: float,
+        most_evaluations: float = math.inf,
+    ) -> None:
         self.game, self.goal, self.costs, self.free = game, goal, costs, free
-        self.started, self.seconds = time.monotonic(), seconds
+        self.started, self.seconds, self.most_evaluations = time.monotonic(), seconds, most_evaluations
         self.num_evaluations = 0
         self.spent_trying = 0.0
         self.scale = 1.0
@@ -44,13 +54,17 @@ class Tries:
 
     @property
     def left(self) -> float:
-        """Seconds that are left."""
+        """Seconds that are left; less than any, where all evaluations are made."""
+        if self.num_evaluations >= self.most_evaluations:
+            return -math.inf
         return self.seconds - (time.monotonic() - self.started)
 
     def affords(self, number: int, part: float = 0.5) -> bool:
         """Whether so many sets can be tried in this part of the time that is left; a few always are."""
         if number <= (FIRST if self.game.by_network else FIRST_OF_OWN):
             return True
+        if number > part * (self.most_evaluations - self.num_evaluations):
+            return False
         if self.num_evaluations == 0 and self.left > 0:  # what one takes is not known before some are tried
             self.margins(self.free[: self.at_a_time, None])
         return self.num_evaluations > 0 and number * self.spent_trying / self.num_evaluations <= part * self.left
@@ -58,7 +72,7 @@ class Tries:
     @property
     def near(self) -> float:
         """A margin so small is for the judge to decide."""
-        return NEAR * self.scale
+        return (NEAR_IN_DOUBLE if self.game.double else NEAR) * self.scale
 
     def applied(self, undone: IntArray) -> BoolArray:
         """Truth values of what is applied without these: rows of places, -1 for none. [num_sets, num_changes]."""
@@ -77,7 +91,7 @@ class Tries:
                 found.append(np.full(len(undone) - start, -math.inf))
                 break
             self.check()
-            some = undone[start : start + self.at_a_time]
+            some = undone[start : start + int(min(self.at_a_time, self.most_evaluations - self.num_evaluations))]
             began = time.monotonic()
             logits = self.game.run(self.applied(some))
             took = time.monotonic() - began
@@ -106,7 +120,8 @@ class Tries:
     def first_that_holds(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray | None, bool]:
         """The cheapest set, best first among equals, that the user's model agrees with; whether one was passed over.
 
-        Sets whose margin is too small to trust are put to the user's model, but not more than a few of them.
+        Sets whose margin is too small to trust are put to the user's model: a few of them, and as many as half of the
+        time holds.
         """
         near = self.near
         able = np.flatnonzero(margins > -near)
@@ -115,7 +130,7 @@ class Tries:
         for place in able[np.lexsort((-margins[able], spent))].tolist():
             if margins[place] <= near:
                 num_near += 1
-                if num_near > NUM_JUDGED:
+                if num_near > NUM_JUDGED and self.left < self.seconds / 2:
                     passed = True
                     continue
             self.check()

@@ -68,8 +68,16 @@ def open_board(
     pair = open_pair(inputs.before, inputs.after, _fields_of(inputs.before, inputs.after))
     raw = OwnModel(model, usage.call, np.asarray)
     count = _count_hops(raw.duplicate)
-    with _Ends() as operations:
-        last = operations.of(run_model(raw.duplicate, inputs.before, usage.call))
+    try:
+        with _Ends() as operations:
+            last = operations.of(run_model(raw.duplicate, inputs.before, usage.call))
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"The model could not be run on this graph: {type(error).__name__}: {error}; where it is called otherwise "
+            "than model(x, edge_index), say so with `call=lambda model, data: ...`."
+        ) from error
     num_hops = count()
     answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
     sides = pair.before, pair.after

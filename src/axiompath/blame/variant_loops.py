@@ -8,21 +8,81 @@ import numpy as np
 
 from ..compiled import compiled
 
+ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, which scatters what it multiplies
+
 
 @compiled
-def number_kinds(words, runs, table, first, inverse):
-    """Number the kinds of rows in some bits as they appear; how many there are."""
-    number = 0
-    for s in range(len(words)):
-        code = np.uint64(0)
-        for r in range(len(runs)):
-            code |= ((words[s, runs[r, 0]] >> runs[r, 1]) & runs[r, 2]) << runs[r, 3]
-        if table[code] < 0:
-            table[code] = number
-            first[number] = s
-            number += 1
-        inverse[s] = table[code]
-    return number
+def number_views(words, masks, first, inverse):
+    """Number the kinds of rows that each mask tells apart, as they appear; where those of each begin in `first`.
+
+    A table of hashes for each mask, of twice as many slots as it can have kinds, open addressing.
+    """
+    num_rows, num_words = words.shape
+    most = 2
+    while most < 2 * num_rows:
+        most *= 2
+    table = np.empty(most, dtype=np.int32)
+    looked = np.empty(num_words, dtype=np.int64)
+    starts = np.zeros(len(masks) + 1, dtype=np.int64)
+    taken = 0
+    for m in range(len(masks)):
+        num, slots, shift = 0, 2, 63
+        for w in range(num_words):
+            left = masks[m, w]
+            if left != 0:
+                looked[num] = w
+                num += 1
+            while left != 0 and slots < most:
+                left &= left - np.uint64(1)
+                slots *= 2
+                shift -= 1
+        table[:slots] = -1
+        begun = starts[m]
+        for s in range(num_rows):
+            code = np.uint64(0)
+            for k in range(num):
+                w = looked[k]
+                code = ((code >> np.uint64(32)) ^ code ^ (words[s, w] & masks[m, w])) * ODD
+            slot = np.int64(code >> np.uint64(shift))
+            while True:
+                known = table[slot]
+                if known < 0:
+                    table[slot] = taken - begun
+                    first[taken] = s
+                    inverse[m, s] = taken - begun
+                    taken += 1
+                    break
+                other = first[begun + known]
+                same = True
+                for k in range(num):
+                    w = looked[k]
+                    if (words[s, w] ^ words[other, w]) & masks[m, w] != 0:
+                        same = False
+                        break
+                if same:
+                    inverse[m, s] = known
+                    break
+                slot = (slot + 1) & (slots - 1)
+        starts[m + 1] = taken
+    return starts
+
+
+@compiled
+def list_edges(star, hold, nodes, group, starts, subsets, first):
+    """The edges into each variant of these nodes: number of the variant, from `first` on, and of the edge."""
+    count = 0
+    for turn in range(2):
+        row, edge = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+        number, count = first, 0
+        for i in range(len(nodes)):
+            for j in range(starts[group[i]], starts[group[i] + 1]):
+                for e in range(star.indptr[nodes[i]], star.indptr[nodes[i] + 1]):
+                    if star.condition[e] < 0 or hold[star.condition[e], subsets[j]]:
+                        if turn:
+                            row[count], edge[count] = number, e
+                        count += 1
+                number += 1
+    return row, edge
 
 
 @compiled

@@ -8,12 +8,12 @@ senders that the same subset makes, with coefficients that the rules would give 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
@@ -35,75 +35,32 @@ from ..network.coefficients import (
 from ..network.layers import Layer, Network, project
 from ..network.readouts import End, Pooled
 from ..network.relations import OfRelation
-from .factors import Scores, find_factors, find_scores
+from ..threads import run_in_pieces
+from .factors import find_factors, find_scores
 from .root import RootPlace
 from .scene import Scene, to_bits
-from .variant_loops import add_attention, add_products
-from .views import pack, restrict
+from .variant_loops import add_attention, add_products, list_edges
+from .variant_rows import (
+    Attended,
+    Layout,
+    Masks,
+    Products,
+    Scales,
+    Seen,
+    Star,
+    VariantRows,
+    first_rows,
+    join_rows,
+    lay_out,
+)
+from .views import MOST_BITS, find_views, pack
 
-BYTES = 256 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
-MOST = 1 << 16  # subsets that are run together
+BYTES = 128 * 10**6  # of the rows of one layer, roughly, for all subsets that are run together
+MOST = 1 << 13  # subsets that are run together, so that what a place has of them stays in the cache
 KNOWN = (
     Identity, Sum, Mean, Degree, SymmetricNorm, TargetNorm, InverseDeviation, AdditiveAttention, PairAttention,
     DotAttention, Pooled, End,
 )  # fmt: skip
-
-Masks = NDArray[np.uint64]  # [n, num_words]: changes as bits
-
-
-class Star(NamedTuple):
-    """Edges by receiver, with the condition of each, -1 for always."""
-
-    indptr: IntArray
-    senders: IntArray
-    weights: FloatArray
-    condition: IntArray
-
-
-class VariantRows(NamedTuple):
-    """The places of a layer, and one subset for each of their variants."""
-
-    nodes: IntArray  # [num_places]
-    base: IntArray  # [num_places]
-    group: IntArray  # [num_places]
-    starts: IntArray  # [num_groups + 1]
-    subsets: IntArray  # of each group, one after the other
-
-
-class Seen(NamedTuple):
-    """Rows of the layer below."""
-
-    place: IntArray  # [num_nodes]: number of the place, -1 for none
-    base: IntArray  # [num_places]
-    group: IntArray  # [num_places]
-    inverse: NDArray[np.int32]  # [num_groups, num_subsets]
-
-
-class Scales(NamedTuple):
-    """A number for each node and variant of the edges into it."""
-
-    base: IntArray  # [num_nodes]
-    group: IntArray  # [num_nodes]
-    inverse: NDArray[np.int32]
-    values: FloatArray
-
-
-class Products(NamedTuple):
-    """Coefficients that are products: of a receiver's factor, an edge's weight and a sender's factor."""
-
-    star: Star
-    left: Scales
-    right: Scales
-    diagonal: FloatArray  # of each row of `left`; none for none
-    loops_apart: bool  # whether edges from a node to itself lie on the diagonal
-
-
-class Attended(NamedTuple):
-    """Coefficients that are shares of an attention."""
-
-    star: Star
-    scores: Scores
-    self_loops: bool
 
 
 class Inner(NamedTuple):
@@ -150,8 +107,18 @@ class Variants:
     def run(self, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
         step = self._step(len(subsets))
-        found = [_Pass(self, subsets[start : start + step]).run() for start in range(0, len(subsets), step)]
-        return np.concatenate([np.zeros((0, self.network.num_classes)), *found])
+        found = np.empty((len(subsets), self.network.num_classes))
+
+        def run_some(first: int, last: int) -> None:
+            for start in range(first * step, last * step, step):
+                found[start : start + step] = _Pass(self, subsets[start : start + step]).run()
+
+        number = -(-len(subsets) // step)
+        if number > 1 and self.constants:  # what all share is there
+            run_in_pieces(run_some, number, math.inf)
+        else:
+            run_some(0, number)
+        return found
 
     @cached_property
     def stars(self) -> dict[tuple[str, int | None], Star]:
@@ -182,7 +149,7 @@ class Variants:
     def of_edges(self) -> dict[tuple[str, int | None], Masks]:
         """Changes of the edges into each node, by flow and relation. [num_nodes, num_words]."""
         masks = self.scene.masks
-        return {seen: _join_rows(star.indptr, masks[star.condition]) for seen, star in self.stars.items()}
+        return {seen: join_rows(star.indptr, masks[star.condition]) for seen, star in self.stars.items()}
 
     @cached_property
     def places(self) -> list[IntArray]:
@@ -225,7 +192,7 @@ class Variants:
                     joined |= own
                     if not rule.local:
                         sent = seen | own if rule.reach else seen
-                        joined |= _join_rows(star.indptr, sent[star.senders])
+                        joined |= join_rows(star.indptr, sent[star.senders])
                 seen = joined
             found.append(seen)
         return found
@@ -247,17 +214,35 @@ class Variants:
         """What the channels of the first layer make of the features, which no subset changes."""
         return [project(self.inputs[0], channel) for channel in self.network.layers[0].channels]
 
+    @cached_property
+    def layouts(self) -> list[Layout]:
+        """The places of the outputs of each layer."""
+        return [lay_out(nodes, masks) for nodes, masks in zip(self.places[1:], self.masks[1:], strict=True)]
+
+    @cached_property
+    def constants(self) -> dict[int, FloatArray]:
+        """Outputs of each layer at the places that see no change; filled by the first pass, the same in all others."""
+        return {}
+
+    @cached_property
+    def receivers(self) -> dict[tuple[str, int | None], tuple[IntArray, Layout]]:
+        """Of each flow and relation the receiver of each edge, and all nodes by the changes of the edges into them."""
+        every = np.arange(self.scene.num_nodes)
+        return {
+            sees: (np.repeat(every, np.diff(star.indptr)), lay_out(every, self.of_edges[sees]))
+            for sees, star in self.stars.items()
+        }
+
     def _step(self, num_subsets: int) -> int:
         """How many subsets to run together, for memory's sake."""
-        sizes = []
-        for t, layer in enumerate(self.network.layers, start=1):
-            num_seen = np.array([_num_bits(row) for row in self.masks[t][self.places[t]]])
-            sizes.append((num_seen, layer.width))
         step = min(MOST, max(num_subsets, 1))
         while step > 64:
-            rows = [float(np.minimum(2.0 ** np.minimum(seen, 60), step).sum()) * width * 16 for seen, width in sizes]
-            groups = sum(len(np.unique(seen)) for seen, _ in sizes) * 4 * step
-            if max(rows) + groups <= BYTES:
+            rows, groups = 0.0, 0
+            for layer, laid in zip(self.network.layers, self.layouts, strict=True):
+                many = np.minimum(2.0 ** np.minimum(laid.num_seen, MOST_BITS), step)
+                rows = max(rows, float(many[laid.group].sum()) * layer.width * 16)
+                groups += len(laid.masks) * 4 * step
+            if rows + groups <= BYTES:
                 break
             step //= 2
         return step
@@ -270,18 +255,23 @@ class _Pass:
         self.of = variants
         self.subsets, self.words = subsets, pack(subsets)
         self.hold = variants.scene.conditions.hold(subsets)
-        self.known: dict[bytes, tuple[IntArray, NDArray[np.int32]]] = {}
         self.scales: dict[tuple[Rule, int | None], tuple[Scales, Scales, FloatArray]] = {}
 
     def run(self) -> FloatArray:
         of = self.of
         h, below = self._begin()
         for t, layer in enumerate(of.network.layers):
-            nodes = of.places[t + 1]
-            wanted, above = self._number(nodes, of.masks[t + 1])
-            z = self._aggregate(t, layer, h, below, wanted, int(above.base[-1] + self._count(wanted, -1)))
+            laid = of.layouts[t]
+            wanted, above = self._number(laid)
+            constant, held = wanted.base[laid.constant], of.constants.get(t)
+            some = wanted if held is None else wanted.of(laid.varying)
+            z = self._aggregate(t, layer, h, below, some, int(above.base[-1] + self._count(wanted, -1)))
             if t + 1 < len(of.network.layers):
                 _activate(layer, z)
+            if held is None:
+                of.constants[t] = z[constant]
+            else:
+                z[constant] = held
             h, below = z, above
         return np.asarray(np.asarray(h)[below.base[0] + below.inverse[below.group[0]]])
 
@@ -302,27 +292,12 @@ class _Pass:
         place[nodes] = np.arange(len(nodes))
         return x, Seen(place, base, group.reshape(-1)[1:].astype(np.int64), inverse)
 
-    def _number(self, nodes: IntArray, masks: Masks) -> tuple[VariantRows, Seen]:
+    def _number(self, laid: Layout) -> tuple[VariantRows, Seen]:
         """The variants of these places."""
-        mine = masks[nodes]
-        empty = np.zeros((1, masks.shape[1]), dtype=np.uint64)
-        unique, group = np.unique(np.concatenate([empty, mine]), axis=0, return_inverse=True)
-        group = group.reshape(-1)[1:].astype(np.int64)  # the empty mask sorts first
-        views = [self._restrict(mask) for mask in unique]
-        starts = np.concatenate([[0], np.cumsum([len(view[0]) for view in views])])
-        sizes = np.diff(starts)[group]
-        base = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-        place = np.full(len(masks), -1, dtype=np.int64)
-        place[nodes] = np.arange(len(nodes))
-        wanted = VariantRows(nodes, base, group, starts, np.concatenate([view[0] for view in views]))
-        return wanted, Seen(place, base, group, np.stack([view[1] for view in views]))
-
-    def _restrict(self, mask: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.int32]]:
-        """One subset of each distinct view that these changes allow, and which view each subset has."""
-        key = mask.tobytes()
-        if key not in self.known:
-            self.known[key] = restrict(self.words, mask)
-        return self.known[key]
+        views = find_views(self.words, laid.masks)
+        base = first_rows(views, laid.group)
+        wanted = VariantRows(laid.nodes, base, laid.group, views.starts, views.first)
+        return wanted, Seen(laid.place, base, laid.group, views.inverse)
 
     def _aggregate(
         self, t: int, layer: Layer, h: Features, below: Seen, wanted: VariantRows, num_rows: int
@@ -381,11 +356,12 @@ class _Pass:
     def _pooled(self, rule: Pooled) -> Scales:
         star = self.of.readout
         seen = np.bitwise_or.reduce(self.of.scene.masks[star.condition], axis=0)
-        some, inverse = self._restrict(seen)
+        views = find_views(self.words, seen[None])
+        some = views.first
         there = np.concatenate([self.hold[:, some], np.ones((1, len(some)), dtype=np.bool_)])[star.condition]
         values = 1.0 / np.maximum(there.sum(axis=0), 1) if rule.mean else np.ones(len(some))
         zeros = np.zeros(1, dtype=np.int64)
-        return Scales(zeros, zeros, inverse[None], values)
+        return Scales(zeros, zeros, views.inverse, values)
 
     def _scales(self, inner: Inner, star: Star) -> tuple[Scales, Scales, FloatArray]:
         """Factors that depend on the edges into a node, for each node and each variant of these edges."""
@@ -393,35 +369,18 @@ class _Pass:
         key = rule, inner.relation
         if key in self.scales:
             return self.scales[key]
-        masks = self.of.of_edges[inner.sees]
-        num_nodes = len(masks)
-        varying = np.flatnonzero(masks.any(axis=1))
-        base, group = np.arange(num_nodes), np.zeros(num_nodes, dtype=np.int64)
-        inverses = [np.zeros(len(self.subsets), dtype=np.int32)]
-        is_constant = np.ones(num_nodes, dtype=np.bool_)
-        is_constant[varying] = False
-        receivers = np.repeat(np.arange(num_nodes), np.diff(star.indptr))
-        kept = np.flatnonzero(is_constant[receivers])
-        rows, edges, num_rows = [receivers[kept]], [kept], num_nodes
-        numbers: dict[bytes, int] = {}
-        for v in varying.tolist():
-            some, inverse = self._restrict(masks[v])
-            own = numbers.setdefault(masks[v].tobytes(), len(inverses))
-            if own == len(inverses):
-                inverses.append(inverse)
-            entries = np.arange(star.indptr[v], star.indptr[v + 1])
-            condition = star.condition[entries]
-            there = (condition < 0)[:, None] | self.hold[np.maximum(condition, 0)][:, some]
-            entry, variant = np.nonzero(there)
-            rows.append(num_rows + variant)
-            edges.append(entries[entry])
-            base[v], group[v] = num_rows, own
-            num_rows += len(some)
-        row, edge = np.concatenate(rows), np.concatenate(edges)
+        receivers, laid = self.of.receivers[inner.sees]
+        num_nodes, views = len(laid.nodes), find_views(self.words, laid.masks)
+        varying = laid.varying
+        base = np.arange(num_nodes)  # of those that vary after all others
+        base[varying] = num_nodes + first_rows(views, laid.group[varying])
+        kept = np.flatnonzero(laid.group[receivers] == 0)
+        row, edge = list_edges(star, self.hold, varying, laid.group[varying], views.starts, views.first, num_nodes)
+        row, edge = np.concatenate([receivers[kept], row]), np.concatenate([kept, edge])
+        num_rows = num_nodes + int(np.diff(views.starts)[laid.group[varying]].sum())
         is_loop = star.senders[edge] == receivers[edge]
         left, right, diagonal = find_factors(rule, row, star.weights[edge], is_loop, num_rows)
-        inverse = np.stack(inverses)
-        found = Scales(base, group, inverse, left), Scales(base, group, inverse, right), diagonal
+        found = (*(Scales(base, laid.group, views.inverse, side) for side in (left, right)), diagonal)
         if len(right) == 1:  # the same for all senders, so that nothing of it varies
             found = found[0], self._constant(right, num_nodes), diagonal
         self.scales[key] = found
@@ -436,16 +395,3 @@ def _activate(layer: Layer, z: FloatArray) -> None:
             np.maximum(columns, 0.0, out=columns)  # several times faster than by two slopes
         elif block.activation is not None:
             columns[...] = block.activation.value(columns)
-
-
-def _join_rows(indptr: IntArray, masks: Masks) -> Masks:
-    """The union of the masks of each row's entries. [num_rows, num_words]."""
-    found = np.zeros((len(indptr) - 1, masks.shape[1]), dtype=np.uint64)
-    some = np.flatnonzero(np.diff(indptr))
-    if len(some):
-        found[some] = np.bitwise_or.reduceat(masks, indptr[some], axis=0)
-    return found
-
-
-def _num_bits(mask: NDArray[np.uint64]) -> int:
-    return int(np.unpackbits(mask.view(np.uint8)).sum())

@@ -1,15 +1,24 @@
-"""Subsets as bits; and which of them look alike to one who sees some changes alone."""
+"""Subsets as bits; and which of them look alike to those who see some changes alone."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, IntArray
-from .scene import WORD
-from .variant_loops import number_kinds
+from .variant_loops import number_views
 
-TABLE = 20  # views of up to so many changes are numbered by a table of all of them
+MOST_BITS = 62  # that a mask is counted to have, so that its kinds can be counted
+
+
+class Views(NamedTuple):
+    """The distinct kinds of rows that each mask tells apart."""
+
+    starts: IntArray  # [num_masks + 1]: where those of each mask begin in `first`
+    first: IntArray  # the first row of each kind
+    inverse: NDArray[np.int32]  # [num_masks, num_rows]: the kind of each row, for each mask from 0 on
 
 
 def pack(rows: BoolArray) -> NDArray[np.uint64]:
@@ -20,27 +29,15 @@ def pack(rows: BoolArray) -> NDArray[np.uint64]:
     return np.asarray(padded.view("<u8"), dtype=np.uint64)
 
 
-def restrict(words: NDArray[np.uint64], mask: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.int32]]:
-    """The first row of each distinct kind in these bits, and the kind of each row. words: [num_rows, num_words]."""
-    columns = _players(mask)
-    num_rows, width = len(words), len(columns)
-    if width == 0:
-        return np.zeros(1, dtype=np.int64), np.zeros(num_rows, dtype=np.int32)
-    if width <= TABLE and 1 << width <= 4 * num_rows + 64:
-        # Runs of neighbouring bits are moved as one: word, first bit there, mask of its length, first bit in the code.
-        cuts = np.flatnonzero((np.diff(columns) != 1) | (columns[1:] % WORD == 0)) + 1
-        starts = np.concatenate([[0], cuts])
-        lengths = np.diff(np.append(starts, width))
-        runs = np.stack([columns[starts] // WORD, columns[starts] % WORD, (1 << lengths) - 1, starts], axis=1)
-        first, inverse = np.empty(min(num_rows, 1 << width), dtype=np.int64), np.empty(num_rows, dtype=np.int32)
-        number = number_kinds(words, runs.astype(np.uint64), np.full(1 << width, -1, dtype=np.int32), first, inverse)
-        return first[:number], inverse
-    seen = words & mask
-    keys = seen[:, 0] if seen.shape[1] == 1 else seen.view(np.dtype((np.void, seen.shape[1] * 8))).reshape(-1)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return first.astype(np.int64), inverse.reshape(-1).astype(np.int32)
+def count_bits(masks: NDArray[np.uint64]) -> IntArray:
+    """How many changes each sees. [num_masks]."""
+    return np.unpackbits(np.ascontiguousarray(masks).view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
 
 
-def _players(mask: NDArray[np.uint64]) -> IntArray:
-    bits = np.unpackbits(mask.astype("<u8").view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits)
+def find_views(words: NDArray[np.uint64], masks: NDArray[np.uint64]) -> Views:
+    """The kinds of rows that differ in the bits of each mask. words: [num_rows, num_words]; masks likewise."""
+    most = np.minimum(2.0 ** np.minimum(count_bits(masks), MOST_BITS), len(words))
+    first = np.empty(int(most.sum()), dtype=np.int64)
+    inverse = np.empty((len(masks), len(words)), dtype=np.int32)
+    starts = number_views(words, masks, first, inverse)
+    return Views(starts, first[: starts[-1]], inverse)

@@ -351,14 +351,16 @@ def faithfulness(
     *,
     names: DatasetOption = None,
     max_targets: Annotated[int, typer.Option(min=1, help="Compared in a setting: drawn from those that moved.")] = 200,
-    seconds: Annotated[float, typer.Option(min=0, help="For choosing the changes of a target.")] = 2.0,
+    evaluations: Annotated[int, typer.Option(min=1, help="For choosing so many changes of a target.")] = 20_000,
     folders: Folders,
 ) -> None:
     """Changes against edges and layer edges. Example: axiompath reproduce faithfulness --datasets mutag"""
     from ..experiments.authors import AUTHORS_SETTINGS
     from ..experiments.faithfulness import FaithSettings, list_exceptions, run_faithfulness, summarise_faithfulness
 
-    settings = FaithSettings(split_commas(names, AUTHORS_SETTINGS), max_targets=max_targets, seconds=seconds)
+    settings = FaithSettings(
+        split_commas(names, AUTHORS_SETTINGS), max_targets=max_targets, most_evaluations=evaluations
+    )
     with progress_bar(folders.json) as report:
         table = run_faithfulness(settings, folders.out, root=folders.root, report=report)
     summary = summarise_faithfulness(table)

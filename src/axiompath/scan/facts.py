@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from .. import parquet
 from ..arrays import FloatArray, IntArray
 from ..blame.blame import blame_target
-from ..blame.game import Board, board_of
+from ..blame.game import Board, Game, board_of
 from ..blame.goal import tell
 from ..blame.shapley import Effort
 from ..blame.toggles import STACK, Stage, can_toggle, set_stage, toggle
@@ -93,14 +93,35 @@ class BlamedTargets:
     def facts(self, changes: IntArray, places: IntArray, left_out: FloatArray, put_in: FloatArray) -> pa.Table:
         """Rows of a part, from logits of these targets."""
         before, after = (self.told(logits[places], places) for logits in self.logits)
+        gone, come = after - self.told(left_out, places), self.told(put_in, places) - before
+        return self.table(changes, places, gone, come, left_out)
+
+    def facts_of_two(self, game: Game, place: int) -> pa.Table:
+        """The same of one target where the model is a change, too: Owen values' terms.
+
+        Those of the data's changes are means under either model. The model's own share, the mean of changing it on
+        either graph, is known and no estimate: both of its columns are that, so that nothing is spread over it.
+        """
+        one = np.eye(game.num_data_changes, dtype=np.bool_)
+        data = np.concatenate(
+            [~one, one, np.ones_like(one, shape=(1, len(one))), np.zeros_like(one, shape=(1, len(one)))]
+        )
+        subsets = [np.column_stack([data, np.full(len(data), model)]) for model in (False, True)]
+        logits = game.run(np.concatenate(subsets)).reshape(2, len(data), -1)
+        told = np.stack([self.told(side, np.full(len(data), place)) for side in logits])
+        gone, come = (told[:, -2:-1] - told[:, : len(one)]).mean(axis=0), told[:, len(one) : -2] - told[:, -1:]
+        model = float((told[1, -2:] - told[0, -2:]).mean())
+        places = np.full(game.num_changes, place)
+        left_out = np.concatenate([logits[1, : len(one)], logits[0, -2:-1]])
+        return self.table(game.rows, places, np.append(gone, model), np.append(come.mean(axis=0), model), left_out)
+
+    def table(
+        self, changes: IntArray, places: IntArray, gone: FloatArray, come: FloatArray, left_out: FloatArray
+    ) -> pa.Table:
+        """Rows of a part: what goes without each change, what comes with it alone; logits without it."""
         flipped = self.output.flipped(self.logits[0][places], self.logits[1][places])
-        columns = [
-            places,
-            changes,
-            after - self.told(left_out, places),
-            self.told(put_in, places) - before,
-            flipped & ~self.output.flipped(self.logits[0][places], left_out),
-        ]
+        restores = flipped & ~self.output.flipped(self.logits[0][places], left_out)
+        columns = [places, changes, gone, come, restores]
         return pa.Table.from_arrays([pa.array(column) for column in columns], schema=FACTS)
 
     def to_frame(self) -> pd.DataFrame:
@@ -180,6 +201,9 @@ class FactPlan:
         tables = []
         for place in range(int(self.indptr[part]), int(self.indptr[part + 1])):
             game = self.board.game(_plain(self.targets.ids[place]))
+            if game.retrained:
+                tables.append(self.targets.facts_of_two(game, place))
+                continue
             one = np.eye(game.num_changes, dtype=np.bool_)
             logits = game.run(np.concatenate([~one, one]))
             places = np.full(game.num_changes, place)
@@ -209,11 +233,11 @@ def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> Fa
         raise InputError(f"Expected blame=True, or of how many predictions, 1 or more (got {blame!r}).")
     rows = rows if isinstance(blame, bool) else rows[:blame]
     board, change = board_of(case), case.change
-    logits = change.before_pass.logits[rows], change.after_pass.logits[rows]
+    logits = change.logits_before[rows], change.logits_after[rows]
     targets = BlamedTargets(change.root_ids[rows], change.output.told_of(*logits), logits, change.output)
     told = digest_of("facts", digest, str(len(rows)), str([PART_EDGES, PART_OF_TARGETS, STACK, NUM_SAMPLED]))
     assert board.network is not None
-    if not can_toggle(board.network):
+    if board.under_before is not None or not can_toggle(board.network):
         return FactPlan(board, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
     numbers = targets.ids if board.pair.whole is None else find_numbers(board.pair.whole[0].node_ids, targets.ids)[0]
     with threadpool_limits(1):

@@ -379,12 +379,6 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
     """Plan, run what is missing, write the manifest; `report` is told how many targets are done, of how many."""
     question, thresholds, engine, _, blame = settings
     case.check(question)
-    if blame and case.change.under_before is not None:
-        raise InputError(
-            "Expected one model for a scan with blame (got another in `model_before`, and its estimate toggles changes "
-            "in one network); scan without blame, and ask `explainer.blame(target)`, where the model is a change like "
-            "the others."
-        )
     change, caption = case.change, case.caption
     counts = Counts(case.num_paths, case.num_bytes)
     plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
@@ -434,8 +428,7 @@ def _blame(
             for _ in finished:
                 pass
     frames = {BLAMED: facts.targets.to_frame(), SAMPLED: facts.sample()}
-    num_changes = len(facts.board.players(open_nodes=False).changes)
-    return finish_blame(folder, asked, facts.num_parts, num_changes, frames)
+    return finish_blame(folder, asked, facts.num_parts, len(case.changes()), frames)
 
 
 def _run_aside(run: Callable[[Path], Scan]) -> Scan:

@@ -1,0 +1,110 @@
+"""The places of a layer and their variants: what sees what, and where the rows of each begin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray, IntArray
+from .factors import Scores
+from .views import Views, count_bits
+
+Masks = NDArray[np.uint64]  # [n, num_words]: changes as bits
+
+
+class Star(NamedTuple):
+    """Edges by receiver, with the condition of each, -1 for always."""
+
+    indptr: IntArray
+    senders: IntArray
+    weights: FloatArray
+    condition: IntArray
+
+
+class Layout(NamedTuple):
+    """The places of a layer by what they see, whatever the subsets are."""
+
+    nodes: IntArray  # [num_places]
+    place: IntArray  # [num_nodes]: number of the place, -1 for none
+    masks: Masks  # [num_groups, num_words]: what is seen; the first sees nothing
+    group: IntArray  # [num_places]
+    constant: IntArray  # places that see nothing
+    varying: IntArray  # the others
+    num_seen: IntArray  # [num_groups]
+
+
+class VariantRows(NamedTuple):
+    """The places of a layer, and one subset for each of their variants."""
+
+    nodes: IntArray  # [num_places]
+    base: IntArray  # [num_places]
+    group: IntArray  # [num_places]
+    starts: IntArray  # [num_groups + 1]
+    subsets: IntArray  # of each group, one after the other
+
+    def of(self, places: IntArray) -> VariantRows:
+        """Some of the places."""
+        return self._replace(nodes=self.nodes[places], base=self.base[places], group=self.group[places])
+
+
+class Seen(NamedTuple):
+    """Rows of the layer below."""
+
+    place: IntArray  # [num_nodes]: number of the place, -1 for none
+    base: IntArray  # [num_places]
+    group: IntArray  # [num_places]
+    inverse: NDArray[np.int32]  # [num_groups, num_subsets]
+
+
+class Scales(NamedTuple):
+    """A number for each node and variant of the edges into it."""
+
+    base: IntArray  # [num_nodes]
+    group: IntArray  # [num_nodes]
+    inverse: NDArray[np.int32]
+    values: FloatArray
+
+
+class Products(NamedTuple):
+    """Coefficients that are products: of a receiver's factor, an edge's weight and a sender's factor."""
+
+    star: Star
+    left: Scales
+    right: Scales
+    diagonal: FloatArray  # of each row of `left`; none for none
+    loops_apart: bool  # whether edges from a node to itself lie on the diagonal
+
+
+class Attended(NamedTuple):
+    """Coefficients that are shares of an attention."""
+
+    star: Star
+    scores: Scores
+    self_loops: bool
+
+
+def join_rows(indptr: IntArray, masks: Masks) -> Masks:
+    """The union of the masks of each row's entries. [num_rows, num_words]."""
+    found = np.zeros((len(indptr) - 1, masks.shape[1]), dtype=np.uint64)
+    some = np.flatnonzero(np.diff(indptr))
+    if len(some):
+        found[some] = np.bitwise_or.reduceat(masks, indptr[some], axis=0)
+    return found
+
+
+def lay_out(nodes: IntArray, masks: Masks) -> Layout:
+    """These places by what they see; masks: [num_nodes, num_words]."""
+    empty = np.zeros((1, masks.shape[1]), dtype=np.uint64)
+    unique, group = np.unique(np.concatenate([empty, masks[nodes]]), axis=0, return_inverse=True)
+    group = group.reshape(-1)[1:].astype(np.int64)  # the empty mask sorts first
+    place = np.full(len(masks), -1, dtype=np.int64)
+    place[nodes] = np.arange(len(nodes))
+    constant, varying = np.flatnonzero(group == 0), np.flatnonzero(group)
+    return Layout(nodes, place, unique, group, constant, varying, count_bits(unique))
+
+
+def first_rows(views: Views, group: IntArray) -> IntArray:
+    """The first row of each place, where each has one for every kind of its group. [num_places]."""
+    return np.asarray(np.concatenate([[0], np.cumsum(np.diff(views.starts)[group])])[:-1], dtype=np.int64)
