@@ -1,8 +1,10 @@
 """The page on everything that moved: what it says is in the folder, it adds up, and it takes thousands of rows."""
 
+import base64
 import json
 import re
 import shutil
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -299,6 +301,24 @@ def test_a_scan_without_blame_or_tables_says_so(scan, explainer, tmp_path):
 def test_groups_of_the_users_own_are_named(scan):
     found = survey_scan(scan, by=lambda row: "monday" if row.id % 2 else "tuesday")
     assert any(one.text.startswith(("monday: ", "tuesday: ")) for one in found.statements)
+
+
+def test_columns_travel_in_as_few_bytes_as_hold_them(survey):
+    blocks = scan_page._arrays([survey])
+    for key, values in survey.rows.items():
+        if key == "place":
+            continue
+        kind, size = blocks[f"column-{key}"]["type"], len(values)
+        planes = np.frombuffer(zlib.decompress(base64.b64decode(blocks[f"column-{key}"]["data"])), np.uint8)
+        found = np.ascontiguousarray(planes.reshape(-1, size).T).view(scan_page.TYPES[kind])[:, 0]
+        if kind == "f4":
+            np.testing.assert_allclose(found, values, rtol=2**-15, atol=1e-30)
+        else:
+            np.testing.assert_array_equal(found, values)
+    names = zlib.decompress(base64.b64decode(blocks["column-name"]["data"])).decode().split("\n")
+    assert names == [name.replace("\n", " ") for name in survey.names]
+    sizes = ([0, 255], "u1"), ([0.0, 256.0], "u2"), ([-1, 3], "i4"), ([2**40], "f8"), ([0.5], "f4"), ([np.inf], "f4")
+    assert [scan_page._kind_of(np.array(values)) for values, _ in sizes] == [kind for _, kind in sizes]
 
 
 # ---- in a browser ---------------------------------------------------------------------------------------------------

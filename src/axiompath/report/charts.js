@@ -23,7 +23,7 @@ const drawProbabilities = ({ page }) => {
   const labels = kept.map((k) => forPlotly(short(page.classes[k], 22)));
   const bars = (name, values, colour) => ({
     type: "bar", name, x: kept.map((_, i) => i), y: kept.map((k) => values[k]), marker: { color: colour },
-    text: kept.map((k) => values[k].toFixed(2)), textposition: "outside", cliponaxis: false,
+    text: kept.map((k) => (page.values || Math.abs(values[k]) >= 0.005 || kept.length < 5 ? values[k].toFixed(2) : "")), textposition: "outside", textangle: 0, cliponaxis: false,
     customdata: kept.map((k) => forPlotly(page.classes[k])), hovertemplate: `%{customdata}<br>${name}: %{y:.4f}<extra></extra>`,
   });
   Plotly.react("probabilities", [bars("before", page.prob_before, ink("pale")), bars("after", page.prob_after, ink("deep"))], layout({

@@ -19,8 +19,8 @@ const draw = (tag, attributes = {}, ...children) => {
 const minus = (text) => text.replace("-", "−");
 const plain = (v, digits = 3) => {
   if (v === null || v === undefined) return "–";
-  if (v !== 0 && Math.abs(v) < 0.5 * 10 ** -digits) return minus(v.toExponential(1));
-  return minus(v.toFixed(digits));
+  if (Math.abs(v) < 1e-13) return (0).toFixed(digits);  // rounding
+  return minus(Math.abs(v) < 0.5 * 10 ** -digits ? v.toExponential(1) : v.toFixed(digits));
 };
 const signed = (v, digits = 3) => (v >= 0 ? "+" : "") + plain(v, digits);
 const count = (n) => n.toLocaleString("en-US");
