@@ -69,12 +69,12 @@ const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
   if (page.causes.model) steps.unshift({ label: "the retrained model", kind: "model", share: model });
   let level = before;
   const bases = steps.map((step) => { const base = level; level += step.share; return base; });
-  const names = ["before", ...steps.map((step) => forPlotly(short(step.label, isNarrow() ? 20 : 46))), "after"];
+  const names = ["before", ...steps.map((step) => forPlotly(short(step.label, isNarrow() ? 14 : 46))), "after"];
   const links = { x: [], y: [] };
   [before, ...steps.map((step, i) => bases[i] + step.share)].forEach((value, i) => { links.x.push(value, value, null); links.y.push(i, i + 1, null); });
   const levels = [before, after, ...bases, ...bases.map((base, i) => base + steps[i].share)];
   const [low, high] = [Math.min(...levels), Math.max(...levels)];
-  const pad = (isNarrow() ? 0.4 : 0.15) * (high - low || 1);  // room for the numbers beside the bars
+  const pad = (isNarrow() ? 0.6 : 0.15) * (high - low || 1);  // room for the numbers beside the bars
   Plotly.react("waterfall", [
     { ...links, mode: "lines", line: { color: ink("soft"), width: 1, dash: "dot" }, hoverinfo: "skip", showlegend: false },
     { type: "bar", orientation: "h", y: steps.map((_, i) => i + 1), x: steps.map((step) => step.share), base: bases, width: 0.66,
@@ -84,8 +84,8 @@ const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
     { x: [before, after], y: [0, steps.length + 1], mode: "markers+text", marker: { symbol: "diamond", size: 13, color: [ink("pale"), ink("deep")] }, cliponaxis: false,
       text: [plain(before), plain(after)], textposition: "middle right", showlegend: false, hovertemplate: "%{x:.4f}<extra></extra>" },
   ], layout({
-    height: 96 + 26 * names.length, margin: { l: 60, r: 70, t: 6, b: 44 },
-    xaxis: { range: [low - pad, high + pad], nticks: isNarrow() ? 4 : 10, tickangle: 0, title: { text: forPlotly(short(view.label, 60)) }, zeroline: true },
+    height: 96 + 26 * names.length, margin: { l: 60, r: isNarrow() ? 16 : 70, t: 6, b: 44 },
+    xaxis: { range: [low - pad, high + pad], nticks: isNarrow() ? 4 : 10, tickangle: 0, title: { text: forPlotly(short(view.label, isNarrow() ? 26 : 60)) }, zeroline: true },
     yaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [names.length - 0.4, -0.6], automargin: true, zeroline: false, fixedrange: true },
   }), config);
   $("waterfall").setAttribute("aria-label", `Waterfall of ${view.told}: from ${plain(before)} before to ${plain(after)} after. `
