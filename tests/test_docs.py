@@ -31,6 +31,19 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch):
         exec(compile("\n" * line + block[2], str(ROOT / page), "exec"), space)
 
 
+@pytest.mark.slow
+def test_eight_lines_lead_from_a_real_list_to_a_report(data_root, tmp_path, monkeypatch):
+    text = (ROOT / "docs/how-to-events.md").read_text(encoding="utf-8")
+    (code,) = [match[2] for match in BLOCK.finditer(text) if match[1] is not None and "bitcoinotc.npz" in match[2]]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 8
+    shutil.copy(Path(data_root) / "bitcoinotc.npz", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    space = {"__name__": "__main__"}
+    exec(compile(code, "how-to-events.md", "exec"), space)
+    assert len(space["found"]) == 28
+    assert (tmp_path / "otc" / "report.html").is_file()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_to_files_lead_somewhere(page):
     folder = (ROOT / page).parent

@@ -239,7 +239,10 @@ def test_one_explanation_is_a_page_of_its_own(browser, explainer, tmp_path):
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto((tmp_path / "one.html").as_uri())
     page.wait_for_selector("#waterfall .bars", timeout=60_000)
-    assert page.is_disabled("#budget")
+    assert not page.is_visible("#budget")  # one budget: nothing to slide, and no curve
+    assert not page.is_visible("#frontier")
+    assert page.inner_text("#frontier-title") == "How good this choice is"
+    assert "Certificate" in page.inner_text("#certificate")
     assert not page.is_visible("#side")
     unmoved = (set(range(34)) - set(explainer.moved().target)).pop()
     questions = [(8, 0), (8, 4, "gnnlrp"), (8, 3, "exact", "necessity"), (8, 200), (unmoved, 3)]

@@ -1,8 +1,10 @@
 """The page on everything that moved: what it says is in the folder, it adds up, and it takes thousands of rows."""
 
+import base64
 import json
 import re
 import shutil
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -178,6 +180,62 @@ def test_the_smallest_group_that_carries_as_much_is_named():
     assert back == []
 
 
+def test_changes_spread_over_many_classes_are_told_of_by_class():
+    # Of each of ten classes 4 edges come, 3 go: twenty groups that carry about as much.
+    kinds, ends, classes = [], [], []
+    for label in range(10):
+        first = 100 * label
+        kinds += ["edge added"] * 4 + ["edge removed"] * 3
+        ends += [[first + n, first + n + 50] for n in range(7)]
+        classes += [[label, label]] * 7
+    units, size = hand_made(kinds, ends, classes), len(kinds)
+    credits = Credits(np.arange(size), np.arange(size), np.ones(size))
+    found = find_statements(units, credits, np.ones(size))
+    assert sum(one.carried for one in found) == pytest.approx(1.0)
+    assert found[0].text == "4 edges added and 3 edges removed within red"
+    assert found[0].num_changes == 7
+    told = [("4 edges added", 4 / size), ("3 edges removed", 3 / size)]
+    assert [(text, pytest.approx(part)) for text, part in told] == list(found[0].parts)
+    # Where the added ones carry enough, they are told of by themselves.
+    large = Credits(np.arange(size), np.arange(size), np.where(units.kinds == UNIT_KINDS.index("edge added"), 5.0, 1.0))
+    assert find_statements(units, large, large.carried)[0].text == "4 edges added within red"
+
+
+def spread_literally(changes):
+    """Of each node at which edges came or went, the changes that what is renormalised there is credited to."""
+    found = {}
+    edges = changes[changes.kind.isin(["edge added", "edge removed", "edge reweighted", "edge features changed"])]
+    for node in {*edges.src} | {*edges.dst}:
+        here = edges[(edges.src == node) | (edges.dst == node)]
+        net = (here.kind == "edge added").sum() - (here.kind == "edge removed").sum()
+        wrong = {0: None, 1: "edge removed", -1: "edge added"}[int(np.sign(net))]
+        found[int(node)] = set(here.index[here.kind != wrong])
+    return found
+
+
+def test_what_is_renormalised_is_with_the_edges_that_made_the_degree(scan):
+    changes = scan.changes().reset_index(drop=True)
+    index = index_changes(changes)
+    got = {}
+    for unit, change in index.spread:
+        node = int(index.nodes[index.touched == unit][0])
+        got.setdefault(node, set()).add(int(change))
+    assert got == spread_literally(changes)
+    assert any(len(rows) > 1 for rows in got.values())
+
+
+def test_a_node_hands_its_credits_on():
+    # Two edges came at node 9, one went: the two that came share what is renormalised there, for every prediction.
+    units = hand_made(["edge added", "edge added", "edge removed", "renormalised"], [[9, 1], [9, 2], [9, 3], [9, -1]],
+                      [[0, 0], [0, 0], [1, 1], [0, -1]])._replace(spread=np.array([[3, 0], [3, 1]]))  # fmt: skip
+    credits = Credits(np.array([0, 3, 3]), np.array([0, 0, 1]), np.array([1.0, 2.0, 4.0]))
+    (found,) = find_statements(units, credits, np.array([3.0, 4.0]))
+    assert (found.text, found.num_changes, found.num_predictions) == ("2 edges added at 9", 2, 2)
+    assert found.carried == pytest.approx(1.0)
+    assert found.moved == ((1, pytest.approx(4.0)), (0, pytest.approx(3.0)))
+    assert [part for _, part in found.parts] == [pytest.approx(4 / 7), pytest.approx(3 / 7)]
+
+
 def test_statements_do_not_overlap_and_carry_what_they_say(scan, survey):
     facts, tables = scan.facts()
     moved_by = (tables[1].told_after - tables[1].told_before).to_numpy()
@@ -243,6 +301,24 @@ def test_a_scan_without_blame_or_tables_says_so(scan, explainer, tmp_path):
 def test_groups_of_the_users_own_are_named(scan):
     found = survey_scan(scan, by=lambda row: "monday" if row.id % 2 else "tuesday")
     assert any(one.text.startswith(("monday: ", "tuesday: ")) for one in found.statements)
+
+
+def test_columns_travel_in_as_few_bytes_as_hold_them(survey):
+    blocks = scan_page._arrays([survey])
+    for key, values in survey.rows.items():
+        if key == "place":
+            continue
+        kind, size = blocks[f"column-{key}"]["type"], len(values)
+        planes = np.frombuffer(zlib.decompress(base64.b64decode(blocks[f"column-{key}"]["data"])), np.uint8)
+        found = np.ascontiguousarray(planes.reshape(-1, size).T).view(scan_page.TYPES[kind])[:, 0]
+        if kind == "f4":
+            np.testing.assert_allclose(found, values, rtol=2**-15, atol=1e-30)
+        else:
+            np.testing.assert_array_equal(found, values)
+    names = zlib.decompress(base64.b64decode(blocks["column-name"]["data"])).decode().split("\n")
+    assert names == [name.replace("\n", " ") for name in survey.names]
+    sizes = ([0, 255], "u1"), ([0.0, 256.0], "u2"), ([-1, 3], "i4"), ([2**40], "f8"), ([0.5], "f4"), ([np.inf], "f4")
+    assert [scan_page._kind_of(np.array(values)) for values, _ in sizes] == [kind for _, kind in sizes]
 
 
 # ---- in a browser ---------------------------------------------------------------------------------------------------

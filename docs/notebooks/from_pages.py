@@ -26,8 +26,8 @@ def to_notebook(text: str) -> dict[str, Any]:
     """A notebook of format 4.5, without outputs."""
     cells: list[dict[str, Any]] = []
     for number, (kind, source) in enumerate(to_cells(text)):
-        # Links lead from docs/notebooks to docs/.
-        source = re.sub(r"\]\((?=[\w-]+\.md)", "](../", source) if kind == "markdown" else source
+        # Links and pictures lead from docs/notebooks to docs/.
+        source = re.sub(r"\]\((?=[\w-]+\.md|figures/)", "](../", source) if kind == "markdown" else source
         cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
         cells.append(cell | ({"execution_count": None, "outputs": []} if kind == "code" else {}))
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}

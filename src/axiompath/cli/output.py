@@ -118,12 +118,14 @@ def moved_table(moved: Any, limit: int) -> Table:
 
 def steps_table(steps: Any) -> Table:
     """The steps of a watch."""
-    heads = numbers("edges added", "removed", "moved", "flipped", "explained", "right")
+    rows = records(steps)
+    judged = any(row["score"] is not None for row in rows)  # links, and a model of the user's, are not
+    heads = numbers("edges added", "removed", "moved", "flipped", "explained", *["right"] * judged)
     table = Table("step up to", *heads, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for row in records(steps):
+    for row in rows:
         counts = [row[key] for key in ("edges_added", "edges_removed", "num_moved", "num_flipped", "num_explained")]
-        right = "" if row["score"] is None else f"{row['score']:.1%}"
-        table.add_row(escape(str(row["after"])), *(f"{count:,}" for count in counts), right)
+        right = "–" if row["score"] is None else f"{row['score']:.1%}"
+        table.add_row(escape(str(row["after"])), *(f"{count:,}" for count in counts), *[right] * judged)
     return table
 
 

@@ -27,14 +27,20 @@ def view(e: Explanation) -> tuple[str, FloatArray]:
     """
     old, new = e.class_before, e.class_after
     if e.output.kind == CLASSES and old == new:
-        return f"the probability of {e.class_name(new)}", chance_weights(e)
+        return f"the probability of {_class(e, new)}", chance_weights(e)
     weights = e.output.weights(old, new, len(e.logits_before))
     if e.output.kind == CLASSES:
-        return f"the logit of {e.class_name(new)} against {e.class_name(old)}", weights
+        return f"the logit of {_class(e, new)} against {_class(e, old)}", weights
     column = e.output.column(new)
     if e.output.kind == BINARY:
         return f"the logit of {e.class_name(1)}", weights
     return ("the logit of " * (e.output.kind == LABELS) + e.column_name(column)), weights
+
+
+def _class(e: Explanation, label: int) -> str:
+    """A class within a sentence: a number alone would be read as one."""
+    name = e.class_name(label)
+    return f"class {label}" if name == str(label) else name
 
 
 def chance_weights(e: Explanation) -> FloatArray:

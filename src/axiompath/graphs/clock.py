@@ -149,9 +149,8 @@ def read_period(period: Any, times: Times, name: str) -> int | float:
     except (ValueError, TypeError, OverflowError):
         length = 0
     if length <= 0 or not math.isfinite(length):
-        wanted = (
-            'in days or hours, such as "30D" or "12h",' if times.dated else "as a number, in the unit of the times,"
-        )
+        in_words = 'in days or hours, such as "30D", "12h" or "4W" (weeks),'
+        wanted = in_words if times.dated else "as a number, in the unit of the times,"
         raise InputError(f"Expected a period {wanted} as `{name}` (got {period!r}).")
     return length
 

@@ -23,7 +23,7 @@ const drawProbabilities = ({ page }) => {
   const labels = kept.map((k) => forPlotly(short(page.classes[k], 22)));
   const bars = (name, values, colour) => ({
     type: "bar", name, x: kept.map((_, i) => i), y: kept.map((k) => values[k]), marker: { color: colour },
-    text: kept.map((k) => values[k].toFixed(2)), textposition: "outside", cliponaxis: false,
+    text: kept.map((k) => (page.values || Math.abs(values[k]) >= 0.005 || kept.length < 5 ? values[k].toFixed(2) : "")), textposition: "outside", textangle: 0, cliponaxis: false,
     customdata: kept.map((k) => forPlotly(page.classes[k])), hovertemplate: `%{customdata}<br>${name}: %{y:.4f}<extra></extra>`,
   });
   Plotly.react("probabilities", [bars("before", page.prob_before, ink("pale")), bars("after", page.prob_after, ink("deep"))], layout({
@@ -37,6 +37,9 @@ const drawProbabilities = ({ page }) => {
 };
 
 const drawFrontier = ({ page, choice }) => {
+  $("certificate").textContent = `Certificate: these ${count(choice.chosen.length)} ${hasGroups(page, choice) ? "units" : "paths"} leave ${plain(choice.kl_residual, 4)}${page.terms.nats}, and no choice `
+    + `of as many ${hasGroups(page, choice) ? "of the units as they were opened " : ""}leaves less than ${plain(choice.kl_bound, 4)}; at most ${plain(Math.max(choice.gap, 0), 4)} could be gained by choosing better.`;
+  if (page.choices.length < 2) return;
   const x = page.choices.map((c) => c.budget), residual = page.choices.map((c) => c.kl_residual), bound = page.choices.map((c) => c.kl_bound);
   Plotly.react("frontier", [
     { x, y: bound, mode: "lines", name: "no choice leaves less", line: { color: ink("soft"), dash: "dot", width: 1.6 }, hovertemplate: "bound %{y:.4g}<extra></extra>" },
@@ -55,8 +58,6 @@ const drawFrontier = ({ page, choice }) => {
     });
   }
   chart.setAttribute("aria-label", page.terms.left + " by budget: " + page.choices.map((c) => `${c.budget} paths ${plain(c.kl_residual, 4)}`).join("; "));
-  $("certificate").textContent = `Certificate: these ${count(choice.chosen.length)} ${hasGroups(page, choice) ? "units" : "paths"} leave ${plain(choice.kl_residual, 4)}${page.terms.nats}, and no choice `
-    + `of as many ${hasGroups(page, choice) ? "of the units as they were opened " : ""}leaves less than ${plain(choice.kl_bound, 4)}; at most ${plain(Math.max(choice.gap, 0), 4)} could be gained by choosing better.`;
 };
 
 const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
@@ -68,12 +69,12 @@ const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
   if (page.causes.model) steps.unshift({ label: "the retrained model", kind: "model", share: model });
   let level = before;
   const bases = steps.map((step) => { const base = level; level += step.share; return base; });
-  const names = ["before", ...steps.map((step) => forPlotly(short(step.label, 46))), "after"];
+  const names = ["before", ...steps.map((step) => forPlotly(short(step.label, isNarrow() ? 14 : 46))), "after"];
   const links = { x: [], y: [] };
   [before, ...steps.map((step, i) => bases[i] + step.share)].forEach((value, i) => { links.x.push(value, value, null); links.y.push(i, i + 1, null); });
   const levels = [before, after, ...bases, ...bases.map((base, i) => base + steps[i].share)];
   const [low, high] = [Math.min(...levels), Math.max(...levels)];
-  const pad = 0.15 * (high - low || 1);
+  const pad = (isNarrow() ? 0.6 : 0.15) * (high - low || 1);  // room for the numbers beside the bars
   Plotly.react("waterfall", [
     { ...links, mode: "lines", line: { color: ink("soft"), width: 1, dash: "dot" }, hoverinfo: "skip", showlegend: false },
     { type: "bar", orientation: "h", y: steps.map((_, i) => i + 1), x: steps.map((step) => step.share), base: bases, width: 0.66,
@@ -83,8 +84,8 @@ const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
     { x: [before, after], y: [0, steps.length + 1], mode: "markers+text", marker: { symbol: "diamond", size: 13, color: [ink("pale"), ink("deep")] }, cliponaxis: false,
       text: [plain(before), plain(after)], textposition: "middle right", showlegend: false, hovertemplate: "%{x:.4f}<extra></extra>" },
   ], layout({
-    height: 96 + 26 * names.length, margin: { l: 60, r: 70, t: 6, b: 44 },
-    xaxis: { range: [low - pad, high + pad], title: { text: forPlotly(short(view.label, 60)) }, zeroline: true },
+    height: 96 + 26 * names.length, margin: { l: 60, r: isNarrow() ? 16 : 70, t: 6, b: 44 },
+    xaxis: { range: [low - pad, high + pad], nticks: isNarrow() ? 4 : 10, tickangle: 0, title: { text: forPlotly(short(view.label, isNarrow() ? 26 : 60)) }, zeroline: true },
     yaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [names.length - 0.4, -0.6], automargin: true, zeroline: false, fixedrange: true },
   }), config);
   $("waterfall").setAttribute("aria-label", `Waterfall of ${view.told}: from ${plain(before)} before to ${plain(after)} after. `

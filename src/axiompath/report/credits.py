@@ -4,7 +4,8 @@ A prediction v moved by m_v, of the probability of what is predicted now, or of 
 that a unit, a change as a rule, carried c of that: its share times the sign of m_v, so that what held v back counts
 against it. Credits out of blame sum to |m_v|. Those out of paths sum to what the chosen paths carry of it: a path's
 share goes to the changes that it runs over, in equal parts; where it runs over none, to the nodes on it at which edges
-came or went, for what is renormalised there; else to nobody that is known.
+came or went, for what is renormalised there; else to nobody that is known. Such a node hands what it has on to the
+edges that made its degree what it is (`spread`): those that came where more came than went, else those that went.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Index(NamedTuple):
     touched: IntArray  # [num_known]: the unit of a node at which edges came or went, else -1
     num_units: int
     directed: bool  # whether any edge is
+    spread: IntArray  # [num_pairs, 2]: the unit of a node, and a change there that what it has is handed on to
 
     @property
     def model(self) -> int:
@@ -110,7 +112,18 @@ def index_changes(changes: pd.DataFrame) -> Index:
         touched,
         num + len(ends) + 2,
         bool((~both).any()),
+        _spread(touched[places[rows]], rows, kinds[rows]),
     )
+
+
+def _spread(units: IntArray, rows: IntArray, kinds: IntArray) -> IntArray:
+    """Of the changed edges `rows`, whose ends have these units [num, 2]: those that moved a degree the way it went."""
+    step = (kinds == UNIT_KINDS.index(EDGE_ADDED)).astype(np.int64) - (kinds == UNIT_KINDS.index(EDGE_REMOVED))
+    pairs = np.stack([units.T.ravel(), np.tile(rows, 2)], axis=1)
+    once = np.append(np.ones(len(rows), dtype=np.bool_), units[:, 0] != units[:, 1])  # a loop is at its node once
+    pairs, steps = pairs[once], np.tile(step, 2)[once]
+    net = np.sign(np.bincount(pairs[:, 0], weights=steps) if len(pairs) else np.zeros(0))[pairs[:, 0]]
+    return np.asarray(pairs[(steps == 0) | (net == 0) | (steps == net)])
 
 
 def match_paths(index: Index, flat: Flat) -> Matched:

@@ -19,17 +19,28 @@ const draw = (tag, attributes = {}, ...children) => {
 const minus = (text) => text.replace("-", "−");
 const plain = (v, digits = 3) => {
   if (v === null || v === undefined) return "–";
-  if (v !== 0 && Math.abs(v) < 0.5 * 10 ** -digits) return minus(v.toExponential(1));
-  return minus(v.toFixed(digits));
+  if (Math.abs(v) < 1e-13) return (0).toFixed(digits);  // rounding
+  return minus(Math.abs(v) < 0.5 * 10 ** -digits ? v.toExponential(1) : v.toFixed(digits));
 };
 const signed = (v, digits = 3) => (v >= 0 ? "+" : "") + plain(v, digits);
 const count = (n) => n.toLocaleString("en-US");
-const percent = (v) => (v === null ? "–" : minus((100 * v).toFixed(v > 0.995 && v < 1 ? 1 : 0)) + " %");
+const percent = (v) => (v === null ? "–" : minus((100 * v).toFixed(v > 0.995 && v < 0.9995 ? 1 : 0)) + " %");
 const short = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
 const forPlotly = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const dot = (a, b) => sum(a.map((value, i) => value * b[i]));
 const setNumber = (node, value) => { node.textContent = signed(value); node.dataset.value = value; };
+
+// The first screen is drawn before the browser has read the rest of the file; what needs the rest waits for it.
+const isWhole = () => document.readyState !== "loading";
+const whenWhole = (act) => { if (isWhole()) act(); else document.addEventListener("DOMContentLoaded", () => act(), { once: true }); };
+
+// What is large travels deflated, as base64.
+const inflate = (text) => {
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+};
 
 // Pictures are drawn narrower for a narrow screen, so that their words stay as large as others.
 const isNarrow = () => document.documentElement.clientWidth < 700;

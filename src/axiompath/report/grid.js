@@ -1,14 +1,17 @@
 // A table of very many rows: columns are typed arrays, sorting is by numbers, and only the rows in sight exist.
 const ROW = 31, MOST_PRINTED = 200, MOST_PIXELS = 8e6, INDEX_SIZE = 2 ** 21;
 const ARRAYS = { f4: Float32Array, f8: Float64Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array };
-const readColumn = (key) => {
+// Of a column, first the first byte of every number, then the second of every one: so it packs best.
+const readColumn = async (key) => {
   const block = $("column-" + key);
   if (!block) return null;
-  const { type, data } = JSON.parse(block.textContent);
-  if (type === "text") return data.split("\n");
-  const text = atob(data), bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return new ARRAYS[type](bytes.buffer);
+  const { type, data } = JSON.parse(block.textContent), held = await inflate(data);
+  if (type === "text") return new TextDecoder().decode(held).split("\n");
+  const Kind = ARRAYS[type], wide = Kind.BYTES_PER_ELEMENT;
+  if (wide === 1) return new Kind(held);
+  const planes = new Uint8Array(held), bytes = new Uint8Array(held.byteLength), size = bytes.length / wide;
+  for (let place = 0; place < wide; place++) for (let i = 0, from = place * size; i < size; i++) bytes[i * wide + place] = planes[from + i];
+  return new Kind(bytes.buffer);
 };
 // Numbers that sort as these values do, and fit into 32 bits.
 const sortKeys = (values) => {
@@ -32,11 +35,12 @@ const sortRows = (keys) => {
   for (let i = 0; i < order.length; i++) order[i] = packed[i] % INDEX_SIZE;
   return order;
 };
-// columns: { key, label, word, number, keys: () => values to sort by, show: (row) => text or node }; accept(row) filters.
-const makeGrid = (id, columns, { size, accept, line, told }) => {
+// columns: { key, label, word, number, keys: () => values to sort by, show: (row) => text or node }; filter() gives what
+// tells whether a row is shown, null where all are.
+const makeGrid = (id, columns, { size, filter, line, told }) => {
   const box = $(id), table = box.querySelector("table"), head = table.tHead, body = table.tBodies[0];
   const orders = new Map();
-  let sort = { key: null, down: false }, rows = Uint32Array.from({ length: size }, (_, i) => i), first = -1;
+  let sort = { key: null, down: false }, rows = new Uint32Array(0), first = -1;
   const paint = (again = false, printed = false) => {
     const room = box.clientHeight || 600, visible = printed ? MOST_PRINTED : Math.ceil(room / ROW) + 8, full = rows.length * ROW;
     const height = Math.min(full, MOST_PIXELS), reach = Math.max(height - room, 1);
@@ -59,11 +63,11 @@ const makeGrid = (id, columns, { size, accept, line, told }) => {
       if (!orders.has(sort.key)) orders.set(sort.key, sortRows(sortKeys(columns.find((c) => c.key === sort.key).keys())));
       order = orders.get(sort.key);
     }
-    const found = new Uint32Array(size);
+    const found = new Uint32Array(size), accept = filter();
     let number = 0;
     for (let i = 0; i < size; i++) {
       const row = order ? order[sort.down ? size - 1 - i : i] : i;
-      if (accept(row)) found[number++] = row;
+      if (!accept || accept(row)) found[number++] = row;
     }
     rows = found.subarray(0, number);
     table.setAttribute("aria-rowcount", number + 1);

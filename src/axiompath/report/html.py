@@ -11,7 +11,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -143,23 +145,35 @@ def fill_template(
     template: str, scripts: Sequence[str], index: dict[str, Any], blocks: dict[str, Any], *, served: bool = False
 ) -> str:
     """A kind of report: its template, its scripts after those that all share, and its numbers by the block's name."""
-    from plotly.offline import get_plotlyjs  # slow to import, and wanted only here
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
     parts = [(FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in (*SCRIPTS, *scripts)]
     program = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
-    plotly = "\n".join(get_plotlyjs().splitlines())  # as a browser reads it, whatever its lines end with
+    plotly, packed = _plotly()
     return environment.get_template(template).render(
         policy=_policy(program, plotly, connect="'self'" if served else "'none'"),
         title=index["title"],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
         script=Markup(program),
-        plotly=Markup(plotly),
+        plotly=packed,
         index=to_script_json(index),
         blocks={name: to_script_json(block) for name, block in blocks.items()},
     )
+
+
+@cache
+def _plotly() -> tuple[str, str]:
+    """The script that draws charts, and how it travels: a third of every file would be it otherwise."""
+    from plotly.offline import get_plotlyjs  # slow to import, and wanted only here
+
+    source = "\n".join(get_plotlyjs().splitlines())  # as a browser reads it, whatever its lines end with
+    return source, pack(source.encode())
+
+
+def pack(data: bytes, level: int = 6) -> str:
+    """Deflated, as base64."""
+    return base64.b64encode(zlib.compress(data, level)).decode("ascii")
 
 
 def _policy(*scripts: str, connect: str) -> str:

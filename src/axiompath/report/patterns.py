@@ -79,7 +79,7 @@ def code_paths(nodes: NodeTable, flat: Flat, matched: Matched) -> IntArray:
     role = _roles(nodes, other, target, flat, place, kinds)
     # The other end is the target itself, or nobody in particular.
     apart = np.isin(kinds, (STATISTICS, EDGE_FEATURE))
-    role = np.where(((place == HERE) & ~by_edge) | apart, ANYONE, role)
+    role = np.where(((place == HERE) & ~by_edge) | (place == BY_NODE) | apart, ANYONE, role)
     place = np.where(apart, AWAY, place)
     return np.asarray((kinds * 3 + place) * (HUB + 2 + MOST_CLASSES) + role)
 

@@ -159,9 +159,11 @@ const slider = $("budget");  // a story has one budget, and no slider
 const refresh = () => {
   const now = current();
   if (slider) {
+    const alone = now.page.choices.length < 2;  // one budget was asked for: nothing to slide, no curve to draw
+    slider.closest(".control").hidden = $("frontier").hidden = alone;
+    $("frontier-title").textContent = alone ? "How good this choice is" : "What a larger budget buys";
     slider.max = now.page.choices.length - 1;
     slider.value = state.choice;
-    slider.disabled = now.page.choices.length < 2;
     slider.setAttribute("aria-valuetext", `${now.choice.budget} paths, ${percent(now.choice.explained)} explained`);
     $("budget-value").textContent = count(now.choice.chosen.length);
   }
@@ -181,19 +183,20 @@ const refresh = () => {
   charting = withPlotly(drawCharts);
 };
 // Plotly is four megabytes of script: it is run when the first charts are wanted, after the rest has been painted.
-let charting = 0;
+let charting = 0, plotly = null;
 const withPlotly = (drawing) => {
   if (window.Plotly) return drawing() ?? 0;
-  return setTimeout(() => {
-    if (!window.Plotly) {
+  return setTimeout(async () => {
+    await (plotly ??= inflate($("plotly").textContent).then((held) => {
       const script = document.createElement("script");
-      script.textContent = $("plotly").textContent;
+      script.textContent = new TextDecoder().decode(held);
       document.head.append(script);
-    }
+    }));
     drawing();
   }, 30);
 };
 const drawCharts = () => {
+  if ($("target").hidden) return;  // somebody went on before Plotly was there
   const now = current();
   if ($("probabilities")) drawProbabilities(now);
   if ($("frontier")) drawFrontier(now);
@@ -226,6 +229,7 @@ const fillViews = (views) => $("view").replaceChildren(...views.map((view, k) =>
 let kind = null;  // of report: { overview, open, sideNote, filter, view }
 const setHash = (hash) => { if (location.hash !== hash) history.replaceState(null, "", hash); };
 const go = (i) => {
+  if (i >= 0 && !isWhole()) { whenWhole(() => go(i)); return; }
   hideTip();
   document.querySelectorAll("nav [aria-current]").forEach((node) => node.removeAttribute("aria-current"));
   const button = i < 0 ? $("to-overview") : $("open-" + i);

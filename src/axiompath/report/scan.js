@@ -6,8 +6,7 @@
   const offsets = steps.map((_, s) => sum(steps.slice(0, s).map((step) => step.rows)));
   const inFile = new Map(index.targets.map((target, i) => [`${target.step}.${target.row}`, i]));
   const classes = Object.assign({}, ...steps.map((step) => step.classes));
-  const columns = new Map();
-  const values_of = (key) => { if (!columns.has(key)) columns.set(key, readColumn(key)); return columns.get(key); };
+  const stepOf = (i) => offsets.findLastIndex((offset) => offset <= i);
   let chosen = several ? -1 : 0, grid = null, filter = { text: "", from: "", to: "", cause: "", flips: false };
 
   const amount = (v) => (v >= 100 ? count(Math.round(v)) : v.toPrecision(3));
@@ -93,7 +92,7 @@
     $("facts").replaceChildren(fact("predictions moved", count(now.moved)), ...(values ? [] : [fact("flipped", count(now.flipped))]), fact("explained here", count(now.explained)),
       fact(values ? "moved in all" : "probability moved", amount(now.total), "summed over predictions"));
     $("flips-card").hidden = !now.flows.length;
-    if (now.flows.length) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid.refresh(); $("grid-title").scrollIntoView(); });
+    if (now.flows.length) drawClassFlow("class-flow", now.flows.slice(0, 40), classes, (a, b) => { $("grid-from").value = a; $("grid-to").value = b; filter.from = String(a); filter.to = String(b); grid?.refresh(); $("grid-title").scrollIntoView(); });
     const causes = Object.entries(now.causes).filter(([, part]) => Math.abs(part) > 5e-4).sort((a, b) => b[1] - a[1]), most = Math.max(...causes.map(([, part]) => Math.abs(part)), 1e-9);
     $("by-cause").tBodies[0].replaceChildren(...causes.map(([cause, part]) => el("tr", {}, el("th", { scope: "row" }, cause === "reweighted" ? word("renormalised") : CAUSE_NAMES[cause]),
       el("td", { class: "track" }, bar(part, part < 0 ? "repeating-linear-gradient(45deg,var(--unchanged) 0 3px,transparent 3px 6px)" : COLOURS[cause], most)), el("td", { class: "number" }, portion(part)))));
@@ -119,46 +118,57 @@
     grid?.refresh();
   };
 
-  // ---- all of them -----------------------------------------------------------------------------------------------
-  const drawGrid = () => {
-    const target = values_of("target"), partner = values_of("partner"), names = values_of("name"), before = values_of("before"), after = values_of("after");
-    const step = values_of("step"), row = values_of("row"), cause = values_of("cause");
-    const nameOf = (i) => (names ? names[i] : partner ? `${target[i]} – ${partner[i]}` : String(target[i]));
-    let lower = null;
-    const accept = (i) => (chosen < 0 || step[i] === chosen) && (!filter.flips || before[i] !== after[i]) && (filter.from === "" || before[i] === Number(filter.from))
-      && (filter.to === "" || after[i] === Number(filter.to)) && (filter.cause === "" || cause[i] === Number(filter.cause)) && (!filter.text || (lower ? lower[i] : nameOf(i)).includes(filter.text));
-    const one = (key, label, number, show, extra = {}) => ({ key, label, number, keys: () => values_of(key), show, ...extra });
-    const moved = values_of("moved"), kl = values_of("kl"), explained = values_of("explained"), paths = values_of("paths");
-    const told = (label) => classes[label] ?? String(label);
-    grid = makeGrid("grid", [
-      one(names ? "name" : "target", index.unit[0].toUpperCase() + index.unit.slice(1), false, (i) => link(nameOf(i), step[i], row[i])),
-      ...(several ? [one("step", "Step", false, (i) => steps[step[i]].name)] : []),
-      ...(values || index.labels ? [one("after", values ? "Value" : "Label", false, (i) => told(after[i]))] : [one("before", "Before", false, (i) => told(before[i])), one("after", "After", false, (i) => el("span", { class: before[i] !== after[i] ? "flip" : null }, told(after[i])))]),
-      one("moved", values ? "Moved by" : "Probability", true, (i) => signed(moved[i], 3), { word: values ? null : "probability moved" }),
-      one("kl", values ? "Distance" : "KL", true, (i) => plain(kl[i], 4), { word: values ? null : "KL" }),
-      one("explained", "Explained", true, (i) => percent(explained[i]), { word: "explained" }),
-      one("cause", "Mostly by", false, (i) => kindLabel(CAUSES[cause[i]])),
-      one("paths", "Altered paths", true, (i) => count(Math.round(paths[i])), { word: "path" }),
-    ], {
-      size: index.rows, accept,
-      told: (number, printed = number) => {
-        const beyond = !index.served && index.targets.length < index.rows ? ` ${count(index.targets.length)} have their page in this file; axiompath serve shows all of them.` : "";
-        $("grid-note").textContent = `${count(number)} of ${count(index.rows)}.${printed < number ? ` The first ${count(printed)} are printed.` : ""}${beyond}`;
-      },
-    });
+  const fillFilters = () => {
     const options = (id, list) => $(id).replaceChildren(el("option", { value: "" }, "any"), ...list.map(([value, text]) => el("option", { value }, short(text, 40))));
     const listed = Object.entries(classes);
     options("grid-from", listed);
     options("grid-to", listed);
     options("grid-cause", CAUSES.map((name, k) => [k, CAUSE_NAMES[name]]).filter(([k]) => Object.hasOwn(steps[0].causes, CAUSES[k])));
     for (const id of ["from-filter", "to-filter", "flip-filter"]) $(id).hidden = values || index.labels;
-    for (const key of ["from", "to", "cause"]) $("grid-" + key).onchange = (event) => { filter[key] = event.target.value; grid.refresh(); };
-    $("grid-flips").onchange = (event) => { filter.flips = event.target.checked; grid.refresh(); };
-    $("grid-find").oninput = (event) => {
-      filter.text = event.target.value.trim().toLowerCase();
-      if (names && !lower) lower = names.map((name) => name.toLowerCase());
-      grid.refresh();
+    for (const key of ["from", "to", "cause"]) $("grid-" + key).onchange = (event) => { filter[key] = event.target.value; grid?.refresh(); };
+    $("grid-flips").onchange = (event) => { filter.flips = event.target.checked; grid?.refresh(); };
+    $("grid-find").oninput = (event) => { filter.text = event.target.value.trim().toLowerCase(); grid?.refresh(); };
+  };
+
+  // ---- all of them -----------------------------------------------------------------------------------------------
+  const COLUMNS = ["target", "partner", "name", "before", "after", "moved", "kl", "explained", "cause", "paths"];
+  const drawGrid = async () => {
+    const column = Object.fromEntries(await Promise.all(COLUMNS.map(async (key) => [key, await readColumn(key)])));
+    const { name, partner, target, before, after } = column, at = (key, i) => column[key][i];
+    const nameOf = (i) => (name ? name[i] : partner ? `${target[i]} – ${partner[i]}` : String(target[i]));
+    let lower = null;
+    const asked = () => {
+      const rules = [], equal = (key, wanted) => { const all = column[key]; rules.push((i) => all[i] === wanted); };
+      if (chosen >= 0 && several) { const first = offsets[chosen], end = first + steps[chosen].rows; rules.push((i) => i >= first && i < end); }
+      if (filter.flips) rules.push((i) => before[i] !== after[i]);
+      if (filter.from !== "") equal("before", Number(filter.from));
+      if (filter.to !== "") equal("after", Number(filter.to));
+      if (filter.cause !== "") equal("cause", Number(filter.cause));
+      if (filter.text) {
+        if (name) lower ??= name.map((text) => text.toLowerCase());
+        rules.push((i) => (lower ? lower[i] : nameOf(i)).includes(filter.text));
+      }
+      return rules.length ? (i) => rules.every((rule) => rule(i)) : null;
     };
+    const one = (key, label, number, show, extra = {}) => ({ key, label, number, keys: () => column[key], show, ...extra });
+    const told = (key) => (i) => classes[at(key, i)] ?? String(at(key, i));
+    grid = makeGrid("grid", [
+      one(name ? "name" : "target", index.unit[0].toUpperCase() + index.unit.slice(1), false, (i) => link(nameOf(i), stepOf(i), i - offsets[stepOf(i)])),
+      ...(several ? [{ key: "step", label: "Step", number: false, keys: () => Uint32Array.from({ length: index.rows }, (_, i) => stepOf(i)), show: (i) => steps[stepOf(i)].name }] : []),
+      ...(values || index.labels ? [one("after", values ? "Value" : "Label", false, told("after"))]
+        : [one("before", "Before", false, told("before")), one("after", "After", false, (i) => el("span", { class: before[i] !== after[i] ? "flip" : null }, told("after")(i)))]),
+      one("moved", "Moved by", true, (i) => signed(at("moved", i), 3), { word: values ? null : "probability moved" }),
+      one("kl", values ? "Distance" : "KL", true, (i) => plain(at("kl", i), 4), { word: values ? null : "KL" }),
+      one("explained", "Explained", true, (i) => percent(at("explained", i)), { word: "explained" }),
+      one("cause", "Mostly by", false, (i) => kindLabel(CAUSES[at("cause", i)], CAUSE_NAMES[CAUSES[at("cause", i)]])),
+      one("paths", "Altered paths", true, (i) => count(Math.round(at("paths", i))), { word: "path" }),
+    ], {
+      size: index.rows, filter: asked,
+      told: (number, printed = number) => {
+        const beyond = !index.served && index.targets.length < index.rows ? ` ${count(index.targets.length)} have their page in this file; axiompath serve shows all of them.` : "";
+        $("grid-note").textContent = `${count(number)} of ${count(index.rows)}.${printed < number ? ` The first ${count(printed)} are printed.` : ""}${beyond}`;
+      },
+    });
   };
 
   start({
@@ -166,7 +176,9 @@
       $("time-card").hidden = !several;
       if (several) drawTime();
       drawStep();
-      setTimeout(drawGrid, 0);  // after the first paint
+      fillFilters();
+      $("grid-note").textContent = `Reading ${count(index.rows)} rows …`;
+      whenWhole(() => setTimeout(drawGrid, 0));  // after the first paint
     },
     open: (i) => {
       const { target, step } = index.targets[i];

@@ -3,7 +3,9 @@
 What a unit carried is summed over predictions; so is that of a group, and all units together carried what there is. The
 statements are found one after the other: of all candidates (each change, the changes of one kind at one node, at all of
 it, between two classes, at one class, the user's own groups, another model) the one that carries the most of what no
-statement has yet; and of those that carry nine tenths of that, the one of the fewest changes, which says more.
+statement has yet; and of those that carry nine tenths of that, the one of the fewest changes, which says more. Where
+changes are spread so widely that ten such statements carry less than three fifths, changes of all kinds between two
+classes, and at one class, are candidates, too.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from .credits import ELSEWHERE, RENORMALISED, UNIT_KINDS, Credits, Index
 
 NUM_STATEMENTS = 10
 NEARLY = 0.9  # of the best: a smaller group that carries as much is told of instead
+ENOUGH = 0.6  # of everything: ten statements that carry less are looked for again, among broader ones
 LEAST_PART = 1e-3  # of everything: what carries less is no statement
 NUM_PARTS, NUM_MOVED = 3, 5
 
@@ -61,6 +64,7 @@ class Credited(NamedTuple):
     labels: IntArray | None = None  # [num_units]: the user's groups
     groups: Sequence[str] = ()
     told: Sequence[str] = ()  # [num_changes]: the kinds of the changes in words, and the relation of an edge
+    spread: IntArray = np.zeros((0, 2), dtype=np.int64)  # of the Index: units of nodes, and changes there
 
 
 class _Family(NamedTuple):
@@ -92,18 +96,54 @@ def list_units(
         labels = np.concatenate([codes, np.full(len(ends) - len(codes), -1)])
     found = classes.reindex(ends.ravel()).fillna(-1).to_numpy(dtype=np.int64).reshape(-1, 2)
     kinds = np.concatenate([index.kinds, renormalised, last]).astype(np.int64)
-    return Credited(kinds, ends, (names[0], names[1]), found, class_names, labels, groups, tell_kinds(changes))
+    return Credited(
+        kinds, ends, (names[0], names[1]), found, class_names, labels, groups, tell_kinds(changes), index.spread
+    )
 
 
 def find_statements(
     units: Credited, credits: Credits, moved: FloatArray, limit: int = NUM_STATEMENTS
 ) -> list[Statement]:
     """The statements, largest first; `moved` [num_predictions] is what each moved by, without its sign."""
-    total = float(moved.sum())
+    carried = sum_credits(units, credits)
+    total, families = float(moved.sum()), _families(units)
+    chosen = _choose(units, carried, total, families, limit)
+    if len(chosen) == limit and _part(chosen, carried) < ENOUGH * total:
+        broad = _choose(units, carried, total, [*families, *_broad_families(units)], limit)
+        chosen = max(chosen, broad, key=lambda found: _part(found, carried))
+    told = [_tell(units, credits, moved, carried, one) for one in chosen]
+    return sorted(told, key=lambda one: -one.carried)
+
+
+def sum_credits(units: Credited, credits: Credits) -> FloatArray:
+    """What each unit carried; that of a node is with the changes there. [num_units]."""
     carried: FloatArray = np.bincount(credits.units, credits.carried, len(units.kinds)).astype(np.float64)
-    families = _families(units)
-    free = units.kinds != UNIT_KINDS.index(ELSEWHERE)
-    found: list[Statement] = []
+    nodes, changes = units.spread.T
+    number = np.bincount(nodes, minlength=len(carried))
+    handed = np.bincount(changes, carried[nodes] / number[nodes], len(carried))
+    carried[nodes] = 0.0
+    return carried + handed
+
+
+def _weigh(units: Credited, mine: BoolArray) -> FloatArray:
+    """The part of each unit's credits that is of these changes. [num_units]."""
+    nodes, changes = units.spread.T
+    number = np.bincount(nodes, minlength=len(mine))
+    return mine.astype(np.float64) + np.bincount(nodes, mine[changes] / number[nodes], len(mine))
+
+
+class _Chosen(NamedTuple):
+    """One candidate, and which units are its own."""
+
+    family: _Family
+    label: int
+    mine: BoolArray  # [num_units]
+
+
+def _choose(units: Credited, carried: FloatArray, total: float, families: list[_Family], limit: int) -> list[_Chosen]:
+    """One candidate after the other, each the best of what is left."""
+    free = ~np.isin(units.kinds, [UNIT_KINDS.index(kind) for kind in (RENORMALISED, ELSEWHERE)])
+    found: list[_Chosen] = []
     while len(found) < limit and total > 0:
         best = _best(families, carried, free)
         if best is None or best[2] < LEAST_PART * total:
@@ -111,8 +151,12 @@ def find_statements(
         family, label, _ = best
         mine = (family.labels == label).any(axis=1) & free
         free = free & ~mine
-        found.append(_tell(units, credits, moved, carried, (family, label), mine))
+        found.append(_Chosen(family, label, mine))
     return found
+
+
+def _part(chosen: list[_Chosen], carried: FloatArray) -> float:
+    return float(sum(carried[one.mine].sum() for one in chosen))
 
 
 def _families(units: Credited) -> list[_Family]:
@@ -140,6 +184,17 @@ def _families(units: Credited) -> list[_Family]:
     if units.labels is not None:
         families.insert(1, _Family("group", units.labels[:, None], len(units.groups)))
     return families
+
+
+def _broad_families(units: Credited) -> list[_Family]:
+    """Changes of all kinds between two classes, and at one."""
+    classes, known = units.classes, units.classes >= 0
+    top = int(classes.max(initial=0)) + 1
+    pair = np.where(known.all(axis=1), classes.min(axis=1) * top + classes.max(axis=1), -1)
+    return [
+        _Family("any between classes", pair[:, None], top * top),
+        _Family("any at class", np.where(known, classes, -1), top),
+    ]
 
 
 def _best(families: list[_Family], carried: FloatArray, free: BoolArray) -> tuple[_Family, int, float] | None:
@@ -174,21 +229,22 @@ def _tell(
     credits: Credits,
     moved: FloatArray,
     carried: FloatArray,
-    chosen: tuple[_Family, int],
-    mine: BoolArray,
+    chosen: _Chosen,
 ) -> Statement:
-    total, here = float(moved.sum()), mine[credits.units]
-    by_target = np.bincount(credits.targets[here], weights=credits.carried[here], minlength=len(moved))
+    total, rows = float(moved.sum()), np.flatnonzero(chosen.mine)
+    part = _weigh(units, chosen.mine)[credits.units]
+    here = part > 0
+    by_target = np.bincount(credits.targets[here], credits.carried[here] * part[here], len(moved))
     counted = (by_target >= TENTH * moved) & (by_target > 0)
     top = np.argsort(-by_target, kind="stable")[:NUM_MOVED]
-    rows = np.flatnonzero(mine)
     largest = rows[np.argsort(-carried[rows], kind="stable")[:NUM_PARTS]]
     parts = tuple((name_unit(units, int(row)), float(carried[row] / total)) for row in largest if carried[row] > 0)
-    number = int((units.kinds[rows] < UNIT_KINDS.index(RENORMALISED)).sum())
+    if chosen.family.name.startswith("any "):
+        parts = _parts_by_kind(units.kinds[rows], carried[rows] / total)
     return Statement(
-        _words(units, chosen[0].name, chosen[1], rows),
+        _words(units, chosen.family.name, chosen.label, rows),
         UNIT_KINDS[int(np.bincount(units.kinds[rows]).argmax())],
-        number,
+        len(rows),
         float(carried[rows].sum() / total),
         int(counted.sum()),
         tuple((int(place), float(by_target[place])) for place in top if by_target[place] > 0),
@@ -197,15 +253,20 @@ def _tell(
     )
 
 
+def _parts_by_kind(kinds: IntArray, parts: FloatArray) -> tuple[tuple[str, float], ...]:
+    """What changes of each kind carried, largest first."""
+    numbers, sums = np.bincount(kinds), np.bincount(kinds, weights=parts)
+    order = np.argsort(-sums, kind="stable")[:NUM_PARTS]
+    return tuple(
+        (_several(UNIT_KINDS[kind], int(numbers[kind])), float(sums[kind])) for kind in order if sums[kind] > 0
+    )
+
+
 def name_unit(units: Credited, row: int) -> str:
     """One change in words."""
     kind, (src, dst) = UNIT_KINDS[units.kinds[row]], (names[row] for names in units.names)
     if kind == MODEL_RETRAINED:
         return "the retrained model"
-    if kind == RENORMALISED:
-        return f"links of {src} renormalised"
-    if kind == ELSEWHERE:
-        return "elsewhere"
     kind = units.told[row] if row < len(units.told) else kind
     return f"{kind} {src}{TO}{dst}" if units.ends[row, 1] >= 0 else f"{kind} {src}"
 
@@ -222,22 +283,28 @@ def _words(units: Credited, family: str, label: int, rows: IntArray) -> str:
         hub = int(numbers[counts.argmax()])
         row, side = np.argwhere(units.ends == hub)[0]
         name = units.names[side][row]
-        changes = int((units.kinds[rows] < UNIT_KINDS.index(RENORMALISED)).sum())
-        mixed = len(set(units.kinds[rows][units.kinds[rows] < UNIT_KINDS.index(RENORMALISED)].tolist())) > 1
-        kind = UNIT_KINDS[int(units.kinds[rows].min())]
-        return f"{_several(kind, changes, mixed=mixed)} at {name}"
+        return f"{_several(kind, len(rows), mixed=len(set(units.kinds[rows].tolist())) > 1)} at {name}"
+    if family.startswith("any "):
+        told = [_several(UNIT_KINDS[one], int(num)) for one, num in enumerate(np.bincount(units.kinds[rows])) if num]
+        several = " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+        if family == "any at class":
+            return f"{several} at nodes of {class_word(units.class_names, label)}"
+        return f"{several} {_between(units, classes[0])}"
     several = _several(kind, len(rows))
     if family == "kind":
         return several
     if kind in EDGE_CHANGES:
         if family == "classes":
-            low, high = int(classes[0].min()), int(classes[0].max())
-            named = [class_word(units.class_names, one) for one in (low, high)]
-            return f"{several} within {named[0]}" if low == high else f"{several} between {named[0]} and {named[1]}"
+            return f"{several} {_between(units, classes[0])}"
         one = label % (int(units.classes.max()) + 1)
         return f"{several} at nodes of {class_word(units.class_names, one)}"
     what, that, how = several.partition(" that ")  # of nodes: how they went comes last
     return f"{what} of {class_word(units.class_names, int(classes[0, 0]))}{that}{how}"
+
+
+def _between(units: Credited, ends: IntArray) -> str:
+    low, high = (class_word(units.class_names, int(one)) for one in (ends.min(), ends.max()))
+    return f"within {low}" if low == high else f"between {low} and {high}"
 
 
 def class_word(names: dict[int, str], label: int) -> str:
@@ -250,8 +317,6 @@ def _several(kind: str, number: int, *, mixed: bool = False) -> str:
         return f"{number:,} changes"
     if kind == FEATURES_CHANGED:
         return f"features changed, of {number:,} nodes"
-    if kind == RENORMALISED:
-        return f"links renormalised, of {number:,} nodes"
     if kind == EDGE_CHANGED:
         return f"features changed, of {number:,} edges"
     what, _, how = kind.partition(" ")

@@ -18,7 +18,7 @@ from ..scan.folder import MOVED
 from ..scan.scan import Scan
 from .credits import Credits, Index, credit_facts, credit_paths, index_changes, match_paths
 from .patterns import NodeTable, Pattern, code_paths, count_patterns, join_patterns, read_nodes
-from .statements import NUM_STATEMENTS, Statement, find_statements, list_units
+from .statements import NUM_STATEMENTS, Statement, find_statements, list_units, sum_credits
 
 BY_BLAME = "blame"  # how the credits were found
 BY_PATHS = "paths"
@@ -111,7 +111,7 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
         units = list_units(changes, index, _class_of(nodes), names, by)
         statements = find_statements(units, held, moves)
         known = float(held.carried.sum() / (moves.sum() or 1.0))
-        alone = np.bincount(held.units, weights=held.carried, minlength=index.num_units)[: index.num_changes]
+        alone = sum_credits(units, held)[: index.num_changes]
         singles = float(np.sort(alone)[::-1][:NUM_STATEMENTS].sum() / (moves.sum() or 1.0))
     return Survey(
         scan, rows, told, names, _flows(scan), {

@@ -39,8 +39,8 @@ const makeTable = (id, columns, options) => {
   refresh();
   return { filter: (text) => { query = text.trim().toLowerCase(); shown = CHUNK; refresh(); } };
 };
-const kindLabel = (kind) => el("span", { class: "kind" },
-  el("i", { style: `background:${COLOURS[kind] ?? COLOURS.unchanged}` }), kind);
+const kindLabel = (kind, text = kind) => el("span", { class: "kind" },
+  el("i", { style: `background:${COLOURS[kind] ?? COLOURS.unchanged}` }), text);
 
 const fact = (what, value, note) => el("div", { class: "fact" }, el("div", { class: "what" }, WORDS[what] ? word(what) : what),
   el("div", { class: "value" }, value), ...(note ? [el("span", { class: "note" }, note)] : []));

@@ -132,6 +132,11 @@ class Watch:
         return pd.DataFrame([asdict(step) for step in self.progress.steps])
 
     @property
+    def answer(self) -> str:
+        """What a prediction is, in a word: linked or not is no class."""
+        return "answer" if self.progress.settings["task"] == LINKS_TASK else "class"
+
+    @property
     def sentences(self) -> list[str]:
         """What was trained, how well it does, what not to conclude; and what the steps found."""
         return [*tell_training(dict(self.facts), str(self.progress.settings["first"])), *self.findings]
@@ -140,25 +145,26 @@ class Watch:
     def findings(self) -> list[str]:
         """What the steps found, and whether more moved at one of them than usual."""
         frame, unit = self.to_frame(), "node" if self.facts["task"] == NODES else "prediction"
+        answer = self.answer
         if frame.empty:
             return ["There is no step yet: one snapshot alone."]
         told = [
             f"Over {len(frame)} steps, {frame.num_moved.sum():,} predictions moved and {frame.num_flipped.sum():,} "
-            f"went to another class; {frame.num_explained.sum():,} are explained."
+            f"went to another {answer}; {frame.num_explained.sum():,} are explained."
         ]
         share = frame.num_flipped / frame.num_predicted.clip(lower=1)
         worst, usual = int(share.to_numpy().argmax()), float(share.median())
         if len(frame) > 2 and share.iloc[worst] > 2 * usual and frame.num_flipped.iloc[worst] >= 10:
             step = frame.iloc[worst]
             told.append(
-                f"More than usual from {step.before} to {step.after}: {share.iloc[worst]:.1%} of the {unit}s changed "
-                f"class (a step's median is {usual:.1%})."
+                f"More than usual from {step.before} to {step.after}: {share.iloc[worst]:.1%} of the {unit}s went to "
+                f"another {answer} (a step's median is {usual:.1%})."
             )
         known = frame.score.dropna()
         if len(known) > 1:
             told.append(
-                f"On later snapshots it is right for {known.min():.1%} to {known.max():.1%} of the labelled nodes that "
-                f"training never saw ({known.iloc[-1]:.1%} on the last), if labels have not changed since."
+                f"On later snapshots the model is right for {known.min():.1%} to {known.max():.1%} of the labelled "
+                f"nodes that training never saw ({known.iloc[-1]:.1%} on the last), if labels have not changed since."
             )
         return told
 

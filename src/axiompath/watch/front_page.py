@@ -19,13 +19,16 @@ def build_page(found: Watch) -> str:
     steps, settings = found.progress.steps, found.progress.settings
     most = max((_share(step) for step in steps), default=0.0) or 1.0
     title = f"What moved: {steps[0].before} to {steps[-1].after}" if steps else "What moved"
+    judged = any(step.score is not None for step in steps)
     template = Template((files(__package__) / "watch.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=html.escape(title),
         findings=_paragraphs(found.findings),
         training=_paragraphs(tell_training(dict(found.facts), str(settings["first"]))),
-        rows="\n".join(_row(place, step, most) for place, step in enumerate(steps, 1)),
-        columns=html.escape(_columns(steps)),
+        rows="\n".join(_row(place, step, most, judged) for place, step in enumerate(steps, 1)),
+        answer=found.answer,
+        right='<th scope="col">right</th>' * judged,
+        columns=html.escape(_columns(found.answer, judged)),
         folder=html.escape(str(found.folder)),
         rule=html.escape(str(settings["rule"])),
     )
@@ -40,10 +43,10 @@ def _paragraphs(sentences: list[str]) -> str:
     return "\n".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
 
 
-def _columns(steps: tuple[WatchedStep, ...]) -> str:
+def _columns(answer: str, judged: bool) -> str:
     """What the columns of the table mean."""
-    told = "Moved: predictions that a change reached; of these, to another class, which is a share of all predictions."
-    if any(step.score is not None for step in steps):
+    told = f"Moved: predictions that a change reached; of these, to another {answer}: a share of all predictions."
+    if judged:
         told += " Right: of the labelled nodes that training never saw, after the step."
     return told
 
@@ -52,13 +55,13 @@ def _share(step: WatchedStep) -> float:
     return step.num_flipped / max(step.num_predicted, 1)
 
 
-def _row(place: int, step: WatchedStep, most: float) -> str:
+def _row(place: int, step: WatchedStep, most: float, judged: bool) -> str:
     share = _share(step)
     counts = (step.edges_added, step.edges_removed, step.num_moved, step.num_flipped)
     cells = "".join(f"<td>{count:,}</td>" for count in counts)
     width = WIDEST_BAR * share / most
     bar = f'<td class="gauge"><span class="bar" style="width:{width:.2f}rem"></span> {share:.1%}</td>'
-    right = "" if step.score is None else f"{step.score:.1%}"
+    right = f"<td>{'–' if step.score is None else f'{step.score:.1%}'}</td>" * judged
     name = html.escape(f"{step.before} → {step.after}")
     link = f'<a href="{STEP_FOLDER}/{place:04d}.html">{name}</a>'
-    return f"<tr><td>{link}</td>{cells}{bar}<td>{step.num_explained:,}</td><td>{right}</td></tr>"
+    return f"<tr><td>{link}</td>{cells}{bar}<td>{step.num_explained:,}</td>{right}</tr>"
