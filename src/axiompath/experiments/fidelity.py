@@ -36,7 +36,6 @@ AGGREGATIONS = ("sum", "mean", "max")
 LOADED_EDGES = ("merged", "parallel")
 MEASURES = ("kl", "fidelity_minus", "fidelity_plus", "kl_residual", "kl_bound")
 GROUPS = ("11 to 30 paths", "31 to 99 paths", "100 paths and more")  # that have levels of their own in the paper
-BY_LEVEL_KEYS = ("dataset", "layers", "evolution", "aggregation", "edges", "group", "method", "objective", "level")
 FEWEST_PATHS = 10  # targets with this many or fewer are skipped
 
 
@@ -178,7 +177,8 @@ def table_by_level(rows: pd.DataFrame) -> pd.DataFrame:
     groups = np.select([rows.num_paths <= 30, rows.num_paths < 100], GROUPS[:2], GROUPS[2])
     both = pd.concat([rows.assign(group="all"), rows.assign(group=groups)])
     both["kl_left"] = both.kl_residual / both.kl
-    found = both.groupby(list(BY_LEVEL_KEYS), sort=False)
+    keys = ["dataset", "layers", "evolution", "aggregation", "edges", "group", "method", "objective", "level"]
+    found = both.groupby(keys, sort=False)
     measures = {
         f"{measure}_{name}": found[measure].agg(how)
         for measure in ("fidelity_minus", "fidelity_plus", "kl_left")

@@ -20,8 +20,8 @@ from .. import datasets
 from ..errors import InputError, MissingFile
 from .claims import check_claims
 from .contenders import OUR_METHODS, SIMPLE_RIVALS
-from .fidelity import BY_LEVEL_KEYS, COMPARED, GROUPS, OPTIONAL_METHODS, mean_by_level, table_by_level
-from .job_parts import read_table
+from .fidelity import COMPARED, OPTIONAL_METHODS, mean_by_level
+from .fidelity_page import mean_of_targets
 from .league import LeagueSettings, run_league, summarise_league
 from .levels import LevelSettings, run_levels, summarise_levels
 from .preservation import run_preservation, summarise
@@ -34,7 +34,7 @@ from .timed import Slide, run_timed
 
 PRINTED_NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 QUICK_METHODS = ("edges", "leave one out", "put in alone", "random")  # neither slow nor bound to a time limit
-RESULTS_PAGE, FIELD_PAGE, LEVELS_FILE = "results.md", "field.md", "fidelity-by-level.csv"
+RESULTS_PAGE, FIELD_PAGE = "results.md", "field.md"
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,10 @@ def run_slices(
 ) -> pd.DataFrame:
     """A row a figure: what the page says, what was found, the bound, whether it is within; seconds of its slice."""
     texts: dict[str, str] = {}
-    for page in (RESULTS_PAGE, FIELD_PAGE, LEVELS_FILE):
+    for page in (RESULTS_PAGE, FIELD_PAGE):
         if not (docs / page).is_file():
             raise MissingFile(f"Expected the page {page} in {docs} (found none); name the folder of pages with --docs.")
-        text = (docs / page).read_text(encoding="utf-8")
-        texts[page] = "# table\n" + re.sub("^|,|$", "|", text, flags=re.MULTILINE) if page == LEVELS_FILE else text
+        texts[page] = (docs / page).read_text(encoding="utf-8")
     rows = []
     for done, (name, run) in enumerate(SLICES.items()):
         report(done, len(SLICES), name)
@@ -131,16 +130,6 @@ def _fidelity(out: Path, root: str | Path | None) -> FoundFigures:
         yield Figure(RESULTS_PAGE, "Claim by claim", (sentence,), "measured", cases / 10), cases * share
 
 
-def _by_level(out: Path, root: str | Path | None) -> FoundFigures:
-    """Of the same run, the file of all levels: three of them, all targets and the smallest group."""
-    table = table_by_level(read_table(out.parent / "fidelity" / "fidelity.parquet"))
-    for record in table[table.level.isin((1, 5, 10)) & table.group.isin(("all", GROUPS[0]))].to_dict("records"):
-        if record["method"] in ("convex", "topk") and record["objective"] == "sufficiency":
-            row = tuple(str(record[key]) for key in BY_LEVEL_KEYS)
-            for column in ("fidelity_minus_mean", "kl_left_mean"):
-                yield Figure(LEVELS_FILE, "", row, column, 0.002), float(record[column])
-
-
 def _variants(out: Path, root: str | Path | None) -> FoundFigures:
     """Cora, two layers: averaged, by the maximum, and by GNNExplainer; as many targets as on the page."""
     for heading, variant in VARIANTS_RUN.items():
@@ -148,6 +137,14 @@ def _variants(out: Path, root: str | Path | None) -> FoundFigures:
         for method in ("deeplift", "convex", *(name for name in means if name == "gnnexplainer")):
             bound = 0.05 if method == "gnnexplainer" else 0.002  # torch trains its masks, on whatever processor
             yield Figure(RESULTS_PAGE, heading, ("cora", "2"), method, bound), means[method]
+
+
+def _trainings(out: Path, root: str | Path | None) -> FoundFigures:
+    """Ten networks of Cora, two layers: the mean over networks of what each has over its targets."""
+    table = run_comparison(Comparison(("cora",), (2,), 1, trainings=10, max_targets=20), out, root=root)
+    networks = mean_of_targets(table).groupby("training").mean()
+    for method in ("deeplift", "convex"):
+        yield Figure(RESULTS_PAGE, "Ten trainings", ("cora", "2"), method, 0.002), float(networks[method].mean())
 
 
 def _steps(out: Path, root: str | Path | None) -> FoundFigures:
@@ -258,8 +255,8 @@ CLAIMS_RUN = (
 )
 ASKED_WITH_GNNEXPLAINER = (("grad", "sufficiency"), ("deeplift", "sufficiency"), ("convex", "sufficiency"))
 VARIANTS_RUN = {
-    "The mean of neighbours": Comparison(("cora",), (2,), 5, aggregation="mean", max_targets=20),
-    "The maximum of neighbours": Comparison(("cora",), (2,), 5, aggregation="max", max_targets=20),
+    "The mean of neighbours": Comparison(("cora",), (2,), 1, aggregation="mean", max_targets=20),
+    "The maximum of neighbours": Comparison(("cora",), (2,), 1, aggregation="max", max_targets=20),
     "GNNExplainer on every data set": Comparison(
         ("cora",), (2,), 1, methods=(*ASKED_WITH_GNNEXPLAINER, *OPTIONAL_METHODS), max_targets=10
     ),
@@ -270,8 +267,8 @@ STABLE_HEADING = "Stability"
 SLICES: dict[str, Callable[[Path, str | Path | None], FoundFigures]] = {
     "counts": _counts,
     "fidelity": _fidelity,
-    "by level": _by_level,
     "variants": _variants,
+    "trainings": _trainings,
     "steps": _steps,
     "removed": _removed,
     "preservation": _preservation,
