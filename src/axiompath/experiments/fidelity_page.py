@@ -68,10 +68,11 @@ def _networks(targets: pd.DataFrame, accuracies: pd.DataFrame, jobs: pd.DataFram
 
 
 def _means(targets: pd.DataFrame) -> str:
-    compared = "convex" in targets and targets.columns.isin(PAPER_METHODS).sum() > 1
+    papers = [method for method in targets.columns if method in PAPER_METHODS]
+    compared = "convex" in papers and len(papers) > 1
     lines = _heads(("data set", "layers", *targets.columns, *(["convex ahead of the next by"] if compared else [])), 1)
     for (name, layers), part in targets.groupby(OF_A_SETTING, sort=False):
-        best = min((method for method in targets if method in PAPER_METHODS), key=part.mean().get, default=None)
+        best = part.mean()[papers].idxmin() if papers else None
         cells = [
             f"{f'**{mean:.3f}**' if method == best else f'{mean:.3f}'} ± {error:.3f}"
             for method, mean, error in zip(targets.columns, part.mean(), part.sem(), strict=True)
