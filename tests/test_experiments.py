@@ -31,6 +31,7 @@ from axiompath.experiments.fidelity import (
     deviation_by_level,
     mean_by_level,
 )
+from axiompath.experiments.fidelity_page import write_fidelity_page
 from axiompath.experiments.figures import draw_fidelity, draw_preservation, draw_runtime
 from axiompath.experiments.flips import FlipSettings, run_flips, summarise_flips
 from axiompath.experiments.job_parts import Job, merge_parts, read_table, run_parts, write_table
@@ -162,6 +163,34 @@ def test_claims_name_their_exceptions():
     assert verdicts["convex falls from level to level"].holds
     assert not verdicts["linear falls from level to level"].holds
     assert verdicts["gnnlrp rises somewhere as the level goes up"].holds
+
+
+def test_the_page_has_standard_errors_and_the_spread_over_trainings():
+    """Two networks of two targets each; a target's mean over levels is written beside its rows."""
+    fidelity = {"convex": [0.1, 0.3, 0.2, 0.6], "deeplift": [0.2, 0.6, 0.6, 1.0], "exact": [0.1, 0.2, 0.2, 0.5]}
+    rows = pd.DataFrame(
+        {"dataset": "cora", "layers": 2, "training": i // 2, "repeat": 0, "target": i % 2, "num_paths": 11 + i}
+        | {
+            "method": method,
+            "objective": "sufficiency",
+            "level": level,
+            "fidelity_minus": value + 0.01 * (2 * level - 1),
+        }
+        for method, values in fidelity.items()
+        for i, value in enumerate(values)
+        for level in (0, 1)
+    )
+    networks = [{"dataset": "cora", "layers": 2, "training": i, "test": 0.7 + 0.2 * i} for i in range(2)]
+    jobs = [{"dataset": "cora", "layers": 2, "changed": 5}] * 2
+    page = write_fidelity_page(rows, networks, jobs).split("\n")
+    assert page[2] == "| cora | 2 | 0.800 | 10 | 4 | 12 | 14 | 50 |"
+    error = np.std(fidelity["convex"], ddof=1) / 2
+    lead = np.subtract(fidelity["deeplift"], fidelity["convex"])
+    assert f"| **0.300** ± {error:.3f} |" in page[6]
+    assert page[6].endswith(f"| {lead.mean():.3f} ± {np.std(lead, ddof=1) / 2:.3f} (deeplift) |")
+    assert page[10].startswith(f"| cora | 2 | 2 | 0.800 ± {np.std([0.7, 0.9], ddof=1):.3f} |")
+    assert f"| 0.300 ± {np.std([0.2, 0.4], ddof=1):.3f} |" in page[10]
+    assert page[10].endswith("| 2 of 2 |")
 
 
 def test_a_stopped_run_goes_on_and_gives_the_same_table(tmp_path):

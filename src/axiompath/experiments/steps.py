@@ -124,23 +124,29 @@ def attribute_steps(network: Network, seen: Surroundings, steps: list[IntArray])
 
 
 def summarise_steps(table: pd.DataFrame) -> pd.DataFrame:
-    """By data set and depth: targets, steps, and how far orders are from one shot and from each other."""
-    keys = ["dataset", "layers"]
-    grouped = table.groupby(keys, sort=False)
-    spread = table.groupby([*keys, "target"], sort=False).difference.agg(lambda part: part.max() - part.min())
-    return pd.DataFrame(
-        {
-            "targets": grouped.target.nunique(),
-            "several_edges": table[table.num_steps > 1].groupby(keys, sort=False).target.nunique(),
-            "median_steps": grouped.num_steps.median(),
-            "difference_mean": grouped.difference.mean(),
-            "difference_median": grouped.difference.median(),
-            "difference_largest": grouped.difference.max(),
-            "between_orders": spread.groupby(level=keys, sort=False).mean(),
-            "rank_correlation": grouped.rank_correlation.mean(),
-            "incomplete": grouped.incomplete.max(),
-        }
-    ).reset_index()
+    """By data set and depth: how far orders are from one shot and from each other, where a target sees several edges.
+
+    A target's difference is the mean over orders; the error is the standard error over targets.
+    """
+    rows = []
+    for (name, layers), part in table.groupby(["dataset", "layers"], sort=False):
+        targets = part[part.num_steps > 1].groupby(["repeat", "target"], sort=False)
+        differences = targets.difference.mean()
+        rows.append(
+            {
+                "dataset": name,
+                "layers": layers,
+                "targets": part.groupby(["repeat", "target"]).ngroups,
+                "several_edges": len(differences),
+                "difference_mean": differences.mean(),
+                "difference_error": differences.sem(),
+                "difference_largest": targets.difference.max().max(),
+                "between_orders": (targets.difference.max() - targets.difference.min()).mean(),
+                "least_rank_correlation": targets.rank_correlation.min().min(),
+                "incomplete": part.incomplete.max(),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _snapshot(seen: Surroundings, edges: torch.Tensor) -> Snapshot:

@@ -26,6 +26,7 @@ from .fidelity import (
     table_by_level,
     training_graph,
 )
+from .fidelity_page import write_fidelity_page
 from .figures import draw_fidelity
 from .job_parts import Job, merge_parts, run_parts
 from .trained import ALGORITHM, SEED, prepare, settings_for, train
@@ -86,7 +87,7 @@ def run_comparison(
     workers: int = 1,
     report: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> pd.DataFrame:
-    """Train, run what is missing, merge: `fidelity.parquet`, `fidelity.json` and the figures in `out`.
+    """Train, run what is missing, merge: `fidelity.parquet`, `fidelity.json`, page and figures in `out`.
 
     `report` is told how many parts are done, of how many, and what was done last.
     """
@@ -111,6 +112,7 @@ def run_comparison(
         parts[job] = frame
         report(len(parts), len(jobs), str(job))
     table = merge_parts(parts, jobs)
+    targets = [{**asdict(job), **parts[job].attrs} for job in jobs]
     write_results(
         out,
         "fidelity",
@@ -123,7 +125,7 @@ def run_comparison(
                 "evolution": list(range(comparison.repeats)),
             },
             "accuracies": accuracies,
-            "targets": [{**asdict(job), **parts[job].attrs} for job in jobs],
+            "targets": targets,
             "seconds_of_parts": sum(float(frame.attrs.get("seconds", 0.0)) for frame in parts.values()),
             "training_seconds": training_seconds,
             "seconds": time.perf_counter() - start,
@@ -131,6 +133,7 @@ def run_comparison(
         },
     )
     write_text(out / "fidelity-by-level.csv", table_by_level(table).to_csv(index=False, float_format="%.6g"))
+    write_text(out / "fidelity.md", write_fidelity_page(table, accuracies, targets))
     draw_fidelity(table, out)
     return table
 
