@@ -110,6 +110,25 @@ def test_a_loop_is_compiled_when_it_is_worth_it(monkeypatch):
     assert add.left == 0.0
 
 
+def test_the_bytes_of_a_scan_do_not_depend_on_what_was_compiled_before(tmp_path, monkeypatch):
+    edges = torch.randint(0, 30, (2, 90), generator=torch.Generator().manual_seed(0))
+    before = Data(x=torch.eye(30).double(), edge_index=edges)
+    after = Data(x=before.x, edge_index=edges[:, 3:])
+    explainer = axiompath.Explainer(GCN(30, 6, 2, 3).double().eval(), before, after)
+    monkeypatch.setattr(interpreted, "_is_wanted", True)
+    monkeypatch.setattr(interpreted, "is_kept", lambda *_: False)  # as after an installation
+    for _, loop in early_loops():
+        monkeypatch.setattr(loop, "left", 9.0)
+        monkeypatch.setattr(loop, "steps", lambda *_: 1.0)
+    explainer.explain(int(explainer.moved().target[0]))
+    assert dict(early_loops())["relax_range"].left < 9.0  # by Python
+    held = [loop.left for _, loop in early_loops()]
+    explainer.scan(tmp_path / "scan", 3, min_kl=0.0, workers=1, progress=False)
+    after_scan = {name: loop.left for name, loop in early_loops()}
+    assert after_scan["relax_range"] == after_scan["take_sources"] == 0.0  # compiled at once
+    assert held != list(after_scan.values())
+
+
 FIRST = """
 import sys
 import numpy as np
