@@ -510,7 +510,7 @@ NUMBERS = [
     ("docs/how-to-your-own-data.md", f"A table has at most {MAX_COLUMNS:,} columns."),
     ("docs/how-to-events.md", f"At most {windows.MAX_SNAPSHOTS:,} snapshots are made, of fewer events than that "
      f"{windows.FEW_SNAPSHOTS:,} or one an event"),
-    ("docs/how-to-events.md", f"of which at most {learners.MOST_CLASSES:,} are told apart"),
+    ("docs/how-to-events.md", f"of which at most {learners.MOST_LEARNT:,} are told apart"),
     ("docs/how-to-events.md", f"the pairs that came or went, at most {course.MOST_LINKS} a step"),
     ("docs/how-to-events.md", f"tells kinds of events apart, {({10: 'ten'})[course.MOST_RELATIONS]} and *other*"),
     ("docs/how-to-events.md", f"whose KL is at least `--min-kl` ({course.Pace().min_kl})"),

@@ -11,7 +11,7 @@ import torch
 import axiompath
 from axiompath import InputError, read_watch, watch_events
 from axiompath.watch.clues import Clues, is_shown
-from axiompath.watch.learners import LEAST_LABELLED, MOST_CLASSES, tell_training
+from axiompath.watch.learners import LEAST_LABELLED, MOST_LEARNT, tell_training
 
 QUICK = {"top": 1, "workers": 1, "src": "who", "dst": "whom", "time": "at"}
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_watched_is_refused(tmp_path):
 
 def test_labels_that_are_names_are_refused(tmp_path):
     """A class a node would make features and answers of as many columns as there are nodes."""
-    names = {f"p{i}": f"name {i}" for i in range(MOST_CLASSES + 1)}
+    names = {f"p{i}": f"name {i}" for i in range(MOST_LEARNT + 1)}
     with pytest.raises(InputError, match=r"at most 1,000 classes \(got 1,001\); is another column the label"):
         watch_events(events(420), tmp_path / "a", names, every=100, window=300, **QUICK)
     assert not (tmp_path / "a").exists()

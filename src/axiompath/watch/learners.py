@@ -32,7 +32,7 @@ SHARES = (0.6, 0.8)  # where training ends, and where choosing the epoch does
 HIDDEN_SHARE = 0.2  # of the pairs, which are asked for
 MOST_HIDDEN = 20_000
 LEAST_LABELLED = 10
-MOST_CLASSES = 1000  # each is an answer, and where labels are clues a column
+MOST_LEARNT = 1000  # each is an answer, and where labels are clues a column
 NODES, LINKS_TASK = "nodes", "links"
 HARDLY = 0.05  # above always giving the commonest answer: less is hardly better
 
@@ -49,9 +49,9 @@ class Learned:
 
 def check_classes(count: int) -> None:
     """Refuse labels of more classes than can be learnt, as names or dates would be."""
-    if count > MOST_CLASSES:
+    if count > MOST_LEARNT:
         raise InputError(
-            f"Expected labels of at most {MOST_CLASSES:,} classes (got {count:,}); is another column the label? Give a "
+            f"Expected labels of at most {MOST_LEARNT:,} classes (got {count:,}); is another column the label? Give a "
             "model of your own, or --task links, which needs no labels."
         )
 
