@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -116,12 +117,16 @@ def moved_table(moved: Any, limit: int) -> Table:
     return table
 
 
+WIDE = 70  # characters that the steps of a watch take with room between the columns
+
+
 def steps_table(steps: Any) -> Table:
     """The steps of a watch."""
     rows = records(steps)
     judged = any(row["score"] is not None for row in rows)  # links, and a model of the user's, are not
     heads = numbers("edges added", "removed", "moved", "flipped", "explained", *["right"] * judged)
-    table = Table("step up to", *heads, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    gap = int(shutil.get_terminal_size().columns >= WIDE)  # a narrow terminal would cut off the dates
+    table = Table(Column("step up to", no_wrap=True), *heads, box=SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
     for row in rows:
         counts = [row[key] for key in ("edges_added", "edges_removed", "num_moved", "num_flipped", "num_explained")]
         right = "–" if row["score"] is None else f"{row['score']:.1%}"
