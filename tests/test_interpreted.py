@@ -16,6 +16,7 @@ import axiompath
 from axiompath import interpreted
 from axiompath.compiled import compiled
 from axiompath.interpreted import Early
+from axiompath.scan import engines
 from axiompath.selection import select_many
 
 MODULES = (
@@ -87,7 +88,8 @@ def test_python_walks_and_attributes_as_compiled_loops_do(kind):
         assert np.array_equal(mine.paths, other.paths)
         assert np.allclose(mine.contributions, other.contributions, rtol=1e-12, atol=1e-15)
         for mine, other in zip(python[1], machine[1], strict=True):
-            assert np.array_equal(mine.paths, other.paths)
+            assert sorted(mine.paths.tolist()) == sorted(other.paths.tolist())  # equal weights, in any order
+            assert mine.kl_residual == pytest.approx(other.kl_residual, rel=1e-9, abs=1e-15)
 
 
 def test_a_loop_is_compiled_when_it_is_worth_it(monkeypatch):
@@ -120,13 +122,12 @@ def test_the_bytes_of_a_scan_do_not_depend_on_what_was_compiled_before(tmp_path,
     for _, loop in early_loops():
         monkeypatch.setattr(loop, "left", 9.0)
         monkeypatch.setattr(loop, "steps", lambda *_: 1.0)
+    monkeypatch.setattr(engines, "PART_BYTES", 0.0)  # no worker, whose processes cannot be looked into
     explainer.explain(int(explainer.moved().target[0]))
-    assert dict(early_loops())["relax_range"].left < 9.0  # by Python
-    held = [loop.left for _, loop in early_loops()]
-    explainer.scan(tmp_path / "scan", 3, min_kl=0.0, workers=1, progress=False)
-    after_scan = {name: loop.left for name, loop in early_loops()}
-    assert after_scan["relax_range"] == after_scan["take_sources"] == 0.0  # compiled at once
-    assert held != list(after_scan.values())
+    assert 0.0 < dict(early_loops())["relax_range"].left < 9.0  # by Python
+    explainer.scan(tmp_path / "scan", 3, min_kl=0.0, progress=False)
+    left = {name: loop.left for name, loop in early_loops()}
+    assert left["relax_range"] == left["take_sources"] == 0.0  # compiled at once
 
 
 FIRST = """
