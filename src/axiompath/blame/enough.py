@@ -165,8 +165,8 @@ def enough_of_target(
         found = find_fewest(search, game, Terms(seconds=seconds, starts=starts))
         chosen, proved, how = np.sort(found.chosen), found.proved, found.how
     else:
-        places = {number: place for place, number in enumerate(game.changes.id.tolist())}
-        orders = [np.array([places[i] for i in order if i in places], dtype=np.int64) for order in starts]
+        place_of = {number: place for place, number in enumerate(game.changes.id.tolist())}
+        orders = [np.array([place_of[i] for i in order if i in place_of], dtype=np.int64) for order in starts]
         chosen, proved = find_best(search, min(int(budget), size), orders)
         how = "No others of this number do better: all were tried." if proved else "Others may do better."
     logits = search.judge(chosen)[1]

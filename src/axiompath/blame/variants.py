@@ -380,11 +380,11 @@ class _Pass:
         num_rows = num_nodes + int(np.diff(views.starts)[laid.group[varying]].sum())
         is_loop = star.senders[edge] == receivers[edge]
         left, right, diagonal = find_factors(rule, row, star.weights[edge], is_loop, num_rows)
-        found = (*(Scales(base, laid.group, views.inverse, side) for side in (left, right)), diagonal)
+        sending = Scales(base, laid.group, views.inverse, right)
         if len(right) == 1:  # the same for all senders, so that nothing of it varies
-            found = found[0], self._constant(right, num_nodes), diagonal
-        self.scales[key] = found
-        return found
+            sending = self._constant(right, num_nodes)
+        self.scales[key] = Scales(base, laid.group, views.inverse, left), sending, diagonal
+        return self.scales[key]
 
 
 def _activate(layer: Layer, z: FloatArray) -> None:

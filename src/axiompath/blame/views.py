@@ -31,7 +31,8 @@ def pack(rows: BoolArray) -> NDArray[np.uint64]:
 
 def count_bits(masks: NDArray[np.uint64]) -> IntArray:
     """How many changes each sees. [num_masks]."""
-    return np.unpackbits(np.ascontiguousarray(masks).view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
+    bits = np.unpackbits(np.ascontiguousarray(masks).view(np.uint8), axis=1)
+    return np.asarray(bits.sum(axis=1, dtype=np.int64))
 
 
 def find_views(words: NDArray[np.uint64], masks: NDArray[np.uint64]) -> Views:

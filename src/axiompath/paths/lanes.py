@@ -12,8 +12,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
 from . import plain_lanes
+from .plain_lanes import LANES
 
-LANES = 8
 CONTRACT = ("contract",)  # a product and a sum may be rounded once
 REAL, NUMBER = ir.DoubleType(), ir.IntType(32)
 VECTOR = ir.VectorType(REAL, LANES)
