@@ -43,8 +43,8 @@ def mean_of_targets(rows: pd.DataFrame) -> pd.DataFrame:
 def lead_of_convex(targets: pd.DataFrame) -> tuple[str, float, float]:
     """The best of the paper's other methods, by how much convex is below it, and the standard error of that."""
     best = str(targets[[name for name in PAPER_METHODS if name in targets and name != "convex"]].mean().idxmin())
-    lead = targets[best] - targets.convex
-    return best, float(lead.mean()), float(lead.sem())
+    lead = (targets[best] - targets["convex"]).to_numpy(dtype=np.float64)
+    return best, float(lead.mean()), float(lead.std(ddof=1) / np.sqrt(len(lead))) if len(lead) > 1 else np.nan
 
 
 def _networks(targets: pd.DataFrame, accuracies: pd.DataFrame, jobs: pd.DataFrame) -> str:
@@ -59,11 +59,12 @@ def _networks(targets: pd.DataFrame, accuracies: pd.DataFrame, jobs: pd.DataFram
         "all",
     )
     lines = _heads(heads, 1)
-    tested, changed = accuracies.groupby(OF_A_SETTING).test.mean(), jobs.groupby(OF_A_SETTING).changed.sum()
     for key, part in targets.groupby(OF_A_SETTING, sort=False):
         paths = part.index.get_level_values("num_paths").to_numpy()
-        counts = [changed[key], len(part), int(np.median(paths)), paths.max(), paths.sum()]
-        lines.append(f"| {key[0]} | {key[1]} | {tested[key]:.3f} | {' | '.join(f'{n:,}' for n in counts)} |")
+        counts = [_of(jobs, key).changed.sum(), len(part), int(np.median(paths)), paths.max(), paths.sum()]
+        lines.append(
+            f"| {key[0]} | {key[1]} | {_of(accuracies, key).test.mean():.3f} | {' | '.join(f'{n:,}' for n in counts)} |"
+        )
     return "\n".join(lines)
 
 
@@ -89,12 +90,18 @@ def _spread(targets: pd.DataFrame, accuracies: pd.DataFrame) -> str:
     ours = [name for name in targets.columns if name in PAPER_METHODS]
     for key, part in targets.groupby(OF_A_SETTING, sort=False):
         networks = part.groupby("training").mean()
-        tested = accuracies[(accuracies.dataset == key[0]) & (accuracies.layers == key[1])].test
+        tested = _of(accuracies, key).test
         cells = [f"{networks[name].mean():.3f} ± {networks[name].std():.3f}" for name in targets.columns]
         lowest = int((networks[ours].idxmin(axis=1) == "convex").sum())
         told = f"{len(networks)} | {tested.mean():.3f} ± {tested.std():.3f} | {' | '.join(cells)}"
         lines.append(f"| {key[0]} | {key[1]} | {told} | {lowest} of {len(networks)} |")
     return "\n".join(lines)
+
+
+def _of(records: pd.DataFrame, setting: Sequence[object]) -> pd.DataFrame:
+    """What a record says of one data set and depth."""
+    name, layers = setting
+    return records[(records.dataset == name) & (records.layers == layers)]
 
 
 def _heads(heads: Sequence[str], left: int) -> list[str]:

@@ -144,7 +144,7 @@ def _trainings(out: Path, root: str | Path | None) -> FoundFigures:
     table = run_comparison(Comparison(("cora",), (2,), 1, trainings=10, max_targets=20), out, root=root)
     networks = mean_of_targets(table).groupby("training").mean()
     for method in ("deeplift", "convex"):
-        yield Figure(RESULTS_PAGE, "Ten trainings", ("cora", "2"), method, 0.002), float(networks[method].mean())
+        yield Figure(RESULTS_PAGE, "Other trainings", ("cora", "2"), method, 0.002), float(networks[method].mean())
 
 
 def _steps(out: Path, root: str | Path | None) -> FoundFigures:
@@ -257,7 +257,7 @@ ASKED_WITH_GNNEXPLAINER = (("grad", "sufficiency"), ("deeplift", "sufficiency"),
 VARIANTS_RUN = {
     "The mean of neighbours": Comparison(("cora",), (2,), 1, aggregation="mean", max_targets=20),
     "The maximum of neighbours": Comparison(("cora",), (2,), 1, aggregation="max", max_targets=20),
-    "GNNExplainer on every data set": Comparison(
+    "GNNExplainer": Comparison(
         ("cora",), (2,), 1, methods=(*ASKED_WITH_GNNEXPLAINER, *OPTIONAL_METHODS), max_targets=10
     ),
 }
