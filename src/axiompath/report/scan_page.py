@@ -268,7 +268,7 @@ def _name(survey: Survey, row: int) -> str:
 
 
 TYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "u2": np.uint16, "u1": np.uint8}
-FAST = 1  # how hard to deflate: more saves a twentieth, and takes three times as long
+DEFLATION = 1  # how hard to deflate: more saves a twentieth, and takes three times as long
 ROUNDED = np.uint32(0xFFFFFF00)  # of a float of four bytes: 16 bits after the point are more than a table shows
 
 
@@ -284,11 +284,11 @@ def _arrays(surveys: list[Survey]) -> dict[str, Any]:
         if kind == "f4":
             held = (held.view("<u4") & ROUNDED).view("<f4")
         planes = held.view(np.uint8).reshape(len(held), -1).T.tobytes()
-        blocks[f"column-{key}"] = {"type": kind, "data": pack(planes, FAST)}
+        blocks[f"column-{key}"] = {"type": kind, "data": pack(planes, DEFLATION)}
     if any(survey.names is not None for survey in surveys):
         every = [_name(survey, row) for survey in surveys for row in range(len(survey.rows["target"]))]
         text = "\n".join(name.replace("\n", " ") for name in every)
-        blocks["column-name"] = {"type": "text", "data": pack(text.encode(errors="replace"), FAST)}
+        blocks["column-name"] = {"type": "text", "data": pack(text.encode(errors="replace"), DEFLATION)}
     return blocks
 
 

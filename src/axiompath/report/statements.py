@@ -34,7 +34,7 @@ from .credits import ELSEWHERE, RENORMALISED, UNIT_KINDS, Credits, Index
 
 NUM_STATEMENTS = 10
 NEARLY = 0.9  # of the best: a smaller group that carries as much is told of instead
-ENOUGH = 0.6  # of everything: ten statements that carry less are looked for again, among broader ones
+MUCH_CARRIED = 0.6  # of everything: ten statements that carry less are looked for again, among broader ones
 LEAST_PART = 1e-3  # of everything: what carries less is no statement
 NUM_PARTS, NUM_MOVED = 3, 5
 
@@ -108,7 +108,7 @@ def find_statements(
     carried = sum_credits(units, credits)
     total, families = float(moved.sum()), _families(units)
     chosen = _choose(units, carried, total, families, limit)
-    if len(chosen) == limit and _part(chosen, carried) < ENOUGH * total:
+    if len(chosen) == limit and _part(chosen, carried) < MUCH_CARRIED * total:
         broad = _choose(units, carried, total, [*families, *_broad_families(units)], limit)
         chosen = max(chosen, broad, key=lambda found: _part(found, carried))
     told = [_tell(units, credits, moved, carried, one) for one in chosen]
