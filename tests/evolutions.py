@@ -14,8 +14,9 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
+from axiompath.graphs.data_fields import Fields
 from axiompath.graphs.places import GRAPHS, LINKS
-from axiompath.graphs.snapshot import Fields, align_snapshots, read_snapshot
+from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from axiompath.graphs.targets import with_graphs, with_links
 from axiompath.graphs.widened import widen_pair
 from axiompath.network import activations

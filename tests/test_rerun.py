@@ -182,7 +182,7 @@ def test_features_that_are_held_as_single_numbers_are_computed_with_as_double_on
     graphs = Data(x=x, edge_index=edges), Data(x=other, edge_index=edges[:, 4:])
     model = convolution(6, 8, num_layers=2, out_channels=3).eval()
     slow = axiompath.Explainer(model, *graphs)
-    monkeypatch.setattr("axiompath.graphs.snapshot.SINGLE", 1)
+    monkeypatch.setattr("axiompath.graphs.data_fields.SINGLE", 1)
     held = axiompath.Explainer(model, *graphs)
     assert slow.change.after_pass.x.dtype == np.float64
     assert held.change.after_pass.x.dtype == np.float32

@@ -36,9 +36,10 @@ from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
 from .explain.units import explain_units
 from .files.named import take_names
 from .graphs.changes import add_model_row
+from .graphs.data_fields import node_numbers
 from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
-from .graphs.snapshot import node_numbers, read_snapshot
+from .graphs.snapshot import read_snapshot
 from .graphs.stored import StoredGraph
 from .memory import parse_memory
 from .notebook import bar_console, show

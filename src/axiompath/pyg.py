@@ -26,7 +26,7 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 from .errors import WrongKind
 from .explain.question import Question
 from .explainer import Explainer
-from .graphs.snapshot import node_numbers
+from .graphs.data_fields import node_numbers
 from .outputs import BINARY, CLASSES, LABELS, VALUE
 from .readers import ModelCall
 from .selection import DEFAULT_METHOD

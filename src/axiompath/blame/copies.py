@@ -10,8 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray
+from ..graphs.data_fields import Features
 from ..graphs.places import GRAPHS, LINKS, Places
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
 from ..graphs.widened import widen_graph
 from ..network.layers import Network, run_network

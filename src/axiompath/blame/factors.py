@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..graphs.snapshot import Features
+from ..graphs.data_fields import Features
 from ..network.attention import AdditiveAttention, PairAttention
 from ..network.coefficients import Degree, Mean, Rule, SymmetricNorm, TargetNorm
 

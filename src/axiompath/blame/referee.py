@@ -21,9 +21,10 @@ from torch_geometric.data import Data
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError
+from ..graphs.data_fields import EDGE, NODE, level_of, to_torch_csr
 from ..graphs.pair import Side
 from ..graphs.sample import dtype_of
-from ..graphs.snapshot import EDGE, NODE, Snapshot, level_of, rows_of, to_torch_csr
+from ..graphs.snapshot import Snapshot, rows_of
 from ..readers.arguments import LINKS_FIELD, ModelCall
 from ..readers.trial import copy_model, run_model
 from .root import RootPlace

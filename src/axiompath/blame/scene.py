@@ -19,8 +19,8 @@ from scipy import sparse
 from ..arrays import BoolArray, IntArray
 from ..change.region import widen
 from ..graphs.adjacency import take_rows
+from ..graphs.data_fields import Features
 from ..graphs.pair import Pair, Side
-from ..graphs.snapshot import Features
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import Network
 from .players import APPLIED, NOT_APPLIED, Players

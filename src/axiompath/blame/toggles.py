@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs.data_fields import Features
 from ..graphs.pair import Pair
 from ..graphs.rows import entries_of
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
 from ..memory import cut_runs
 from ..network.layers import Channel, ForwardPass, Layer, Network, project, run_network

@@ -18,11 +18,12 @@ from ..errors import InputError, WrongKind
 from ..explain.case import BEFORE_END
 from ..explain.edges import without_edges
 from ..explain.moved import describe_moves
+from ..graphs.data_fields import EDGE, Fields, fields_of_edges, level_of
 from ..graphs.labels import label_targets, target_column, with_class_names
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.pair import Pair, open_pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
-from ..graphs.snapshot import EDGE, Fields, Snapshot, fields_of_edges, find_numbers, level_of
+from ..graphs.snapshot import Snapshot, find_numbers
 from ..graphs.targets import rows_of_places, with_graphs
 from ..network.digests import digest_graph
 from ..origin import RELEASE, Origin, digest_of

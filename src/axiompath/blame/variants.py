@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..graphs.data_fields import Features
 from ..graphs.rows import entries_of
-from ..graphs.snapshot import Features
 from ..graphs.values import types_of, weights_of
 from ..network.attention import AdditiveAttention, DotAttention, InverseDeviation, PairAttention, ReadColumns
 from ..network.coefficients import (

@@ -27,11 +27,12 @@ from ..arrays import BoolArray, IntArray
 from ..errors import InputError
 from ..graphs.adjacency import take_rows
 from ..graphs.changes import list_changes, tell_weights
+from ..graphs.data_fields import Features, Fields
 from ..graphs.labels import insert_beside
 from ..graphs.pair import Pair, Side, match_snapshots, open_pair
 from ..graphs.rows import copy_loops, mark_senders, sum_rows
 from ..graphs.sample import dtype_of, sample_pair, to_data
-from ..graphs.snapshot import Features, Fields, Snapshot
+from ..graphs.snapshot import Snapshot
 from ..graphs.values import types_of, weights_of
 from ..network.coefficients import SOURCE_TO_TARGET
 from ..network.layers import ForwardPass, Layer, Network

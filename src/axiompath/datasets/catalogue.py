@@ -20,7 +20,7 @@ from torch_geometric.utils import coalesce
 
 from ..arrays import IntArray
 from ..errors import InputError, MissingFile
-from ..graphs.snapshot import to_torch_csr
+from ..graphs.data_fields import to_torch_csr
 from .archives import (
     CHECKSUMS,
     GRAPH_SETS,

@@ -15,7 +15,7 @@ from torch_geometric.utils import k_hop_subgraph
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..files.sum_gnn import SumGNN
-from ..graphs.snapshot import to_torch_csr
+from ..graphs.data_fields import to_torch_csr
 from ..rivals import best_by_edges
 
 EPOCHS = 100

@@ -22,7 +22,8 @@ from torch_geometric.utils import k_hop_subgraph
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import find_change
 from ..explainer import Explainer
-from ..graphs.snapshot import Snapshot, read_snapshot, to_torch_csr
+from ..graphs.data_fields import to_torch_csr
+from ..graphs.snapshot import Snapshot, read_snapshot
 from ..network.layers import Network, run_network
 from ..paths.attribution import attribute_paths
 from ..paths.walk import walk_paths

@@ -24,7 +24,8 @@ from torch_geometric.data import Data
 
 from ..arrays import FloatArray, IntArray
 from ..files.sum_gnn import SumGNN
-from ..graphs.snapshot import read_snapshot, to_torch_csr
+from ..graphs.data_fields import to_torch_csr
+from ..graphs.snapshot import read_snapshot
 from ..writing import whole_file
 from .descent import Adam, Matrix, ScaledGraph, clip_gradients, draw_uniform, find_gradients, forward
 

@@ -22,11 +22,12 @@ from ..change.comparison import Change, with_roots
 from ..change.region import Region, find_pair_changes, open_graphs
 from ..errors import InputError, TooLarge, WrongKind
 from ..graphs.changes import add_model_row
+from ..graphs.data_fields import Fields, node_numbers
 from ..graphs.labels import ABSENT, ANY, label_targets, target_column
 from ..graphs.names import NameIndex, Names, index_names, read_class_names, read_names
 from ..graphs.places import Target
 from ..graphs.relation_names import name_relations
-from ..graphs.snapshot import Fields, find_numbers, node_numbers, read_snapshot
+from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.targets import read_pairs, with_links
 from ..network.digests import digest_graphs, digest_network
 from ..network.layers import Network

@@ -12,7 +12,8 @@ from scipy import sparse
 from torch_geometric.data import Data
 
 from ..arrays import IntArray
-from ..graphs.snapshot import EDGE, NODE, in_double, level_of, node_numbers, read_snapshot, to_torch_csr
+from ..graphs.data_fields import EDGE, NODE, level_of, node_numbers, to_torch_csr
+from ..graphs.snapshot import in_double, read_snapshot
 from .hops import Edge, find_edges
 
 

@@ -14,10 +14,10 @@ import pandas as pd
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes, tell_causes
 from ..errors import InputError, WrongKind
+from ..graphs.data_fields import node_numbers
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
 from ..graphs.relation_names import RelationNames
-from ..graphs.snapshot import node_numbers
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES_OUTPUT, Output
 from ..saved import FileForm, Saved, rebuild

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
+from ..graphs.data_fields import node_numbers
 from ..graphs.places import EdgePlace
-from ..graphs.snapshot import node_numbers
 from ..network.coefficients import ANYWHERE, SOURCE_TO_TARGET
 from ..network.layers import Network
 

@@ -24,8 +24,9 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
+from ..graphs.data_fields import ascends, fields_of_edges, to_torch_csr
 from ..graphs.names import Names, read_class_names, read_names
-from ..graphs.snapshot import ascends, fields_of_edges, read_snapshot, to_torch_csr
+from ..graphs.snapshot import read_snapshot
 from ..graphs.stack import find_schema, stack
 from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..trust import MAX_BYTES, Damaged, blamed, bound_together, check_file, check_size

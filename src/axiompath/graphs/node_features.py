@@ -20,7 +20,7 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
-from .snapshot import to_torch_csr
+from .data_fields import to_torch_csr
 from .windows import pair_keys, split_keys
 
 NUM_CODES = 32

@@ -23,9 +23,10 @@ from ..arrays import BoolArray, IntArray
 from ..errors import InputError, WrongKind
 from ..memory import CHUNK
 from .adjacency import NO_IDS, Incoming, row_ranges, sweep
+from .data_fields import PLAIN_FIELDS, Fields
 from .edge_values import EdgeValues, number_values
 from .rows import compare_edges, mark_receivers
-from .snapshot import PLAIN_FIELDS, Fields, Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
+from .snapshot import Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
 from .stored import SparseRows, StoredGraph
 
 A_NUMBER = "^[+-]?[0-9]+$"

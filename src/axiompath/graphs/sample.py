@@ -16,8 +16,9 @@ from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
 from .adjacency import NO_IDS, Incoming, sort_by_receiver, take_rows
+from .data_fields import EDGE, GRAPH, NODE, Features, level_of, to_torch_csr
 from .pair import Pair, Side
-from .snapshot import EDGE, GRAPH, NODE, Features, Snapshot, level_of, rows_of, to_torch_csr
+from .snapshot import Snapshot, rows_of
 from .stored import SparseRows
 
 MAX_EDGES = 100_000

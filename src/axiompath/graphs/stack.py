@@ -18,8 +18,9 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
+from .data_fields import refuse_complex
 from .schema import OF_EDGES, OF_NODES, Relation, Schema, name_of_field
-from .snapshot import refuse_complex, warn_of_rows
+from .snapshot import warn_of_rows
 from .targets import match_in_graphs
 
 DENSE_NUMBERS = 2 * 10**6  # up to here features are held as one dense table

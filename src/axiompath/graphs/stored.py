@@ -28,8 +28,8 @@ from ..errors import InputError
 from ..memory import CHUNK, release
 from ..trust import blamed, check_version, map_array, read_json
 from .adjacency import NO_VALUES, Incoming, row_ranges
+from .data_fields import Features
 from .rows import rows_in_order
-from .snapshot import Features
 
 STORED_FORMAT, STORED_VERSION = "axiompath.graph", 1
 HEADER = "graph.json"

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
+from .data_fields import Features
 from .edge_values import number_edges
 from .labels import FIRST_EDGE
 from .places import GRAPHS
-from .snapshot import Features, Snapshot
+from .snapshot import Snapshot
 
 
 def widen_pair(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:

@@ -20,7 +20,8 @@ from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
 from ..errors import TooLarge
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 from .coefficients import (
     ANYWHERE,
     SOURCE_TO_TARGET,

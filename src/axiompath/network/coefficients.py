@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 
 SOURCE_TO_TARGET = "source_to_target"
 ANYWHERE = "anywhere"  # between nodes that no edge joins, too

@@ -15,7 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 from .coefficients import Like, Parts, Rule, Sides
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 from .coefficients import ANYWHERE, Rule
 
 

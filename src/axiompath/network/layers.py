@@ -19,7 +19,8 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..graphs.snapshot import Features, Snapshot, in_double
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot, in_double
 from ..outputs import CLASSES
 from .activations import Activation
 from .coefficients import Rule

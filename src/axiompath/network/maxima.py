@@ -22,7 +22,8 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 from .coefficients import Like, Parts, Rule, Sides, diagonal, edges_of
 from .families import ColumnRule, column_of
 from .maximum_loops import hold_shares, line_shares

@@ -9,8 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import IntArray
+from ..graphs.data_fields import Features
 from ..graphs.places import GRAPHS, Places
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.snapshot import Snapshot
 from .coefficients import Rule
 
 

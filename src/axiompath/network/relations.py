@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy import sparse
 
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 from .coefficients import Like, Rule, diagonal
 
 EndTypes = tuple[int, int]  # types of the nodes that send and receive

@@ -18,7 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 from .coefficients import Parts, Sides, diagonal
 from .families import ColumnRule, column_of
 from .readouts import members_of

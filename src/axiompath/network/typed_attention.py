@@ -12,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..graphs.snapshot import Features, Snapshot
+from ..graphs.data_fields import Features
+from ..graphs.snapshot import Snapshot
 from .coefficients import Rule, assemble, diagonal, edges_of
 from .relations import EndTypes, cut_relation
 

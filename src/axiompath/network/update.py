@@ -18,9 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.adjacency import Incoming, rows_of_matrix, take_rows
+from ..graphs.data_fields import Features
 from ..graphs.pair import Pair, match_snapshots
 from ..graphs.rows import compare_edges, mark_receivers, mark_senders, replace_rows, sum_rows
-from ..graphs.snapshot import Features, Snapshot, differing_features, in_double
+from ..graphs.snapshot import Snapshot, differing_features, in_double
 from ..graphs.values import types_of, weights_of
 from ..threads import run_in_pieces
 from .coefficients import SOURCE_TO_TARGET, Rule

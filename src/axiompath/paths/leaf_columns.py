@@ -28,8 +28,8 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
+from ..graphs.data_fields import Features
 from ..graphs.rows import find_in_rows
-from ..graphs.snapshot import Features
 from ..network.layers import Channel
 from .attribution import attribute_paths
 from .chosen import walk_chosen

@@ -19,7 +19,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.nn import GAE, Sequential
 
 from ..errors import InputError
-from ..graphs.snapshot import EDGE, GRAPH, NODE, level_of, to_torch_csr
+from ..graphs.data_fields import EDGE, GRAPH, NODE, level_of, to_torch_csr
 from ..outputs import AUTO
 from .tape import EDGE_INDEX, EDGE_WEIGHT, FailingModel, Ref, UnreadableModel, X, quoted
 

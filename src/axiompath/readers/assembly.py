@@ -16,8 +16,8 @@ from torch import nn
 from torch_geometric.nn import DirGNNConv, GPSConv, MessagePassing
 
 from ..errors import InputError
+from ..graphs.data_fields import PLAIN_FIELDS, Fields
 from ..graphs.schema import relation_of_field
-from ..graphs.snapshot import PLAIN_FIELDS, Fields
 from ..network.coefficients import Identity
 from ..network.layers import Network
 from ..network.relations import OfRelation, OfType

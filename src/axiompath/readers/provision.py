@@ -20,7 +20,8 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.snapshot import find_numbers, node_numbers, read_graph_numbers
+from ..graphs.data_fields import node_numbers, read_graph_numbers
+from ..graphs.snapshot import find_numbers
 from ..graphs.targets import match_in_graphs, read_pairs
 from .arguments import AS_IT_IS, LINKS_FIELD, ModelCall, Usage, has_decoder, needs_decoder, parameters_of
 from .refusals import refuse_whole

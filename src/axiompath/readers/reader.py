@@ -13,17 +13,10 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError
+from ..graphs.data_fields import PLAIN_FIELDS, Fields
 from ..graphs.pair import match_snapshots
 from ..graphs.sample import WHOLE_EDGES, sample_pair
-from ..graphs.snapshot import (
-    PLAIN_FIELDS,
-    Fields,
-    Snapshot,
-    check_edge_features,
-    read_aligned,
-    read_snapshot,
-    rows_of,
-)
+from ..graphs.snapshot import Snapshot, check_edge_features, read_aligned, read_snapshot, rows_of
 from ..graphs.targets import rows_of_places, with_graphs, with_links
 from ..graphs.widened import widen_graph, widen_pair
 from ..memory import give_back

@@ -1,0 +1,376 @@
+"""Fields of a torch_geometric Data -> checked arrays: features, edges, weights, types, numbers of nodes and graphs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from ..arrays import FloatArray, IntArray
+from ..errors import InputError, WrongKind
+from .schema import OF_EDGES, Schema, name_of_field, relation_of_field
+
+if TYPE_CHECKING:  # loaded late: workers of a scan have no use for it, and it takes seconds
+    import torch
+    from torch_geometric.data import Data
+
+
+Features: TypeAlias = FloatArray | sparse.csr_array
+SINGLE = 1 << 22  # numbers of float32 from which on they are held as given, and made double where they are used
+EMPTY_GRAPHS = 10**5  # that the numbers of a batch may speak of
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Which fields of Data a model takes: features side by side, weights of edges, their features and their types."""
+
+    features: tuple[str, ...] = ("x",)
+    weights: str = "edge_weight"
+    edge_features: tuple[str, ...] = ()
+    types: str | None = None
+
+
+PLAIN_FIELDS = Fields()
+NODE, EDGE, GRAPH = "node", "edge", "graph"
+
+
+def fields_of_edges(before: Any, after: Any) -> Fields:
+    """The plain fields, and `edge_attr` where both graphs have numbers of each edge under that name."""
+    schema = before.get("schema")
+    names = (
+        ["edge_attr"]
+        if schema is None
+        else [name_of_field(OF_EDGES, r, "edge_attr") for r in range(len(schema.relations))]
+    )
+    return replace(PLAIN_FIELDS, edge_features=tuple(name for name in names if _tells_edges(name, before, after)))
+
+
+def _tells_edges(name: str, before: Any, after: Any) -> bool:
+    """Whether both graphs have numbers of each edge under this name."""
+    told = [data.get(name) for data in (before, after)]
+    known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in told)
+    return known and all(
+        value.dim() in (1, 2) and len(value) == data.edge_index.shape[1]
+        for value, data in zip(told, (before, after), strict=True)
+    )
+
+
+def read_relation_names(data: Data, types: str | None, schema: Schema | None) -> tuple[str, ...]:
+    """What relations are called: as the schema says, or as a field of the graph does, where it names each of them."""
+    if schema is not None:
+        return tuple(name for _, name, _ in schema.relations)
+    names = data.get("relation_names") if types is not None else None
+    if not isinstance(names, (list, tuple)) or not len(names) > int(np.asarray(_to_numpy(data[types])).max(initial=-1)):
+        return ()
+    return tuple(str(name) for name in names)
+
+
+def node_numbers(data: Data) -> IntArray:
+    """`n_id` of each row of the user's own graph, else the row."""
+    if data.get("n_id") is None:
+        return np.arange(data.x.shape[0])
+    return np.asarray(_to_numpy(data.n_id), dtype=np.int64)
+
+
+def level_of(data: Data, key: str) -> str:
+    """Whether a field belongs to nodes, to edges, or to the graph as a whole, as all does that is no tensor."""
+    value = data[key]
+    if key == "edge_weight":
+        return EDGE
+    if not _is_tensor(value) or _is_sparse(value):
+        return GRAPH
+    num_nodes, num_edges = data.num_nodes, data["edge_index"].shape[1]
+    sizes = tuple(value.shape)
+    along_edges = sizes[:1] == (num_edges,) or ("index" in key and sizes[-1:] == (num_edges,))
+    if along_edges and ("edge" in key or sizes[:1] != (num_nodes,)):
+        return EDGE
+    return NODE if sizes[:1] == (num_nodes,) else GRAPH
+
+
+def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
+    """A scipy matrix as torch sparse CSR."""
+    import torch
+
+    rows = sparse.csr_array(matrix, copy=True)
+    rows.sum_duplicates()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(rows.indptr.astype(np.int64)),
+            torch.from_numpy(rows.indices.astype(np.int64)),
+            torch.from_numpy(rows.data).to(dtype),
+            size=rows.shape,
+            check_invariants=True,
+        )
+
+
+def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray | None, IntArray | None]:
+    """The number of each node's graph: `graph_id` of its place in the batch, or that place itself; and all of them."""
+    if data.get("batch") is None:
+        return None, None
+    batch = np.asarray(_to_numpy(data.batch))
+    if batch.shape != (num_nodes,) or not np.issubdtype(batch.dtype, np.integer) or batch.min(initial=0) < 0:
+        raise InputError(
+            f"Expected `{name}.batch` to hold the number of each node's graph, {num_nodes} integers of 0 and more "
+            f"(got {batch.dtype} of shape {batch.shape}, the least {batch.min(initial=0)})."
+        )
+    if batch.max(initial=0) >= num_nodes + EMPTY_GRAPHS:
+        raise InputError(
+            f"Expected a node in every graph of `{name}.batch` (got a graph {batch.max()} of {num_nodes} nodes); "
+            "number graphs from 0 on, and give them numbers of their own as `graph_id`."
+        )
+    if data.get("graph_id") is None:
+        return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)
+    ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
+    whole = np.issubdtype(ids.dtype, np.integer) and len(ids) > batch.max(initial=-1) and ids.min(initial=0) >= 0
+    if not whole or len(np.unique(ids)) != len(ids):
+        raise InputError(
+            f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
+            f"(got {len(ids)} of {ids.dtype})."
+        )
+    return np.asarray(ids[batch], dtype=np.int64), ids.astype(np.int64)
+
+
+def side_by_side(parts: Sequence[Features]) -> Features:
+    """Columns of several fields as one table; sparse where one of them is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
+    return np.concatenate(parts, axis=1)
+
+
+def read_features(x: Any, name: str) -> Features:
+    """Features of nodes, finite and real, [num_nodes, num_features]."""
+    if x is None:
+        raise InputError(
+            f"Expected `{name.split('.')[0]}` to carry node features `x` [num_nodes, num_features] (got none); "
+            "use `torch.eye(num_nodes)` or degrees where nodes have no features of their own."
+        )
+    refuse_complex(x, name)
+    features: Features
+    if _is_tensor(x) and _is_sparse(x):
+        features = _from_torch_sparse(x, name)
+    elif sparse.issparse(x):
+        features = _from_scipy_sparse(x, name)
+    else:
+        features = _as_given(x) if _is_single(x) else np.asarray(_to_numpy(x), dtype=np.float64)
+    if features.ndim != 2:
+        raise InputError(
+            f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {features.shape})."
+        )
+    if features.shape[0] == 0:
+        raise InputError(f"Expected `{name.split('.')[0]}` to have at least one node (got an empty graph).")
+    values: FloatArray = np.asarray(features.data if sparse.issparse(features) else features)
+    if not np.isfinite(values).all():
+        raise InputError(
+            f"Expected finite features in `{name}` (got {_describe_bad(values)}); "
+            "clean them before the model sees them."
+        )
+    return features
+
+
+def _is_single(x: Any) -> bool:
+    import torch
+
+    kind = x.dtype if isinstance(x, (torch.Tensor, np.ndarray)) else None
+    return kind in (torch.float32, np.float32) and math.prod(x.shape) >= SINGLE
+
+
+def _as_given(x: Any) -> Any:
+    return np.asarray(x.detach().cpu() if _is_tensor(x) else x)
+
+
+def refuse_complex(values: Any, name: str) -> None:
+    """Their imaginary parts would be lost."""
+    import torch
+
+    if values.is_complex() if isinstance(values, torch.Tensor) else np.iscomplexobj(values):
+        raise WrongKind(f"Expected real numbers in `{name}` (got complex ones); take the part that is meant.")
+
+
+def ascends(indptr: IntArray, num_entries: int) -> bool:
+    """Whether rows of a sparse matrix begin where they may; scipy does not look where the last one ends at 0."""
+    return bool(len(indptr) and indptr[0] == 0 and indptr[-1] == num_entries and (indptr[1:] >= indptr[:-1]).all())
+
+
+def _from_scipy_sparse(x: Any, name: str) -> sparse.csr_array:
+    """Indices out of range would be written to, wherever that is."""
+    fault = ""
+    if x.format in ("csr", "csc") and not ascends(x.indptr, len(x.indices)):
+        fault = "rows that end before they begin"
+    elif hasattr(x, "check_format"):
+        try:
+            x.check_format(full_check=True)
+        except (ValueError, TypeError) as error:
+            fault = str(error)
+    if fault:
+        raise InputError(
+            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.shape} in which "
+            f"they do not: {fault})."
+        )
+    return sparse.csr_array(x, dtype=np.float64)
+
+
+def _from_torch_sparse(x: torch.Tensor, name: str) -> sparse.csr_array:
+    import torch
+
+    if x.dim() != 2:
+        raise InputError(
+            f"Expected `{name}` to have two dimensions [num_nodes, num_features] (got shape {tuple(x.shape)})."
+        )
+    try:
+        if x.layout == torch.sparse_coo:  # indices out of range would be written to, wherever that is
+            x = torch.sparse_coo_tensor(x._indices(), x._values(), x.shape, check_invariants=True)
+        rows = x.detach().cpu().to_sparse_csr()
+        torch.sparse_csr_tensor(
+            rows.crow_indices(), rows.col_indices(), rows.values(), rows.shape, check_invariants=True
+        )
+    except RuntimeError as error:
+        raise InputError(
+            f"Expected `{name}` to be a sparse matrix whose indices lie within its shape (got {x.layout} of shape "
+            f"{tuple(x.shape)}: {error})."
+        ) from error
+    parts = (rows.values().double().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
+    return sparse.csr_array(parts, shape=tuple(x.shape))
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _is_sparse(tensor: torch.Tensor) -> bool:
+    import torch
+
+    return tensor.layout != torch.strided
+
+
+def _to_numpy(values: Any) -> Any:
+    if not _is_tensor(values):
+        return values
+    values = values.detach().cpu()
+    return values.double() if values.is_floating_point() else values  # numpy knows no bfloat16
+
+
+def read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
+    """Edges between rows of x, [2, num_edges]."""
+    edge_index = data.get("edge_index")
+    if edge_index is None and data.get("adj_t") is not None:
+        raise InputError(
+            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got `adj_t`, a sparse matrix, alone); leave "
+            "T.ToSparseTensor out, or give it remove_edge_index=False."
+        )
+    if edge_index is None:
+        raise InputError(
+            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
+            "a graph without edges has `torch.empty(2, 0, dtype=torch.long)`."
+        )
+    edges = np.asarray(edge_index.detach().cpu() if _is_tensor(edge_index) else edge_index)
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise InputError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
+    if not np.issubdtype(edges.dtype, np.integer):
+        raise WrongKind(f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`.")
+    if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
+        worst = edges.max() if edges.max() >= num_nodes else edges.min()
+        raise InputError(
+            f"Expected `{name}.edge_index` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst})."
+        )
+    # As they lie in the user's graph, where they can be read so: a graph of many edges is held once.
+    return edges.astype(np.int64, copy=not edges.flags.writeable)
+
+
+def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
+    """One finite number an edge, where there are any. [num_edges]."""
+    if edge_weight is None:
+        return None
+    refuse_complex(edge_weight, name)
+    weights = np.asarray(_to_numpy(edge_weight), dtype=np.float64)
+    if weights.shape not in ((num_edges,), (num_edges, 1)):
+        raise InputError(f"Expected `{name}` to hold one number an edge, shape ({num_edges},) (got {weights.shape}).")
+    if not np.isfinite(weights).all():
+        raise InputError(f"Expected finite weights in `{name}` (got {_describe_bad(weights)}).")
+    return weights.reshape(-1)
+
+
+def weights_of_relations(data: Data, key: str) -> FloatArray | None:
+    """One number an edge that relations have under another name than edge_weight; 1 for edges of those that do not."""
+    types = np.asarray(_to_numpy(data["edge_type"]))
+    found = None
+    for relation in range(len(data["schema"].relations)):
+        value = data.get(name_of_field(OF_EDGES, relation, key))
+        if value is not None and value.numel() == len(types):
+            found = np.ones(len(types)) if found is None else found
+            found[types == relation] = np.asarray(_to_numpy(value)).reshape(-1)[types == relation]
+    return found
+
+
+def read_types(types: Any, num: int, name: str) -> IntArray:
+    """A type of 0 or more for each. [num]."""
+    if types is None:
+        raise InputError(f"Expected `{name}`, which the model reads, as a field of both graphs (got none); add it.")
+    found = np.asarray(_to_numpy(types))
+    if found.shape != (num,) or not np.issubdtype(found.dtype, np.integer) or found.min(initial=0) < 0:
+        raise InputError(
+            f"Expected `{name}` to hold a type of 0 or more for each of {num:,}, integers of shape ({num},) "
+            f"(got {found.dtype} of shape {found.shape})."
+        )
+    return found.astype(np.int64)
+
+
+def read_edge_features(data: Data, num_edges: int, name: str, fields: Sequence[str]) -> FloatArray | None:
+    """Fields of numbers of edges, side by side; one number an edge is a column."""
+    parts = []
+    for field in fields:
+        value, schema = data.get(field), data.get("schema")
+        if value is None:
+            raise InputError(
+                f"Expected `{name}` to carry edge features `{field}` [num_edges, width], which the model takes (got "
+                "none); add them, or leave them out of both graphs and train without them."
+            )
+        whole = f"{name}.{field}" if schema is None else name + schema.tell_field(field)
+        refuse_complex(value, whole)
+        attr = np.asarray(_to_numpy(value), dtype=np.float64)
+        if attr.shape[:1] != (num_edges,) or attr.ndim > 2:
+            raise InputError(
+                f"Expected `{whole}` to hold one row an edge, shape ({num_edges}, width) (got {attr.shape})."
+            )
+        if not np.isfinite(attr).all():
+            raise InputError(f"Expected finite edge features in `{whole}` (got {_describe_bad(attr)}).")
+        parts.append(attr.reshape(num_edges, -1) if num_edges else attr.reshape(0, *attr.shape[1:] or (1,)))
+    return np.concatenate(parts, axis=1) if parts else None
+
+
+def first_columns(data: Data, fields: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Of each relation, where its features begin among those of all, side by side."""
+    widths = [1 if data[field].ndim == 1 else data[field].shape[1] for field in fields]
+    starts: dict[int, int] = {}
+    for place, field in enumerate(fields):
+        starts.setdefault(relation_of_field(field), sum(widths[:place]))
+    return tuple(starts.items())
+
+
+def read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
+    """Different numbers of nodes, `n_id` or else their rows. [num_nodes]."""
+    if n_id is None:
+        return np.arange(num_nodes, dtype=np.int64)
+    node_ids = np.asarray(n_id.detach().cpu() if _is_tensor(n_id) else n_id)
+    whole = np.issubdtype(node_ids.dtype, np.integer) and node_ids.shape == (num_nodes,)
+    if not whole or node_ids.min() < 0 or len(np.unique(node_ids)) != num_nodes:
+        raise InputError(
+            f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one a node "
+            f"(got {node_ids.dtype} of shape {node_ids.shape})."
+        )
+    return node_ids.astype(np.int64)
+
+
+def _describe_bad(values: FloatArray) -> str:
+    bad = ~np.isfinite(values)
+    where = np.argwhere(bad)[0]
+    return f"{np.count_nonzero(bad)} NaN or infinite entries, the first at {tuple(where.tolist())}"
