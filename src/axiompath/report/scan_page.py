@@ -283,7 +283,7 @@ def _arrays(surveys: list[Survey]) -> dict[str, Any]:
         held = values.astype(np.dtype(TYPES[kind]).newbyteorder("<"))
         if kind == "f4":
             held = (held.view("<u4") & ROUNDED).view("<f4")
-        planes = held.view(np.uint8).reshape(len(held), -1).T.tobytes()
+        planes = held.view(np.uint8).reshape(len(held), held.itemsize).T.tobytes()
         blocks[f"column-{key}"] = {"type": kind, "data": pack(planes, DEFLATION)}
     if any(survey.names is not None for survey in surveys):
         every = [_name(survey, row) for survey in surveys for row in range(len(survey.rows["target"]))]
