@@ -298,6 +298,16 @@ def test_a_scan_without_blame_or_tables_says_so(scan, explainer, tmp_path):
     assert old.total == pytest.approx(found.total)
 
 
+def test_a_scan_that_explains_nothing_has_its_page(open_page, tmp_path):
+    graph = evolved()[0]
+    same = axiompath.Explainer(GCN(3, 16, 2, 3).eval(), graph, graph.clone())
+    scan = same.scan(tmp_path / "scan", 5, workers=1, progress=False)
+    page = open_page(scan.report(tmp_path / "scan.html"))
+    assert scan.summary in page.inner_text("#told")
+    assert page.complaints == []
+    page.close()
+
+
 def test_groups_of_the_users_own_are_named(scan):
     found = survey_scan(scan, by=lambda row: "monday" if row.id % 2 else "tuesday")
     assert any(one.text.startswith(("monday: ", "tuesday: ")) for one in found.statements)
