@@ -112,7 +112,7 @@ def literal_moments(moments, snapshot, inputs, v, number):
     Once they are found to be these, rounded as the norm itself rounds them: a mean that is 0 but for rounding, as that
     of what is normed already, is the same in two snapshots or not by the order of its sum.
     """
-    if not snapshot.present[v]:
+    if v not in normed_nodes(moments, snapshot):
         return 0.0, 1.0
     graphs = snapshot.graphs if moments.by_graph and snapshot.graphs is not None else np.zeros(snapshot.num_nodes)
     nodes = [u for u in normed_nodes(moments, snapshot) if graphs[u] == graphs[v]]

@@ -97,7 +97,8 @@ class Bases:
         shown = self.hold(form)
         base = shown.terms[0].base
         terms = tuple(Term(base, rule, None, width, 0, base) for rule in rules)
-        return self.hold(Form(terms, None, width, form.name))
+        kind = form.node_type if all(rule.local for rule in rules) else None  # a message goes to nodes of another type
+        return self.hold(Form(terms, None, width, form.name, kind))
 
     def take_largest(self, forms: Sequence[Form], *, least: bool = False) -> Form:
         """The largest, or least, of several forms, column by column."""
@@ -114,8 +115,7 @@ class Bases:
             )
         moments = replace(moments, node_type=form.node_type)
         ones = Form((), np.ones(form.width), form.width, form.name)
-        found = self.combine(concatenate([form, ones]), [GraphScale(moments), GraphShift(moments)], form.width)
-        return replace(found, node_type=form.node_type)
+        return self.combine(concatenate([form, ones]), [GraphScale(moments), GraphShift(moments)], form.width)
 
     def multiply(self, factors: Sequence[Form]) -> Form:
         """The product of forms, column by column; a factor that is a product itself is opened."""
