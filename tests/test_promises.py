@@ -113,7 +113,7 @@ PROMISES = {
         "Then all of them in a table that sorts and filters": "scan_report::the_table_sorts_filters_and_opens_pages",
         "It takes the folder of a scan, of the scans of a sequence, or of a [watch]":
             "watch::a_list_of_events_becomes_a_report",
-        "the first causes on the page, as many as were planted, are the planted ones in 96 of 100 draws":
+        "the first causes on the page, as many as were planted, are the planted ones in all 90 draws of one, two or three causes":
             "planted_page::planted_causes_are_named_first_in_95_of_100_draws",
         "(`sha256sum -c *.sha256` checks them all)": "scan::the_records_of_parts_are_those_of_sha256sum",
         "Every node that an altered path reaches is found and listed": "scan::finds_and_explains_what_a_plain_loop_does",
@@ -166,7 +166,7 @@ PROMISES = {
         "and all shares sum to what moved": "scan_report::parts_by_cause_and_by_change_sum_to_everything",
         "of those that carry nine tenths of that, the one of the fewest changes":
             "scan_report::the_smallest_group_that_carries_as_much_is_named",
-        "a chosen path's share goes to the changes that it runs over, or to the nodes whose degree changed":
+        "a chosen path's share goes to the changes that it runs over; where it is merely renormalised, to the edges that made the degrees":
             "scan_report::paths_are_credited_as_the_literal_twin_does",
         "`by=` adds groups of yours": "scan_report::groups_of_the_users_own_are_named",
         "by three deviations above the median": "scan_report::a_step_far_above_the_others_is_unusual",
@@ -453,7 +453,7 @@ PROMISES = {
     "docs/results.md": {
         "**Same seed, same weights, on any processor.**":
             "experiments::weights_are_the_same_to_the_last_bit_on_a_poor_processor",
-        "A run that was stopped goes on where it was; the number of `--workers` changes no number":
+        "a run that was stopped goes on there, and `--workers` changes no number":
             "experiments::a_stopped_run_goes_on_and_gives_the_same_table "
             "experiments::the_same_numbers_on_any_number_of_workers",
     },
