@@ -127,7 +127,8 @@ def read_graph_numbers(data: Data, num_nodes: int, name: str) -> tuple[IntArray 
     if data.get("graph_id") is None:
         return batch.astype(np.int64), np.arange(batch.max(initial=-1) + 1)
     ids = np.asarray(_to_numpy(data.graph_id)).reshape(-1)
-    whole = np.issubdtype(ids.dtype, np.integer) and len(ids) > batch.max(initial=-1) and ids.min(initial=0) >= 0
+    enough = batch.max(initial=-1) < len(ids) <= num_nodes + EMPTY_GRAPHS
+    whole = enough and np.issubdtype(ids.dtype, np.integer) and ids.min(initial=0) >= 0
     if not whole or len(np.unique(ids)) != len(ids):
         raise InputError(
             f"Expected `{name}.graph_id` to hold a different number of 0 and more for each graph of the batch "
