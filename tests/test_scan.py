@@ -905,6 +905,7 @@ def most_private(run):
 @pytest.mark.parametrize("method", ["exact", "topk"])
 def test_all_workers_together_stay_within_the_budget(crowded, tmp_path, method):
     """The private memory of everybody below this process, above that of the process they were forked from."""
+    workers.end_stems()  # what tests before this one did to theirs is not looked at
     scan(crowded, tmp_path / "first", only_flips=True)  # so that there is something to be forked from
     most = most_private(lambda: scan(crowded, tmp_path / "out", memory=130e6, method=method))
     found = axiompath.read_scan(tmp_path / "out")
@@ -919,6 +920,7 @@ def test_workers_whose_batches_are_full_stay_within_the_budget(tmp_path, monkeyp
     monkeypatch.setattr(plan, "PART_TARGETS", 200)
     torch.manual_seed(0)
     wide = axiompath.Explainer(GCN(8, 128, 2, 20).eval(), *evolving_graph(4000, 300))
+    workers.end_stems()
     scan(wide, tmp_path / "first", only_flips=True)
     most = most_private(lambda: scan(wide, tmp_path / "out", memory=280e6, method="topk", min_kl=1e-4))
     assert len(axiompath.read_scan(tmp_path / "out").manifest["parts"]) > 1
