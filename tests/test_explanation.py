@@ -178,7 +178,8 @@ def test_the_summary_uses_the_users_names():
     text = explainer.explain(8, 5, "exact").summary()
     assert text.startswith("Node Anna went from class north (0.")
     assert "to class south (0." in text
-    assert "5 of 108 altered paths explain" in text
+    assert "5 of 108 altered paths explain " in text
+    assert "1 of 108 altered paths explains " in explainer.explain(8, 1, "exact").summary()
     assert "Otto → Anna" in text
     quiet = explainer.moved().query("class_before == class_after").target.iloc[0]
     assert "stayed in class" in explainer.explain(int(quiet), 2).summary()

@@ -87,18 +87,31 @@ def verdict(e: Explanation) -> str:
         return f"{headline(e)}; none of its {e.num_paths:,} altered paths was chosen."
     if not np.isfinite(e.explained):
         return f"{headline(e)}; its distribution did not change, and the chosen paths alone would change it."
-    return f"{headline(e)}. {chosen(e)} explain {100 * e.explained:.0f} % of the change."
+    return f"{headline(e)}. {chosen_explain(e)} {100 * e.explained:.0f} % of the change."
 
 
-def chosen(e: Explanation) -> str:
-    """What was chosen of how much."""
+def chosen_explain(e: Explanation) -> str:
+    """What was chosen of how much, and the verb that goes with it."""
+    return f"{_chosen(e)} {_explain(e)}"
+
+
+def _chosen(e: Explanation) -> str:
     num_groups, num_held = len(e.groups), sum(e.sizes)
     if num_groups == 0:
-        return f"{len(e.paths):,} of {e.num_paths:,} altered paths"
+        return _of_all(e)
     parts = [f"{num_groups:,} group{'s' * (num_groups != 1)} of paths"]
     if num_groups < len(e.paths):
         parts.append(f"{len(e.paths) - num_groups:,} single path{'s' * (len(e.paths) - num_groups != 1)}")
     return f"{' and '.join(parts)} (together {num_held:,} of {e.num_paths:,} altered paths)"
+
+
+def _of_all(e: Explanation) -> str:
+    return f"{len(e.paths):,} of {e.num_paths:,} altered path{'s' * (e.num_paths != 1)}"
+
+
+def _explain(e: Explanation) -> str:
+    """What the chosen do, be they one or many."""
+    return "explains" if len(e.paths) == 1 else "explain"
 
 
 def unit_name(e: Explanation, i: int) -> str:
@@ -140,7 +153,7 @@ def _verdict_of_models(e: Explanation) -> str:
     if not np.isfinite(e.explained):
         return f"{told} Its distribution did not change, and the chosen paths alone would change it."
     return (
-        f"{told} {len(e.paths):,} of {e.num_paths:,} altered paths, with the model's share, explain "
+        f"{told} {_of_all(e)}, with the model's share, {_explain(e)} "
         f"{100 * e.explained:.0f} % of the change."
     )
 

@@ -70,7 +70,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
                 "replayed": e.replayed,
                 "disagrees": bool(e.disagrees),
                 "status": e.status,
-                "told": sentences.chosen(e),
+                "told": sentences.chosen_explain(e),
             }
         )
     return {

@@ -8,13 +8,15 @@ const load = (i) => {
   if (!pages.has(i)) pages.set(i, prepare(JSON.parse($("page-" + i).textContent)));
   return pages.get(i);
 };
+// A class without a name is called by its number, which needs a word before it.
+const called = (name) => (/^\d+$/.test(name) ? `class ${name}` : name);
 // What may be shown of a target: the classes of these pairs [old, new] against each other, and every class alone.
 const viewsOf = (classes, pairs, values = false) => {
   const unit = (k) => classes.map((_, i) => (i === k ? 1 : 0));
   const first = pairs.flatMap(([old, now]) => [now, old]);
   const order = [...new Set([...first, ...classes.keys()])];
   const told = (label, weights) => (values ? { label, told: label, weights } : { label: `logit of ${label}`, told: `the logit of ${label}`, weights });
-  return [...pairs.filter(([old, now]) => old !== now).map(([old, now]) => told(`${classes[now]} against ${classes[old]}`, unit(now).map((v, i) => v - unit(old)[i]))),
+  return [...pairs.filter(([old, now]) => old !== now).map(([old, now]) => told(`${called(classes[now])} against ${called(classes[old])}`, unit(now).map((v, i) => v - unit(old)[i]))),
     ...order.map((k) => told(values ? classes[k] : `class ${classes[k]}`, unit(k)))];
 };
 // A path of the shallower of two models has ABSENT before it; one of a bias is shown from that bias on.
@@ -31,7 +33,7 @@ const prepare = (page) => {
   page.terms = termsOf(page);
   page.views = viewsOf(page.classes, [[page.class_before, page.class_after]], page.values);
   if (page.slopes) {  // a class that stayed leads with its probability: its logit may go the other way
-    const k = page.class_after, label = `probability of ${page.classes[k]}`;
+    const k = page.class_after, label = `probability of ${called(page.classes[k])}`;
     page.views.splice(page.class_before === k ? 0 : 1, 0, { label, told: `the ${label}`, weights: page.slopes, before: page.prob_before[k], after: page.prob_after[k] });
   }
   const name = (node) => (isPlace(node) ? page.names[node] ?? String(node) : "bias");
@@ -148,7 +150,7 @@ const tell = ({ page, choice }) => {
   $("headline").textContent = page.headline;
   $("sentence").textContent = choice.of_models ? `${choice.of_models} ${choice.replayed}` : page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
     ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
-    : `${choice.told} explain ${percent(choice.explained)} of the change. ${choice.replayed}`;
+    : `${choice.told} ${percent(choice.explained)} of the change. ${choice.replayed}`;
   $("sentence").classList.toggle("warned", choice.disagrees);
   const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
   $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths${page.causes.model ? " and the model's share" : ""} sum to `
