@@ -47,6 +47,8 @@ def files(demo):
 def test_the_demo_explains_and_writes_a_report(demo):
     folder, result = demo
     assert "Node member 8 went from class community 0" in result.stdout
+    told = " ".join(result.stdout.split())
+    assert 0 < told.index("Undo 2 of the 5 changes") < told.index("altered paths explain"), "what happened comes first"
     assert "member 32" in result.stdout
     assert "report.html" in result.stdout
     assert "<!DOCTYPE html>" in (folder / "report.html").read_text()[:100]

@@ -22,7 +22,7 @@ from ..explainer import Explainer
 from ..files import save_graph, save_model
 from ..report import save_report, save_story_report
 from ..stories.chronicle import tell_stories
-from .output import numbers, path_table
+from .output import numbers, print_explanation, print_happened
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.
 ENDED = ((8, 33), (8, 32))
@@ -87,15 +87,15 @@ def run_demo(console: Console, out: Path) -> dict[str, Any]:
         f"The club lost {len(ENDED)} ties and made {len(MADE)}. {len(moved)} of {before.num_nodes} members' "
         f"predictions moved, {len(flipped)} of them to another community.\n"
     )
-    explanation = explainer.explain(int(moved.target.iloc[0]), budget=8)
-    console.print(f"{explanation.verdict} {explanation.replayed}\n", markup=False)
-    console.print(path_table(explanation))
+    explanation = explainer.explain(int(moved.target.iloc[0]))
+    print_happened(console, explainer.happened(explanation.target))
+    print_explanation(console, explanation)
     out.mkdir(parents=True, exist_ok=True)
     report = save_report(out / REPORT, explainer, title=KARATE)
     for name, data in (("before.npz", before), ("after.npz", after)):
         save_graph(out / name, data, names, COMMUNITIES[:4])
     save_model(model, out / "model", karate_arguments(before))
-    console.print(f"\nThe report is in {report}: open it in a browser.", soft_wrap=True, markup=False)
+    console.print(f"The report is in {report}: open it in a browser.", soft_wrap=True, markup=False)
     command = f"axiompath explain {out / 'model'} {out / 'before.npz'} {out / 'after.npz'} --target 13"
     told = f"The graphs and the model are there too; ask further with\n  {command}"
     console.print(told, soft_wrap=True, markup=False)

@@ -20,6 +20,7 @@ from rich.text import Text
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from ..blame.happened import Happened
     from ..explain.explanation import Explanation
 
 # Control characters, but for the end of a line and a tab, and those that turn the direction of what follows.
@@ -141,3 +142,28 @@ def path_table(explanation: Explanation) -> Table:
     for row, (kind, share) in enumerate(zip(explanation.kinds, explanation.contributions @ weights, strict=True)):
         table.add_row(escape(explanation.unit_name(row)), kind, f"{share:+.3f}")
     return table
+
+
+def print_happened(console: Console, happened: Happened) -> None:
+    """Which changes did it and the least to undo, and a line between that and what follows."""
+    console.print(happened.summary() + "\n", markup=False, highlight=False)
+
+
+def print_explanation(console: Console, explanation: Explanation) -> None:
+    """A verdict, the chosen paths, what they leave, and what no choice could."""
+    console.print(f"{explanation.verdict} {explanation.replayed}".rstrip(), markup=False)
+    if len(explanation.paths):
+        console.print(path_table(explanation))
+        console.print(
+            f"{_missed(explanation)}They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, "
+            f"and no choice of as many {'of these units ' * bool(explanation.groups)}leaves less than "
+            f"{explanation.kl_bound:.4g}. "
+            f"Fidelity−: {explanation.fidelity_minus:.3f}, fidelity+: {explanation.fidelity_plus:.3f}.\n"
+        )
+
+
+def _missed(explanation: Explanation) -> str:
+    """A sentence where the paths are not enough, with a blank after it."""
+    if explanation.until is None or explanation.explained >= explanation.until:
+        return ""
+    return f"{explanation.status.rsplit('. ', 1)[-1]} "

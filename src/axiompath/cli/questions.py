@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -41,11 +41,18 @@ from .options import (
     read_depth,
     spread,
 )
-from .output import Terminal, aside, moved_table, path_table, print_json, records, steps_table, written_to
+from .output import (
+    Terminal,
+    aside,
+    moved_table,
+    print_explanation,
+    print_happened,
+    print_json,
+    records,
+    steps_table,
+    written_to,
+)
 from .service import step_names
-
-if TYPE_CHECKING:
-    from ..explain.explanation import Explanation
 
 
 @spread
@@ -91,23 +98,8 @@ def explain(
         console.print("No prediction moved.")
     for explanation in found:
         if blame:
-            console.print(explainer.happened(explanation.target).summary() + "\n", markup=False, highlight=False)
-        console.print(f"{explanation.verdict} {explanation.replayed}".rstrip(), markup=False)
-        if len(explanation.paths):
-            console.print(path_table(explanation))
-            console.print(
-                f"{_missed(explanation)}They leave {explanation.kl_residual:.4g} of {explanation.kl:.4g} nats, "
-                f"and no choice of as many {'of these units ' * bool(explanation.groups)}leaves less than "
-                f"{explanation.kl_bound:.4g}. "
-                f"Fidelity−: {explanation.fidelity_minus:.3f}, fidelity+: {explanation.fidelity_plus:.3f}.\n"
-            )
-
-
-def _missed(explanation: Explanation) -> str:
-    """A sentence where the paths are not enough, with a blank after it."""
-    if explanation.until is None or explanation.explained >= explanation.until:
-        return ""
-    return f"{explanation.status.rsplit('. ', 1)[-1]} "
+            print_happened(console, explainer.happened(explanation.target))
+        print_explanation(console, explanation)
 
 
 @spread

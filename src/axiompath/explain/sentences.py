@@ -152,10 +152,7 @@ def _verdict_of_models(e: Explanation) -> str:
         return f"{told} None of its {e.num_paths:,} altered paths was chosen."
     if not np.isfinite(e.explained):
         return f"{told} Its distribution did not change, and the chosen paths alone would change it."
-    return (
-        f"{told} {_of_all(e)}, with the model's share, {_explain(e)} "
-        f"{100 * e.explained:.0f} % of the change."
-    )
+    return f"{told} {_of_all(e)}, with the model's share, {_explain(e)} {100 * e.explained:.0f} % of the change."
 
 
 def summary(e: Explanation, limit: int = 5) -> str:
