@@ -32,7 +32,8 @@ from axiompath.paths.lanes import (
 )
 from axiompath.paths.walk import count_paths, walk_paths
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
-from references import LiteralAttribution, literal_causes, literal_kind, literal_lrp, literal_terms
+from references import LiteralAttribution, literal_lrp, literal_terms
+from twins import assert_twin
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
@@ -94,31 +95,7 @@ def test_any_number_of_classes_equals_the_literal_twin(num_classes):
 @given(any_networks(), graph_pairs(max_nodes=6))
 def test_paths_contributions_kinds_and_causes_equal_the_literal_twin(network, graphs):
     before, after = aligned(*graphs)
-    change = find(network, before, after)
-    reference = LiteralAttribution(network, before, after)
-    targets = np.flatnonzero(before.present & after.present)
-    found = walk_paths(change, targets)
-    shares = attribute_paths(change, found)
-    counts = count_paths(change)[targets]
-    for i, target in enumerate(targets):
-        rows = slice(found.indptr[i], found.indptr[i + 1])
-        expected = reference(target)
-        paths = [tuple(path) for path in found.paths[rows].tolist()]
-        assert len(set(paths)) == len(paths) == counts[i]
-        assert set(paths) == set(expected)
-        parts = [part for causes in reference.shares.values() for part in causes.values()]
-        scale = max([1.0, *(np.abs(part).max() for part in parts)])
-        for path, value, kind in zip(paths, shares.contributions[rows], shares.kinds[rows], strict=True):
-            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
-            name, margin = literal_kind(reference, path)
-            if margin > 1e-10 * scale:  # which of two equal shares is larger is a matter of rounding
-                assert KINDS[kind] == name
-        change_of_logits = change.after_pass.logits[target] - change.before_pass.logits[target]
-        tolerance = 1e-9 * scale * max(1, counts[i])
-        np.testing.assert_allclose(shares.contributions[rows].sum(axis=0), change_of_logits, atol=tolerance)
-        np.testing.assert_allclose(shares.causes[i].sum(axis=0), change_of_logits, atol=tolerance)
-        for cause, value in zip(KINDS, shares.causes[i], strict=True):
-            np.testing.assert_allclose(value, literal_causes(reference)[cause], atol=tolerance)
+    assert_twin(find(network, before, after), np.flatnonzero(before.present & after.present))
 
 
 @settings(relaxed, max_examples=60)

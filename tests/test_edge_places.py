@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from axiompath.change.comparison import find_change
-from axiompath.change.states import KINDS
 from axiompath.explain.replay import replay_paths
 from axiompath.network import activations
 from axiompath.network.coefficients import Factor, Identity
@@ -19,7 +18,8 @@ from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.search import sum_paths
 from axiompath.paths.walk import count_paths, walk_paths
 from evolutions import HOMOGENEOUS_NAMES, attributed_pairs, edge_networks, widened
-from references import LiteralAttribution, LiteralReplay, literal_causes, literal_kind
+from references import LiteralAttribution, LiteralReplay
+from twins import assert_twin
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -33,31 +33,13 @@ def find(network, before, after):
 def test_paths_over_edges_equal_the_literal_twin(network, graphs):
     before, after = widened(*graphs)
     change = find(network, before, after)
-    reference = LiteralAttribution(network, before, after)
     targets = np.flatnonzero(change.in_both)
     assert (targets < before.first_edge).all()
-    found = walk_paths(change, targets)
-    shares = attribute_paths(change, found)
-    counts = count_paths(change)[targets]
-    for i, target in enumerate(targets):
-        rows = slice(found.indptr[i], found.indptr[i + 1])
-        expected = reference(target)
-        paths = [tuple(path) for path in found.paths[rows].tolist()]
-        assert len(set(paths)) == len(paths) == counts[i]
-        assert set(paths) == set(expected)
-        parts = [part for causes in reference.shares.values() for part in causes.values()]
-        scale = max([1.0, *(np.abs(part).max() for part in parts)])
-        for path, value, kind in zip(paths, shares.contributions[rows], shares.kinds[rows], strict=True):
-            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
-            name, margin = literal_kind(reference, path)
-            if margin > 1e-10 * scale:  # which of two equal shares is larger is a matter of rounding
-                assert KINDS[kind] == name
-        change_of_logits = change.after_pass.logits[target] - change.before_pass.logits[target]
-        tolerance = 1e-9 * scale * max(1, counts[i])
-        np.testing.assert_allclose(shares.contributions[rows].sum(axis=0), change_of_logits, atol=tolerance)
-        np.testing.assert_allclose(sum_paths(change, target), shares.causes[i], atol=tolerance)
-        for cause, value in zip(KINDS, shares.causes[i], strict=True):
-            np.testing.assert_allclose(value, literal_causes(reference)[cause], atol=tolerance)
+    assert_twin(change, targets)
+    causes = attribute_paths(change, walk_paths(change, targets)).causes
+    for target, own, count in zip(targets, causes, count_paths(change)[targets], strict=True):
+        tolerance = 1e-9 * max(1.0, np.abs(own).max()) * max(1, count)
+        np.testing.assert_allclose(sum_paths(change, target), own, atol=tolerance)
 
 
 @settings(relaxed, max_examples=60)

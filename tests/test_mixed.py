@@ -14,8 +14,8 @@ from test_targets import (
     assert_any_choice,
     assert_complete,
     assert_nothing_undone,
-    assert_twin,
 )
+from twins import assert_twin
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 seeds = st.integers(0, 2**32 - 1)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from axiompath.change.comparison import find_change
-from axiompath.change.states import KINDS
 from axiompath.explain.replay import replay_paths
 from axiompath.network import activations
 from axiompath.network.coefficients import Identity, SymmetricNorm
@@ -17,7 +16,8 @@ from axiompath.network.update import run_pair
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
 from evolutions import HOMOGENEOUS_NAMES, NodeScale, aligned, any_tasks, graph_pairs, product_layer, with_places
-from references import LiteralAttribution, LiteralReplay, literal_causes
+from references import LiteralAttribution, LiteralReplay
+from twins import assert_twin
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -44,25 +44,6 @@ def assert_complete(change, targets):
         scale = max(1.0, *(np.abs(end).max() for end in ends), np.abs(shares.contributions[rows]).max(initial=0.0))
         assert np.abs(shares.contributions[rows].sum(axis=0) - (ends[1] - ends[0])).max() < 1e-9 * scale
         assert np.abs(shares.causes[i].sum(axis=0) - (ends[1] - ends[0])).max() < 1e-9 * scale
-
-
-def assert_twin(change, targets):
-    """Path by path what the definition gives, written out; and cause by cause."""
-    reference = LiteralAttribution(change.network, change.before, change.after)
-    found = walk_paths(change, targets)
-    shares = attribute_paths(change, found)
-    for i, target in enumerate(targets):
-        rows = slice(found.indptr[i], found.indptr[i + 1])
-        expected = reference(target)
-        paths = [tuple(path) for path in found.paths[rows].tolist()]
-        assert sorted(paths) == sorted(expected)
-        parts = [part for causes in reference.shares.values() for part in causes.values()]
-        scale = max([1.0, *(np.abs(part).max() for part in parts)])
-        for path, value in zip(paths, shares.contributions[rows], strict=True):
-            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
-        for cause, value in zip(KINDS, shares.causes[i], strict=True):
-            tolerance = 1e-9 * scale * max(1, len(paths))
-            np.testing.assert_allclose(value, literal_causes(reference)[cause], atol=tolerance)
 
 
 def assert_nothing_undone(change, targets):

@@ -10,8 +10,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import HeteroData
 
 import axiompath
-from references import LiteralAttribution
-from test_types import RELATIONS, WIDTHS, randomise, relaxed, typed_pairs
+from test_types import RELATIONS, WIDTHS, assert_exact, randomise, relaxed, typed_pairs
 
 TOLD = dict(zip(RELATIONS, (2, 1, 3), strict=True))  # columns of the features of each relation's edges
 
@@ -73,33 +72,6 @@ class Told(nn.Module):
         for conv in self.convs:
             x = {name: part.relu() for name, part in conv(x, edge_index_dict, edge_attr_dict=edge_attr_dict).items()}
         return self.last(x["paper"])
-
-
-def assert_exact(model, before, after):
-    explainer = axiompath.Explainer(model, before, after)
-    change = explainer.change
-    schema = change.before.schema
-    row = {int(number): i for i, number in enumerate(change.before.node_ids)}
-    scale = 1.0
-    for data, ours in ((before, change.before_pass), (after, change.after_pass)):
-        with torch.no_grad():
-            theirs = model(data.x_dict, data.edge_index_dict, data.edge_attr_dict).numpy()
-        rows = [row[schema.number("paper", int(i))] for i in data["paper"].n_id]
-        scale = max(scale, np.abs(theirs).max(initial=0.0))
-        np.testing.assert_allclose(ours.logits[rows], theirs, rtol=0, atol=1e-9 * scale)
-    reference = LiteralAttribution(change.network, change.before, change.after)
-    back = {int(i): k for k, i in enumerate(change.before.node_ids)} | {-1: -1}
-    for place, target in enumerate(explainer.moved().target.tolist()):
-        found = explainer.attribute(target)
-        assert found.residual < 1e-9 * scale
-        if place:
-            continue
-        expected = reference(row[target])
-        paths = [tuple(back[i] for i in path) for path in found.paths.tolist()]
-        assert set(paths) == set(expected)
-        for path, value in zip(paths, found.contributions, strict=True):
-            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
-    return explainer
 
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)

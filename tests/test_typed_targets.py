@@ -11,8 +11,9 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Batch
 
 import axiompath
-from test_targets import assert_complete, assert_twin
+from test_targets import assert_complete
 from test_types import RELATIONS, WIDTHS, randomise, relaxed, typed, typed_pairs
+from twins import assert_twin
 
 WRITES = RELATIONS[0]
 

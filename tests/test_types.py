@@ -139,8 +139,9 @@ def transformed(data, aggr="sum"):
 
 def answers(model, data):
     """Logits by (type, own number), by the model itself."""
+    told = [data.edge_attr_dict] if any("edge_attr" in part for part in data.edge_stores) else []
     with torch.no_grad():
-        found = model(data.x_dict, data.edge_index_dict)
+        found = model(data.x_dict, data.edge_index_dict, *told)
     found = found if isinstance(found, dict) else {"paper": found}
     return {
         (kind, int(i)): row.numpy()
