@@ -121,12 +121,12 @@ def measure_groups(name: str, layers: int, wanted: float) -> dict[str, Any]:
 
 def warm_up(layers: int) -> None:
     """Load the compiled loops."""
-    usual, walks.PRICED_PATHS = walks.PRICED_PATHS, 1
+    usual, walks.PRICED_PATHS, walks.DEARER = (walks.PRICED_PATHS, walks.DEARER), 1, float("inf")
     before, after, classes = load("random")
     torch.manual_seed(0)
     explainer = axiompath.Explainer(GCN(8, 4, layers, classes).eval(), before, after)
     explainer.explain(int(explainer.num_paths.argmax()), **QUESTION)
-    walks.PRICED_PATHS = usual
+    walks.PRICED_PATHS, walks.DEARER = usual
 
 
 def status(key: str) -> int:

@@ -310,7 +310,7 @@ def hub():
     return axiompath.Explainer(GCN(8, 16, 2, 8).eval(), *graphs)
 
 
-def test_how_a_target_is_explained_depends_on_its_number_of_paths_alone(hub, monkeypatch):
+def test_how_a_target_is_explained_depends_on_its_number_of_paths(hub, monkeypatch):
     found = hub.explain(0, 10, "convex")
     assert hub.num_paths[0] > 300_000
     assert "Found among" in found.status
@@ -329,6 +329,28 @@ def test_many_targets_of_few_paths_are_searched_where_that_pays_for_the_bounds(h
     assert not walks.find_priced(hub.change, many, Question(10, "convex", until=0.9)).any()
     assert not walks.find_priced(hub.change, many // 5 - 1, Question(10, "convex")).any()
     assert walks.find_priced(hub.change, np.array([6_000, 60_000]), Question(10, "topk")).all()
+
+
+def test_one_target_of_a_large_graph_is_listed_where_its_bounds_would_cost_more(hub, monkeypatch):
+    def asked(counts, *, fits=True, method="exact"):
+        counts = np.asarray(counts)
+        return walks.find_asked(hub.change, counts, Question(10, method), np.full(len(counts), fits))
+
+    assert asked([360_000]).all()
+    large = walks.DEARER * 1_000_000 / (walks.SHARED_PATHS * walks._count_entries(hub.change))
+    monkeypatch.setattr(walks, "SHARED_PATHS", walks.SHARED_PATHS * large)  # as if there were so many entries
+    assert not asked([60_000]).any()
+    assert not asked([60_000, 900_000], method="convex").any()
+    assert asked([60_000, 941_000]).all()  # together they pay for them
+    assert asked([60_000], fits=False).all()
+    monkeypatch.setattr(walks, "LISTED_PATHS", 59_999)
+    assert asked([60_000]).all()
+    monkeypatch.setattr(walks, "LISTED_PATHS", 10**6)
+    monkeypatch.setattr(walks, "DEARER", 0)
+    listed = hub.explain(0, 10, "convex")
+    assert "Found among" not in listed.status
+    monkeypatch.undo()
+    check_same(listed, hub.explain(0, 10, "convex"), False)
 
 
 def test_a_choice_of_many_is_made_from_a_list(hub):
@@ -372,6 +394,7 @@ def test_listed_and_searched_targets_keep_their_order(explainer, monkeypatch):
 def test_a_report_and_a_story_of_many_paths(explainer, monkeypatch):
     (target,) = largest(explainer, 1)
     monkeypatch.setattr(walks, "PRICED_PATHS", 500)
+    monkeypatch.setattr(walks, "LISTED_PATHS", 500)
     assert "altered paths, about" not in axiompath.build_report(explainer, [target], [1, 4])
     torch.manual_seed(0)
     model, graphs = GCN(8, 16, 2, 4).eval(), evolving_graph(400, 40)

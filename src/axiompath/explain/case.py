@@ -53,7 +53,7 @@ from .walks import (
     Walks,
     count_all_paths,
     estimate_all_bytes,
-    find_priced,
+    find_asked,
     plan_listing,
     plan_walks,
     refuse_large,
@@ -210,9 +210,9 @@ class Case:
         if self.change.under_before is not None:
             return plan_listing(rows, self.num_bytes[rows], memory)
         beside = pool_bytes(self.change, question)
-        num_paths = self.num_paths[rows]
-        priced = find_priced(self.change, num_paths, question)
-        return plan_walks(rows, self.num_bytes[rows], num_paths, priced, memory, beside)
+        num_paths, sizes = self.num_paths[rows], self.num_bytes[rows]
+        priced = find_asked(self.change, num_paths, question, sizes <= memory)
+        return plan_walks(rows, sizes, num_paths, priced, memory, beside)
 
     def check(self, question: Question) -> None:
         """What can be asked of this change: rankings and groups are of the paths of one model."""

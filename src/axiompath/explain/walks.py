@@ -1,8 +1,9 @@
 """Targets + memory -> Walks: which of them are walked together, which are searched, and which are refused.
 
 The paths of a target are listed where they are few; where they are many, those that matter are found without a list
-(see `paths.search`). Which of the two depends on their number alone, so that no answer depends on who has how much
-memory.
+(see `paths.search`). Which of the two depends on their number, not on who has how much memory; but for a call about so
+few targets of so large a graph that the bounds of a search would cost more than their lists: where these fit, they are
+made. A scan never does that, so that it writes the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -32,12 +33,26 @@ PRICED_PATHS = 50_000
 EASILY_PRICED = 10  # by convex, or a ranking: where paths are so many times fewer, and targets many
 SEARCH_PATHS = 7_500  # paths that are listed in the time of such a search
 SHARED_PATHS = 5  # paths that are listed in the time that bounds take for an entry of a layer
+LISTED_PATHS = 5_000_000  # at most, of a target whose list is made because bounds would cost more
+DEARER = 10.0  # times as much as the lists
 PATHS_A_CHOICE = 100  # a choice of more than every hundredth path is made from a list
 
 
 def is_priced(num_paths: NDArray[Any], question: Question) -> BoolArray:
     """Which targets are searched rather than listed, whatever the others are, for this many paths of each."""
     return np.asarray(num_paths >= max(PRICED_PATHS, PATHS_A_CHOICE * question.budget), dtype=np.bool_)
+
+
+def find_asked(change: Change, num_paths: NDArray[Any], question: Question, fits: BoolArray) -> BoolArray:
+    """Which targets of one call are searched: none where the bounds of a large graph would cost more than all lists.
+
+    `fits` says of which of them a list fits into the memory.
+    """
+    priced = find_priced(change, num_paths, question)
+    short = fits & (num_paths <= LISTED_PATHS)
+    if short[priced].all() and DEARER * float(num_paths[priced].sum()) < SHARED_PATHS * _count_entries(change):
+        return np.zeros_like(priced)
+    return priced
 
 
 def find_priced(change: Change, num_paths: NDArray[Any], question: Question) -> BoolArray:
@@ -48,8 +63,12 @@ def find_priced(change: Change, num_paths: NDArray[Any], question: Question) -> 
     least = max(PRICED_PATHS // EASILY_PRICED, PATHS_A_CHOICE * question.budget)
     easy = np.asarray(num_paths >= least, dtype=np.bool_)
     saved = float(num_paths[easy].sum()) - SEARCH_PATHS * float(easy.sum())
-    entries = sum(len(layer.indices) for layer in change.layers[change.lowest_hop : -1])
-    return easy if priced.any() or saved > SHARED_PATHS * entries else priced
+    return easy if priced.any() or saved > SHARED_PATHS * _count_entries(change) else priced
+
+
+def _count_entries(change: Change) -> int:
+    """Entries of layers that bounds look at."""
+    return sum(len(layer.indices) for layer in change.layers[change.lowest_hop : -1])
 
 
 def walk_rows(change: Change, rows: IntArray) -> tuple[PathSet | PathUnion, Shares]:
