@@ -153,7 +153,7 @@ def measure_blame(name: str, data: Data, hidden: int, num_targets: int, seconds:
         "graph": name,
         "targets": str(num_targets),
         "seconds a target": f"{np.mean(spent):.2f}",
-        "evaluations": f"{np.median(evaluations):,.0f}",
+        "evaluations, median": f"{np.median(evaluations):,.0f}",
         "largest error, of the change": f"{np.median(errors):.4f}",
         "within the tolerance": f"{reached} of {num_targets}",
         "own model, neighbourhood": f"{np.mean(evaluations) / rate:.1f} s",
@@ -199,7 +199,7 @@ def measure_shap(name: str, data: Data, hidden: int, num_targets: int, seconds: 
     return {
         "graph": name,
         "targets": str(num_targets),
-        "evaluations": f"{np.mean(evaluations):,.0f}",
+        "evaluations, mean": f"{np.mean(evaluations):,.0f}",
         "error, blame": f"{np.sqrt(np.mean(ours)):.5f}",
         "error, shap": f"{np.sqrt(np.mean(theirs)):.5f}",
         "shap needs": f"{factor:.2f} times as many",
