@@ -156,11 +156,14 @@ def plan_walks(
 def refuse_large(change: Change, walks: Walks, num_paths: NDArray[Any]) -> list[str]:
     """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all."""
     told = [""] * len(walks.rows)
+    otherwise = f"explain a {change.unit} with fewer paths"
+    if change.under_before is not None:  # of one model the best are found without a list
+        otherwise = "explain it under each model by itself, Explainer(model, before, after)"
     for place in np.flatnonzero(~walks.fits).tolist():
         row, size = int(walks.rows[place]), float(walks.sizes[place])
         told[place] = (
             f"{change.unit.capitalize()} {change.target(row)} has {num_paths[row]:,} altered paths, about "
             f"{size / 1e9:.1f} GB to walk, more than the budget of {walks.room / 1e9:.1f} GB; "
-            f'pass `memory="{np.ceil(size / 1e9):.0f}GB"` to Explainer, or explain a {change.unit} with fewer paths.'
+            f'pass `memory="{np.ceil(size / 1e9):.0f}GB"` to Explainer, or {otherwise}.'
         )
     return told
