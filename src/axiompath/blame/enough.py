@@ -26,7 +26,6 @@ from ..errors import InputError, Notice
 from ..explain.question import Question
 from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.places import NODE_UNIT, Target
-from ..notebook import show
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
@@ -92,14 +91,6 @@ class Enough(ChangeRecord):
     def __repr__(self) -> str:
         """The sentence."""
         return f"Enough: {self.sentence}"
-
-    def __str__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        """In a notebook."""
-        return show(self.summary())
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Enough:

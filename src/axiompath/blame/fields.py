@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..explain.explanation import read_target, read_task
 from ..graphs.labels import TO
 from ..graphs.places import NODE_UNIT, Target
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY
 from ..saved import Saved
@@ -60,6 +61,10 @@ class ChangeRecord(Saved):
     def __str__(self) -> str:
         """The summary."""
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return show(self.summary())
 
 
 def read_numbers(value: Any, shape: tuple[int, ...], name: str) -> FloatArray:

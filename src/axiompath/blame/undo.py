@@ -12,7 +12,6 @@ from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
 from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
 from ..graphs.places import NODE_UNIT, Target
-from ..notebook import show
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from ..saved import FileForm, rebuild
@@ -68,14 +67,6 @@ class Undo(ChangeRecord):
     def __repr__(self) -> str:
         """The summary."""
         return f"Undo: {self.summary()}"
-
-    def __str__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        """In a notebook."""
-        return show(self.summary())
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Undo:
