@@ -184,10 +184,6 @@ class Blame(ChangeRecord):
         """The headline."""
         return f"Blame: {self.headline}"
 
-    def __str__(self) -> str:
-        """The summary."""
-        return self.summary()
-
     def _repr_html_(self) -> str:
         """In a notebook."""
         return show(self.summary(), self.to_frame())
