@@ -118,8 +118,8 @@ def karate_folder(tmp_path_factory):
     return folder
 
 
-# Elsewhere: reproduce in test_experiments.py, a cluster in test_ray.py, a package of one's own in test_cli.py, a server,
-# which does not end by itself, in test_server.py.
+# Elsewhere: reproduce in test_experiments.py, a cluster in test_ray.py, a package of one's own in test_cli.py, a
+# server, which does not end by itself, in test_server.py.
 ELSEWHERE = ("reproduce", "--ray-address", "mypackage", "axiompath serve")
 
 
