@@ -16,6 +16,7 @@ from rich.table import Table
 
 from ..errors import InputError, MissingFile
 from .options import AsJson, spread
+from .output import turned_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -364,16 +365,15 @@ def faithfulness(
     with progress_bar(folders.json) as report:
         table = run_faithfulness(settings, folders.out, root=folders.root, report=report)
     summary = summarise_faithfulness(table)
-    shown = Table(*summary.columns, box=None)
-    for row in summary.itertuples(index=False):
-        shown.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
     worse = list_exceptions(table)
     left = (worse["changes"] / worse["kl"]).tolist()
     told = [
         f"{row.setting} {row.target}, {row.size}: {share:.4f}"
         for row, share in zip(worse.itertuples(), left, strict=True)
     ]
-    show_results(summary, [shown, f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], folders)
+    show_results(
+        summary, [turned_table(summary), f"Exceptions: {len(worse)} of {len(table)}. {'; '.join(told)}"], folders
+    )
 
 
 @reproduce.command()
@@ -391,10 +391,7 @@ def undo(
 
     settings = FlipSettings(split_commas(names, FLIP_DATASETS), max_flips=max_flips, seconds=seconds, rivals=rivals)
     summary = summarise_flips(run_flips(settings, folders.out, root=folders.root))
-    table = Table(*(str(name).replace("_", " ") for name in summary.columns), box=None)
-    for row in summary.to_dict("records"):
-        table.add_row(*(f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values()))
-    show_results(summary, [table], folders)
+    show_results(summary, [turned_table(summary)], folders)
 
 
 @reproduce.command()
