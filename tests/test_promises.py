@@ -113,7 +113,7 @@ PROMISES = {
         "Then all of them in a table that sorts and filters": "scan_report::the_table_sorts_filters_and_opens_pages",
         "It takes the folder of a scan, of the scans of a sequence, or of a [watch]":
             "watch::a_list_of_events_becomes_a_report",
-        "the first causes on the page, as many as were planted, are the planted ones in all 90 draws of one, two or three causes":
+        "the first causes on the page, as many as were planted, are the planted ones in at least 95 of 100 draws":
             "planted_page::planted_causes_are_named_first_in_95_of_100_draws",
         "(`sha256sum -c *.sha256` checks them all)": "scan::the_records_of_parts_are_those_of_sha256sum",
         "Every node that an altered path reaches is found and listed": "scan::finds_and_explains_what_a_plain_loop_does",
