@@ -16,7 +16,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS)
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow"
+	AXIOMPATH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow"
 
 check: $(READY)
 	$(BIN)/ruff check .

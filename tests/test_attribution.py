@@ -31,6 +31,7 @@ from axiompath.paths.lanes import (
     zeros,
 )
 from axiompath.paths.walk import count_paths, walk_paths
+from effort import examples
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
 from references import LiteralAttribution, literal_lrp, literal_terms
 from twins import assert_twin
@@ -57,7 +58,7 @@ def assert_complete(model, graphs):
             assert np.abs(found.delta_logits).max() < 1e-9 * scale
 
 
-@settings(relaxed, max_examples=250)
+@settings(relaxed, max_examples=examples(250))
 @given(gcn_models(), graph_pairs())
 def test_contributions_sum_to_the_change_of_every_logit(model, graphs):
     assert_complete(model, graphs)
@@ -91,14 +92,14 @@ def test_any_number_of_classes_equals_the_literal_twin(num_classes):
             np.testing.assert_allclose(value, expected[tuple(path)], rtol=0, atol=1e-12)
 
 
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=examples(150))
 @given(any_networks(), graph_pairs(max_nodes=6))
 def test_paths_contributions_kinds_and_causes_equal_the_literal_twin(network, graphs):
     before, after = aligned(*graphs)
     assert_twin(find(network, before, after), np.flatnonzero(before.present & after.present))
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(any_networks(max_hops=2), graph_pairs(max_nodes=4))
 def test_the_twin_equals_the_sum_over_single_channels_and_states(network, graphs):
     before, after = aligned(*graphs)
@@ -115,7 +116,7 @@ def test_the_twin_equals_the_sum_over_single_channels_and_states(network, graphs
                 np.testing.assert_allclose(value, expected, rtol=0, atol=1e-10 * scale)
 
 
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=examples(150))
 @given(any_networks(), graph_pairs(max_nodes=6))
 def test_time_reversal_swaps_gained_and_lost_and_negates(network, graphs):
     before, after = aligned(*graphs)

@@ -14,6 +14,7 @@ from torch_geometric.nn import GCN
 import axiompath
 from axiompath.graphs.changes import count_changes, find_changes, is_symmetric, list_changes
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
+from effort import examples
 from evolutions import aligned, graph_pairs
 from references import literal_changes
 
@@ -60,7 +61,7 @@ def parallel_pairs(draw):
     return tuple(graphs)
 
 
-@settings(relaxed, max_examples=300)
+@settings(relaxed, max_examples=examples(300))
 @given(st.one_of(graph_pairs(), parallel_pairs()), st.booleans(), st.booleans())
 def test_changes_are_the_literal_ones(graphs, directed, open_nodes):
     before, after = aligned(*graphs)
@@ -70,7 +71,7 @@ def test_changes_are_the_literal_ones(graphs, directed, open_nodes):
     assert sum(count_changes(found).values()) == len(found)
 
 
-@settings(relaxed, max_examples=100)
+@settings(relaxed, max_examples=examples(100))
 @given(parallel_pairs())
 def test_a_graph_is_symmetric_if_every_edge_has_one_back(graphs):
     for graph in graphs:

@@ -10,6 +10,7 @@ from torch_geometric.nn import SAGEConv, SimpleConv
 
 import axiompath
 from axiompath.network.maximum_loops import line_shares
+from effort import examples
 from evolutions import HOMOGENEOUS_NAMES, any_tasks, graph_pairs
 from references import literal_line
 from test_targets import (
@@ -26,7 +27,7 @@ seeds = st.integers(0, 2**32 - 1)
 tasks = any_tasks(columns=True)
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(tasks, graph_pairs(max_nodes=6), seeds)
 def test_columns_are_complete_also_where_only_what_changed_is_computed(task, graphs, seed):
     change, targets = open_task(task, graphs, seed, renewed=True)
@@ -34,19 +35,19 @@ def test_columns_are_complete_also_where_only_what_changed_is_computed(task, gra
     assert_nothing_undone(change, targets)
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(tasks, graph_pairs(max_nodes=5), seeds)
 def test_columns_equal_the_literal_twin_path_by_path(task, graphs, seed):
     assert_twin(*open_task(task, graphs, seed))
 
 
-@settings(relaxed, max_examples=40)
+@settings(relaxed, max_examples=examples(40))
 @given(tasks, graph_pairs(max_nodes=4), seeds, st.booleans())
 def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
     assert_any_choice(*open_task(task, graphs, seed), seed, add)
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(any_tasks(activation_names=HOMOGENEOUS_NAMES, columns=True), graph_pairs(max_nodes=5), seeds)
 def test_undoing_everything_gives_before_and_adding_everything_gives_after(task, graphs, seed):
     assert_all_undone(*open_task(task, graphs, seed))

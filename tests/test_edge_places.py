@@ -17,6 +17,7 @@ from axiompath.network.update import run_pair
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.search import sum_paths
 from axiompath.paths.walk import count_paths, walk_paths
+from effort import examples
 from evolutions import HOMOGENEOUS_NAMES, attributed_pairs, edge_networks, widened
 from references import LiteralAttribution, LiteralReplay
 from twins import assert_twin
@@ -28,7 +29,7 @@ def find(network, before, after):
     return find_change(network, before, after, run_network(network, before), run_network(network, after))
 
 
-@settings(relaxed, max_examples=80)
+@settings(relaxed, max_examples=examples(80))
 @given(edge_networks(), attributed_pairs())
 def test_paths_over_edges_equal_the_literal_twin(network, graphs):
     before, after = widened(*graphs)
@@ -42,7 +43,7 @@ def test_paths_over_edges_equal_the_literal_twin(network, graphs):
         np.testing.assert_allclose(sum_paths(change, target), own, atol=tolerance)
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(edge_networks(), attributed_pairs(max_nodes=4), st.integers(0, 2**32 - 1), st.booleans())
 def test_any_choice_equals_the_literal_tree(network, graphs, seed, add):
     before, after = widened(*graphs)
@@ -60,7 +61,7 @@ def test_any_choice_equals_the_literal_tree(network, graphs, seed, add):
             np.testing.assert_allclose(logits, expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(edge_networks(HOMOGENEOUS_NAMES), attributed_pairs(), st.booleans())
 def test_undoing_everything_gives_before(network, graphs, add):
     before, after = widened(*graphs)
@@ -100,7 +101,7 @@ def test_undoing_everything_leaves_the_bias_of_a_further_factor_whole(add):
     np.testing.assert_allclose(logits[0], [42.0 if add else 24.0], rtol=1e-12)
 
 
-@settings(relaxed, max_examples=40)
+@settings(relaxed, max_examples=examples(40))
 @given(edge_networks(), attributed_pairs())
 def test_the_pass_after_a_change_equals_the_whole_pass(network, graphs):
     before, after = widened(*graphs)

@@ -16,6 +16,7 @@ from axiompath.network.layers import run_network
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.leaf_columns import NO_COLUMN, share_columns, share_columns_of_paths
 from axiompath.paths.walk import walk_paths
+from effort import examples
 from evolutions import aligned, any_networks, graph_pairs
 from players import evolve, make
 from references import LiteralColumn
@@ -33,7 +34,7 @@ def changed(network, graphs):
     return change, np.flatnonzero(before.present & after.present)
 
 
-@settings(relaxed, max_examples=40)
+@settings(relaxed, max_examples=examples(40))
 @given(any_networks(), graph_pairs(max_nodes=5))
 def test_columns_equal_the_literal_twin_and_sum_to_the_cause(network, graphs):
     change, targets = changed(network, graphs)
@@ -58,7 +59,7 @@ def test_columns_equal_the_literal_twin_and_sum_to_the_cause(network, graphs):
         assert np.abs(left).max(initial=0.0) <= tolerance
 
 
-@settings(relaxed, max_examples=40)
+@settings(relaxed, max_examples=examples(40))
 @given(any_networks(), graph_pairs(max_nodes=5))
 def test_columns_of_paths_equal_the_literal_twin_and_sum_to_the_path(network, graphs):
     change, targets = changed(network, graphs)

@@ -28,6 +28,7 @@ from axiompath.paths.bundles import count_hops, count_members, is_group, open_gr
 from axiompath.paths.chosen import walk_chosen
 from axiompath.paths.search import search_of
 from axiompath.paths.walk import count_paths, walk_paths
+from effort import examples
 from evolutions import HOMOGENEOUS_NAMES, aligned, any_networks, any_tasks, graph_pairs, with_places
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -82,7 +83,7 @@ def check_partition(change, groups, target, rng):
         check_partition(change, longer[rng.permutation(len(longer))[:3]], target, rng)
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(changes(), st.integers(0, 99))
 def test_a_group_contributes_the_sum_of_its_paths_and_opens_into_a_partition(change, seed):
     rng = np.random.default_rng(seed)
@@ -103,7 +104,7 @@ def some_units(change, target, rng):
 
 
 @pytest.mark.parametrize("add", [False, True])
-@settings(relaxed, max_examples=30)
+@settings(relaxed, max_examples=examples(30))
 @given(changes(HOMOGENEOUS_NAMES), st.integers(0, 99))
 def test_undoing_a_group_is_undoing_its_paths_one_by_one(add, change, seed):
     rng = np.random.default_rng(seed)
@@ -125,7 +126,7 @@ def test_undoing_a_group_is_undoing_its_paths_one_by_one(add, change, seed):
         np.testing.assert_array_equal(everything, ends)
 
 
-@settings(relaxed, max_examples=40)
+@settings(relaxed, max_examples=examples(40))
 @given(changes(), st.integers(0, 99))
 def test_causes_of_a_group_are_those_of_its_paths_and_a_search_within_it_finds_the_best(change, seed):
     rng = np.random.default_rng(seed)
@@ -158,7 +159,7 @@ def explained(change, target, question):
 METHODS = ("exact", "convex", "linear", "topk", "deeplift")
 
 
-@settings(relaxed, max_examples=30)
+@settings(relaxed, max_examples=examples(30))
 @given(
     changes(),
     st.integers(0, 5),

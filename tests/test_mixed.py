@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from axiompath.change.comparison import find_change
 from axiompath.network.layers import run_network
 from axiompath.network.update import run_pair
+from effort import examples
 from evolutions import HOMOGENEOUS_NAMES, any_tasks, attributed_pairs, related, widened
 from test_targets import (
     assert_all_undone,
@@ -31,7 +32,7 @@ def open_mixed(task, pair, seed, renewed=False):
     return change, np.flatnonzero(change.in_both)
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(tasks, graphs, seeds)
 def test_all_forms_together_are_complete_also_where_only_what_changed_is_computed(task, pair, seed):
     change, targets = open_mixed(task, pair, seed, renewed=True)

@@ -29,6 +29,7 @@ from axiompath.paths.search import known_of, search_of, sum_paths
 from axiompath.paths.search_loops import Limits
 from axiompath.paths.walk import count_paths, walk_paths
 from axiompath.scan import plan, work
+from effort import examples
 from evolutions import aligned, any_networks, graph_pairs
 from test_scan import NO_NAMES, content, evolving_graph, peak_of
 
@@ -49,7 +50,7 @@ def listed(change, target):
     return found.paths, shares, max(1.0, float(np.abs(shares.contributions).sum()))
 
 
-@settings(relaxed, max_examples=250)
+@settings(relaxed, max_examples=examples(250))
 @given(changes(), st.integers(1, 12), st.integers(0, 99))
 def test_the_best_are_those_of_a_list_and_a_search_that_is_given_up_says_what_it_missed(change, n, seed):
     rng, network = np.random.default_rng(seed), change.network
@@ -72,7 +73,7 @@ def test_the_best_are_those_of_a_list_and_a_search_that_is_given_up_says_what_it
         assert (reach >= np.abs(shares.contributions).max(axis=0) * (1 - 1e-9) - 1e-12 * scale).all()
 
 
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=examples(150))
 @given(changes(), st.integers(0, 99))
 def test_some_paths_are_attributed_as_they_are_in_a_list(change, seed):
     rng = np.random.default_rng(seed)
@@ -94,7 +95,7 @@ def test_some_paths_are_attributed_as_they_are_in_a_list(change, seed):
                 np.testing.assert_array_equal(own.contributions[row], shares.contributions[place])
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=examples(200))
 @given(changes())
 def test_causes_are_summed_without_walking(change):
     for target in np.flatnonzero(count_paths(change) > 0).tolist():

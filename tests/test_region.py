@@ -21,11 +21,12 @@ from axiompath.network import activations, attention, coefficients
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
+from effort import examples
 from evolutions import aligned, gcn_models, graph_pairs
 from test_zoo import ATTR, CONVOLUTIONS, EVOLUTIONS, TYPE, Convolutions, evolution, randomise
 
 QUICK = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

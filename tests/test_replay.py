@@ -9,6 +9,7 @@ from axiompath.change.comparison import find_change
 from axiompath.explain.replay import replay_paths
 from axiompath.network.layers import run_network
 from axiompath.paths.walk import walk_paths
+from effort import examples
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
 from references import LiteralAttribution, LiteralReplay
 
@@ -37,7 +38,7 @@ def all_paths_of(reference, target, side):
     return {(-1,) * (network.num_positions - len(nodes)) + nodes for nodes in found}
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=examples(200))
 @given(any_networks(), graph_pairs(max_nodes=5), st.integers(0, 2**32 - 1), st.booleans())
 def test_any_choice_equals_the_literal_tree(network, graphs, seed, add):
     before, after = aligned(*graphs)
@@ -60,7 +61,7 @@ def test_any_choice_equals_the_literal_tree(network, graphs, seed, add):
         np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9 * max(1, np.abs(expected).max()))
 
 
-@settings(relaxed, max_examples=300)
+@settings(relaxed, max_examples=examples(300))
 @given(gcn_models(), graph_pairs())
 def test_undoing_everything_gives_before_and_adding_everything_gives_after(model, graphs):
     explainer = axiompath.Explainer(model, *graphs)

@@ -25,6 +25,7 @@ from axiompath.network.attention import (
 from axiompath.network.coefficients import Degree, GraphSize, Identity, Mean, Sum, SymmetricNorm, TargetNorm
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.network.update import rerun_network
+from effort import examples
 from evolutions import GCNStack, aligned, any_networks, graph_pairs
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -69,13 +70,13 @@ def assert_same_pass(network, before, after):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10 * max(1.0, np.abs(theirs).max()))
 
 
-@settings(relaxed, max_examples=300)
+@settings(relaxed, max_examples=examples(300))
 @given(any_networks(), graph_pairs())
 def test_equals_a_whole_pass(network, graphs):
     assert_same_pass(network, *aligned(*graphs))
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=examples(200))
 @given(graph_pairs(), st.integers(0, 100), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_every_rule_looks_no_further_than_it_says(graphs, which, num_layers, seed):
     rng = np.random.default_rng(seed)
@@ -83,7 +84,7 @@ def test_every_rule_looks_no_further_than_it_says(graphs, which, num_layers, see
     assert_same_pass(one_rule_network(rng, known[which % len(known)], 3, num_layers), *aligned(*graphs))
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=examples(200))
 @given(graph_pairs(), st.sampled_from(FLOWS))
 def test_touched_nodes_are_those_with_other_incoming_edges(graphs, flow):
     before, after = aligned(*graphs)

@@ -28,6 +28,7 @@ from axiompath.network.layers import run_network
 from axiompath.scan.facts import read_blame_tables, read_facts
 from axiompath.scan.folder import BLAME_TABLES
 from axiompath.stories.story import Story
+from effort import examples
 from evolutions import aligned, any_networks, gcn_models, graph_pairs
 from players import brute, evolve, make
 from references import LiteralAttribution, literal_causes
@@ -74,7 +75,7 @@ def under(network, before, after):
     return find_change(network, before, after, run_network(network, before), run_network(network, after))
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(any_networks(), any_networks(), graph_pairs(max_nodes=5))
 def test_paths_under_two_networks_equal_two_literal_twins(old, new, graphs):
     """Of any depth: the mean of both twins' contributions, a path that both have being one row."""
@@ -109,7 +110,7 @@ def test_paths_under_two_networks_equal_two_literal_twins(old, new, graphs):
         assert count_all_paths(change)[target] <= rows.stop - rows.start
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=examples(60))
 @given(gcn_models(), gcn_models(), graph_pairs(), st.sampled_from(["sufficiency", "necessity"]))
 def test_mixtures_are_complete(old, new, graphs, objective):
     explainer = axiompath.Explainer(new, *graphs, model_before=old)

@@ -12,12 +12,13 @@ from torch_geometric.data import Data
 import axiompath
 from axiompath.rivals import best_by_gradient, best_by_relevance, gnnlrp, gradient
 from axiompath.rivals.gradient import edge_scores
+from effort import examples
 from evolutions import aligned, any_networks, graph_pairs
 from references import LiteralAttribution
 from test_attribution import SumGNN, find, random_pair
 from test_replay import all_paths_of
 
-relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, max_examples=150)
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, max_examples=examples(150))
 
 
 class EverythingGained(LiteralAttribution):

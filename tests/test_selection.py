@@ -21,6 +21,7 @@ from certificates import (
     softmax,
     value,
 )
+from effort import examples
 
 divergence, find_goal, order_of = door(divergence), door(find_goal), door(order_of)
 
@@ -373,7 +374,7 @@ def test_large_finite_input_is_accepted_up_to_the_stated_limit():
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(1, 25), st.integers(2, 6), st.booleans())
 def test_order_of_the_paths_does_not_matter(seed, m, c, at_most):
     rng = np.random.default_rng(seed)
@@ -386,7 +387,7 @@ def test_order_of_the_paths_does_not_matter(seed, m, c, at_most):
     assert first.kl_bound == pytest.approx(second.kl_bound, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(1, 25), st.integers(2, 6))
 def test_more_paths_or_a_larger_budget_never_raise_the_at_most_bound(seed, m, c):
     rng = np.random.default_rng(seed)
@@ -399,7 +400,7 @@ def test_more_paths_or_a_larger_budget_never_raise_the_at_most_bound(seed, m, c)
     assert bound <= select(C, z0, z1, n).kl_bound + 1e-9
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(1, 25), st.integers(2, 6), st.floats(-50, 50))
 def test_a_constant_added_to_all_classes_changes_nothing(seed, m, c, shift):
     rng = np.random.default_rng(seed)
@@ -410,7 +411,7 @@ def test_a_constant_added_to_all_classes_changes_nothing(seed, m, c, shift):
     assert first.kl_bound == pytest.approx(second.kl_bound, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(1, 25), st.integers(2, 6))
 def test_necessity_is_sufficiency_backwards(seed, m, c):
     rng = np.random.default_rng(seed)
@@ -422,7 +423,7 @@ def test_necessity_is_sufficiency_backwards(seed, m, c):
         assert forth.kl_residual == back.kl_residual
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(0, 40), st.integers(2, 6), st.sampled_from(["convex", "exact"]), st.booleans(), st.booleans())
 def test_at_most_n_is_never_worse_than_exactly_n_nor_than_at_most_fewer(seed, m, c, method, tiny, necessity):
     rng = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ from certificates import (
     precise_apart_value,
     problem,
 )
+from effort import examples
 from test_selection import make_problem, same
 
 divergence, find_goal = door(divergence), door(find_goal)
@@ -89,7 +90,7 @@ def test_relaxation_is_never_worse_than_clarabel_on_200_problems(output):
     assert judged >= 150
 
 
-@settings(thorough, max_examples=200)
+@settings(thorough, max_examples=examples(200))
 @given(kinds, seeds, st.integers(1, 14), st.integers(1, 6), st.sampled_from(OBJECTIVES), st.booleans())
 def test_bounds_are_below_every_choice_and_optimal_is_the_best_of_all(output, seed, m, c, objective, at_most):
     rng = np.random.default_rng(seed)
@@ -153,7 +154,7 @@ def test_labels_of_thousands_are_solved():
         assert answer.status.startswith("optimal"), (k, answer.status)
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=examples(100))
 @given(
     kinds, seeds, st.integers(1, 6), st.integers(1, 4), st.floats(-8, 2.5), st.sampled_from([1.0, 30.0, 300.0]),
     st.sampled_from(OBJECTIVES), st.booleans(),
@@ -185,7 +186,7 @@ def test_tiny_changes_and_huge_logits_are_certified_for_the_numbers_as_given(
             assert left - best <= 2e-10 * max(whole, best) + rounded
 
 
-@settings(thorough, max_examples=200)
+@settings(thorough, max_examples=examples(200))
 @given(seeds, st.integers(1, 4), st.floats(-12, 3), st.floats(-1, 2.8), kinds)
 def test_a_divergence_has_all_its_digits(seed, c, size, logit_size, output):
     rng = np.random.default_rng(seed)
@@ -198,7 +199,7 @@ def test_a_divergence_has_all_its_digits(seed, c, size, logit_size, output):
     assert goal.whole == pytest.approx(expected, rel=1e-11, abs=1e-300)
 
 
-@settings(thorough, max_examples=60)
+@settings(thorough, max_examples=examples(60))
 @given(seeds, st.integers(1, 18), st.sampled_from(OBJECTIVES), st.booleans(), st.sampled_from([1e-6, 0.3, 3.0, 30.0]))
 def test_two_classes_are_one_logit_of_their_difference(seed, m, objective, at_most, scale):
     rng = np.random.default_rng(seed)

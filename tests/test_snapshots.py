@@ -22,6 +22,7 @@ from axiompath.cli.inputs import spell_out
 from axiompath.errors import MissingFile, Notice, TooLarge
 from axiompath.graphs.clock import is_same_period, show_period, show_time
 from axiompath.graphs.windows import RULES
+from effort import examples
 from references import literal_snapshot
 
 COLUMNS = ["source", "target", "time", "weight"]
@@ -40,7 +41,7 @@ def edges_of(data):
     return {(names[u], names[v]): w for (u, v), w in zip(data.edge_index.T.tolist(), weights, strict=True)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(*[st.integers(0, 6)] * 2, st.integers(0, 20), st.integers(-3, 3)), min_size=1, max_size=40),
     st.integers(1, 5), st.integers(1, 9), st.sampled_from(RULES), st.booleans(),
@@ -398,7 +399,7 @@ def test_many_large_snapshots_of_a_small_file_are_refused(tmp_path, monkeypatch)
     assert len(spell_out([folder], step=1)) == 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
         st.tuples(*[st.integers(0, 4)] * 2, st.integers(0, 9), st.integers(-3, 3), st.sampled_from("abc")), min_size=1

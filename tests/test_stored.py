@@ -27,8 +27,9 @@ from axiompath.graphs.sample import MAX_EDGES, sample_pair
 from axiompath.graphs.stored import SparseRows
 from axiompath.readers import reader as reading
 from axiompath.readers import trial as running
+from effort import examples
 
-SIZES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SIZES = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def sorted_edges(edge_index, weights=None):

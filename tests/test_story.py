@@ -20,6 +20,7 @@ from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.report.story_page import describe_story
 from axiompath.stories import chronicle as telling
 from axiompath.stories.words import tell_classes
+from effort import examples
 from evolutions import GCNStack, gcn_models, graph_sequences
 
 EVIL = '</script><img src=x onerror=alert(1)> & \u2028 "quoted" <b>Ann</b> {{ 7*7 }}'
@@ -58,7 +59,7 @@ def stories(karate):
 
 
 # ---- the sum -------------------------------------------------------------------------------------------------------
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(model=gcn_models(), graphs=graph_sequences())
 def test_contributions_of_consecutive_steps_sum_to_the_change_from_first_to_last(model, graphs):
     targets = nodes_in_all(graphs)

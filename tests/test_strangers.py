@@ -24,6 +24,7 @@ import axiompath
 from axiompath import Explanation, InputError, Story, read_graph, read_scan, trust
 from axiompath.files.tensors import read_tensors
 from axiompath.trust import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
+from effort import examples
 from hostile import NAMES, OPEN
 from mutations import make_seeds, run_command
 
@@ -366,7 +367,7 @@ TREES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(TREES, st.sampled_from([0, 1, 95, 99, 100, 101]))
 def test_json_is_read_down_to_a_depth(value, more):
     def depth(part):

@@ -15,6 +15,7 @@ from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.network.update import run_pair
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
+from effort import examples
 from evolutions import HOMOGENEOUS_NAMES, NodeScale, aligned, any_tasks, graph_pairs, product_layer, with_places
 from references import LiteralAttribution, LiteralReplay
 from twins import assert_twin
@@ -83,7 +84,7 @@ def assert_any_choice(change, targets, seed, add):
 
 
 # With the tests below, a thousand evolutions; the last test asks everything of each of another thousand.
-@settings(relaxed, max_examples=400)
+@settings(relaxed, max_examples=examples(400))
 @given(any_tasks(), graph_pairs(max_nodes=6), seeds)
 def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs, seed):
     change, targets = open_task(task, graphs, seed, renewed=True)
@@ -94,7 +95,7 @@ def test_every_form_is_complete_and_undoing_nothing_changes_nothing(task, graphs
         np.testing.assert_allclose(network_pass.logits, again.logits, rtol=1e-9, atol=1e-9)
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=examples(200))
 @given(any_tasks(), graph_pairs(max_nodes=5), seeds)
 def test_every_form_equals_the_literal_twin_path_by_path(task, graphs, seed):
     assert_twin(*open_task(task, graphs, seed))
@@ -121,13 +122,13 @@ def test_what_rounding_alone_moved_is_a_path_in_both_or_in_neither():
         assert_twin(*open_task((Network(layers, 3), None), graphs, 0))
 
 
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=examples(150))
 @given(any_tasks(), graph_pairs(max_nodes=4), seeds, st.booleans())
 def test_undoing_any_choice_equals_the_literal_tree(task, graphs, seed, add):
     assert_any_choice(*open_task(task, graphs, seed), seed, add)
 
 
-@settings(relaxed, max_examples=250)
+@settings(relaxed, max_examples=examples(250))
 @given(any_tasks(activation_names=HOMOGENEOUS_NAMES), graph_pairs(max_nodes=5), seeds)
 def test_undoing_everything_gives_before_and_adding_everything_gives_after(task, graphs, seed):
     assert_all_undone(*open_task(task, graphs, seed))

@@ -13,10 +13,11 @@ from axiompath.metrics import kl_divergence
 from axiompath.selection import select
 from axiompath.selection.objective import SOFTMAX, divergence, find_goal
 from certificates import precise_best, precise_kl, precise_value
+from effort import examples
 
 divergence, find_goal = door(divergence), door(find_goal)
 
-relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, max_examples=60)
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, max_examples=examples(60))
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -36,7 +37,7 @@ def left(start, target):
     return divergence(find_goal(SOFTMAX, np.ones(len(start)), start, target), start, target, np.zeros(len(start)))
 
 
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=examples(200))
 @given(seeds, st.integers(2, 6), st.floats(-12, 4), st.floats(-1, 6))
 def test_a_divergence_has_all_its_digits(seed, c, size, logit_size):
     rng = np.random.default_rng(seed)
@@ -100,7 +101,7 @@ def test_exact_finds_the_best_of_tiny_changes(scale):
         assert answer.kl_residual == pytest.approx(float(precise_best(C, z0, z1, 4)), rel=1e-6, abs=1e-10 * scale**2)
 
 
-@settings(relaxed, max_examples=30)
+@settings(relaxed, max_examples=examples(30))
 @given(seeds, st.integers(1, 7), st.integers(2, 4), st.floats(5, 19), st.booleans())
 def test_huge_logits_give_finite_numbers_and_true_bounds(seed, m, c, size, at_most):
     rng = np.random.default_rng(seed)

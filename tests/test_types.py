@@ -14,6 +14,7 @@ from torch_geometric.data import Data, HeteroData
 
 import axiompath
 from axiompath.graphs.stack import find_schema, stack, unstack
+from effort import examples
 from references import LiteralAttribution
 
 RELATIONS = (("author", "writes", "paper"), ("paper", "written by", "author"), ("paper", "cites", "paper"))
@@ -234,7 +235,7 @@ def test_attention_over_relations_is_complete_path_by_path(conv, graphs):
     assert_exact(randomise(Attending(conv), 2), *graphs)
 
 
-@settings(relaxed, max_examples=30)
+@settings(relaxed, max_examples=examples(30))
 @given(graphs=typed_pairs())
 def test_a_stacked_graph_is_the_same_graph(graphs):
     schema = find_schema(graphs)

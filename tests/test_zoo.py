@@ -17,6 +17,7 @@ from torch_geometric.nn import models
 import axiompath
 from axiompath.readers.assembly import READERS, REASONS
 from axiompath.readers.refusals import WHOLE_MODELS
+from effort import examples
 from evolutions import attributed_pairs
 from references import LiteralAttribution
 
@@ -596,7 +597,7 @@ def test_sparse_features_give_the_same_as_dense_ones(name):
         np.testing.assert_allclose(one.contributions, other.contributions, atol=1e-11)
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(deadline=None, max_examples=examples(80), suppress_health_check=list(HealthCheck), print_blob=True)
 @given(st.sampled_from(sorted(set(CONVOLUTIONS) - {DIVIDES})), st.integers(0, 5), attributed_pairs(weighted=True))
 def test_graphs_without_edges_with_one_node_or_unchanged_are_no_exception(name, seed, graphs):
     make, weighted = CONVOLUTIONS[name]
