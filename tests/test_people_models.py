@@ -216,7 +216,32 @@ class Transformer(nn.Module):
         return self.out(x)
 
 
+class UnitLength(nn.Module):
+    """Embeddings of length 1 between two layers, as retrieval has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = SAGEConv(3, 4), GCNConv(4, 3)
+
+    def forward(self, x, edge_index):
+        return self.conv2(F.normalize(self.conv1(x, edge_index).relu(), dim=-1), edge_index)
+
+
+class OwnCell(nn.Module):
+    """A hidden state that a GRU cell renews by what the neighbours say."""
+
+    def __init__(self):
+        super().__init__()
+        self.inp, self.conv, self.cell, self.out = nn.Linear(3, 4), GCNConv(4, 4), nn.GRUCell(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x, edge_index):
+        state = self.inp(x).tanh()
+        return self.out(self.cell(self.conv(state, edge_index), state))
+
+
 READ = (
+    UnitLength,
+    OwnCell,
     ResidualBlocks,
     GATWithELU,
     JumpingKnowledgeCat,
