@@ -329,7 +329,7 @@ class SharedMean(Rule):
 
 @dataclass(frozen=True, eq=False)
 class InverseLength(Rule):
-    """a[V, V] = 1 / |x[V]|: what gives every node's features the length 1."""
+    """a[V, V] = 1 / |x[V]|, or 1 where all features are 0: what gives every other node's features the length 1."""
 
     least: float = LEAST  # no length is taken for less
     beside: bool = False  # it is added to every length instead
@@ -342,7 +342,9 @@ class InverseLength(Rule):
         """One number a node."""
         dense = _dense(inputs)
         length = np.sqrt((dense * dense).sum(axis=1))
-        return diagonal(snapshot, 1 / (length + self.least if self.beside else np.maximum(length, self.least)))
+        divisor = length + self.least if self.beside else np.maximum(length, self.least)
+        # Of nothing any number makes nothing: 1 / least would turn the rounding of a replay into something.
+        return diagonal(snapshot, 1 / np.where(length == 0.0, 1.0, divisor))
 
 
 @dataclass(frozen=True, eq=False)
