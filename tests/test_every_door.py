@@ -138,6 +138,7 @@ def test_scans_pages_stories_and_the_command_line_speak_of_it_too(place, kind, c
     scan = explainer.scan(tmp_path / "scan", 3, min_kl=0.0, workers=1, progress=False, blame=True)
     frame = scan.to_frame()
     assert target in set(frame.target)
+    assert all(name.isidentifier() for name in frame)  # so that frame.name and frame.query(name) work
     if kind in ("labels", "value"):
         ends = [f"{'value' if kind == 'value' else 'prob'}_{end}" for end in ("before", "after")]
         moved = explainer.moved().set_index("target").loc[frame.target]

@@ -47,7 +47,7 @@ def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
     causes = _one(table.column("causes"))
     for field in causes.type:
         shares = _matrix(causes.field(field.name), size)
-        frame[f"by_{field.name}"] = (shares * weights).sum(axis=1) if shares.size else np.zeros(size)
+        frame[f"by_{field.name.replace(' ', '_')}"] = (shares * weights).sum(axis=1) if shares.size else np.zeros(size)
     frame["best_path"], frame["best_kind"] = _best(table)
     return frame
 
