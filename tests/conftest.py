@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+# Workers that share all cores wait for each other's threads: each keeps to one, before libraries count the cores.
+if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
+    CORES = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {CORES[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(CORES)]})
+
 from axiompath.interpreted import compile_at_once
 
 compile_at_once()  # tests judge the compiled loops, also where they are new; test_interpreted.py the others

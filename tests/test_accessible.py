@@ -75,7 +75,7 @@ def test_axe_finds_nothing(pages, browser, scheme):
     assert found == {}
 
 
-@pytest.mark.parametrize("width", [360, 1920])
+@pytest.mark.parametrize("width", [360, pytest.param(1920, marks=pytest.mark.slow)])
 def test_no_page_is_wider_than_its_screen(pages, browser, width):
     wide = {}
     for name, (address, wanted) in pages.items():
