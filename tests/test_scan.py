@@ -526,7 +526,10 @@ def test_workers_that_cannot_read_the_model_are_not_used(explainer, tmp_path, un
     assert content(tmp_path) == undisturbed
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGHUP, signal.SIGINT))],
+)
 def test_signals_stop_a_scan_in_good_order(tmp_path, number):
     process = run_script(  # hundreds of parts, so that it is not over before the signal comes
         "plan.PART_TARGETS = 2\nexplainer.scan(sys.argv[1], min_kl=0, workers=2, progress=False)", tmp_path,
