@@ -32,7 +32,7 @@ from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..trust import MAX_BYTES, Damaged, blamed, bound_together, check_file, check_size
 from ..writing import whole_file
 from .npz import arrays_size, read_arrays
-from .tables import EDGE_FEATURES, SUFFIXES, is_class, read_edges, read_nodes, table_kind
+from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes, table_kind
 from .tensors import read_tensors
 from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_typed_values
 
@@ -283,15 +283,10 @@ def _read_tables(path: Path, nodes: str | Path | None, max_bytes: float) -> Grap
         raise InputError(f"Expected a node table for the edge list {path} (got none); give it with --nodes.")
     names, x, labels = read_nodes(Path(nodes), max_bytes)
     edges = read_edges(path, max_bytes)
-    rows = {name: row for row, name in enumerate(names)}
-    ends = [edges[side].map(rows) for side in ("source", "target")]
-    for side, end in zip(("source", "target"), ends, strict=True):
-        if end.isna().any():
-            stranger = edges[side][end.isna()].iloc[0]
-            raise InputError(f"Expected the nodes of {nodes} in {path} (got {stranger!r}, which is not among them).")
+    ends = [find_ends(edges, side, names, nodes, path) for side in ("source", "target")]
     data = Data(
         x=torch.from_numpy(x.astype(np.float32)),
-        edge_index=torch.from_numpy(np.stack([end.to_numpy(dtype=np.int64) for end in ends])),
+        edge_index=torch.from_numpy(np.stack(ends)),
     )
     if "weight" in edges:
         data.edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))

@@ -21,7 +21,9 @@ from typing import IO, Any, cast
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ..arrays import IntArray
 from ..errors import InputError
 from ..pages import MAX_COLUMNS, open_parquet, spell_out
 from ..trust import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size, parse_json
@@ -72,6 +74,16 @@ def read_nodes(path: Path, max_bytes: float) -> tuple[list[str], np.ndarray[Any,
         raise InputError(f"Expected features, a number a column, in the node table {path} (got names alone).")
     x = as_features(table, columns, path)
     return names, x, None if label is None else table[label].to_numpy()
+
+
+def find_ends(edges: pd.DataFrame, side: str, names: list[str], nodes: str | Path, path: Path) -> IntArray:
+    """The row of each edge's source or target in a node table; the first that is not there is refused by its name."""
+    text = pa.array(edges[side], pa.large_string())
+    rows = pc.index_in(text, value_set=pa.array(names, pa.large_string()))
+    if rows.null_count:
+        stranger = text.filter(rows.is_null())[0].as_py()
+        raise InputError(f"Expected nodes of {nodes} in {path} (got {stranger!r}, which is not among them).")
+    return np.asarray(rows.to_numpy(), dtype=np.int64)
 
 
 def read_table(path: Path, max_bytes: float) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from torch_geometric.data import HeteroData
 
 from ..errors import InputError
 from ..trust import TEXT_BYTES, Damaged, blamed, bound_together, check_file, check_size, read_words
-from .tables import EDGE_FEATURES, SUFFIXES, is_class, read_edges, read_nodes
+from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes
 
 MAX_TYPES = 300  # of nodes and edges together
 
@@ -30,7 +30,7 @@ def is_typed_folder(folder: Path) -> bool:
 
 def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple[str, ...]]:
     """The graph, and the names of classes where the labels of one type are words."""
-    data, rows = HeteroData(), {}
+    data, names_of = HeteroData(), {}
     class_names: tuple[str, ...] = ()
     tables, found = _tables(folder, "nodes", 1), _tables(folder, "edges", 3)
     _check_number(len(tables) + len(found), folder)
@@ -43,7 +43,7 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
         check_size(folder, size, limit)
         data[kind].x = torch.from_numpy(x.astype(np.float32))
         data[kind].name = names
-        rows[kind] = {name: row for row, name in enumerate(names)}
+        names_of[kind] = names
         if labels is not None:
             text = [str(label) for label in labels]
             if not all(is_class(label) for label in text):
@@ -57,19 +57,13 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
         )
     for (source, name, target), path in found:
         for kind in (source, target):
-            if kind not in rows:
+            if kind not in names_of:
                 raise InputError(
                     f"Expected a table nodes.{kind}.csv in {folder}, which {path.name} needs (found none)."
                 )
         edges = read_edges(path, limit - size)
-        ends = []
-        for side, kind in (("source", source), ("target", target)):
-            end = edges[side].map(rows[kind])
-            for stranger in edges[side][end.isna()][:1]:
-                raise InputError(
-                    f"Expected nodes of nodes.{kind} in {path} (got {stranger!r}, which is not among them)."
-                )
-            ends.append(end.to_numpy(dtype=np.int64))
+        sides = ("source", source), ("target", target)
+        ends = [find_ends(edges, side, names_of[kind], f"nodes.{kind}", path) for side, kind in sides]
         data[source, name, target].edge_index = torch.from_numpy(np.stack(ends))
         size += 3 * data[source, name, target].edge_index.nbytes
         check_size(folder, size, limit)
