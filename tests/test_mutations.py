@@ -19,8 +19,8 @@ def check(cases, folder, capsys):
     assert ends.count("fine") > num_cases / 50
 
 
-def test_559_damaged_files(tmp_path, capsys):
-    assert len(list_slice()) == 559
+def test_hundreds_of_damaged_files(tmp_path, capsys):
+    assert len(list_slice()) == 397
     check(list_slice(), tmp_path, capsys)
 
 

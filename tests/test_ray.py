@@ -118,6 +118,7 @@ class Deadly(dict):
         return False
 
 
+@pytest.mark.slow
 def test_the_page_on_ray_runs_as_it_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (block,) = BLOCK.finditer((ROOT / "docs/how-to-ray.md").read_text(encoding="utf-8"))

@@ -21,7 +21,7 @@ from axiompath.network import activations, attention, coefficients
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import count_paths, walk_paths
-from effort import examples
+from effort import every_other, examples
 from evolutions import aligned, gcn_models, graph_pairs
 from test_zoo import ATTR, CONVOLUTIONS, EVOLUTIONS, TYPE, Convolutions, evolution, randomise
 
@@ -290,7 +290,9 @@ def explained_alike(whole, part, budget=3):
 
 
 # Stored graphs hold no edge features, and no types.
-@pytest.mark.parametrize("name", [name for name, (_, given) in CONVOLUTIONS.items() if given not in (ATTR, TYPE)])
+@pytest.mark.parametrize(
+    "name", every_other(name for name, (_, given) in CONVOLUTIONS.items() if given not in (ATTR, TYPE))
+)
 def test_every_convolution_is_explained_alike(name, store):
     make, weighted = CONVOLUTIONS[name]
     seed = sum(map(ord, name))

@@ -341,8 +341,8 @@ def flip(path, rng):
     path.write_bytes(held)
 
 
-def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(tmp_path):
-    kill_and_go_on(tmp_path, 20)
+def test_killed_at_ten_moments_it_goes_on_to_the_same_bytes(tmp_path):
+    kill_and_go_on(tmp_path, 10)
 
 
 @pytest.mark.slow
