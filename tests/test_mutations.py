@@ -19,7 +19,7 @@ def check(cases, folder, capsys):
     assert ends.count("fine") > num_cases / 50
 
 
-def test_hundreds_of_damaged_files(tmp_path, capsys):
+def test_397_damaged_files(tmp_path, capsys):
     assert len(list_slice()) == 397
     check(list_slice(), tmp_path, capsys)
 

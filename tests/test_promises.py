@@ -73,7 +73,7 @@ PROMISES = {
             "people_models::what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out",
         "Your model is never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
         "Only tensors, numbers and text are ever loaded, and no file can run code":
-            "strangers::no_library_that_unpickles_is_asked mutations::hundreds_of_damaged_files",
+            "strangers::no_library_that_unpickles_is_asked mutations::397_damaged_files",
     },
     "SECURITY.md": {
         "A folder (typed tables, snapshots) is bounded as one file of that size":
@@ -90,10 +90,10 @@ PROMISES = {
             "snapshots::a_folder_of_snapshots_is_written_anew_and_nothing_else_in_it_is_touched "
             "cli::a_demonstration_overwrites_nothing_of_yours",
         "**No file can crash the process.** Indices, sizes and offsets are checked before anything uses them":
-            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::hundreds_of_damaged_files",
+            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::397_damaged_files",
         "**Every read has a bound in memory**, and it holds for what is made of a file, not for what its header says":
             "strangers::a_small_file_cannot_grow_without_end",
-        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::hundreds_of_damaged_files",
+        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::397_damaged_files",
         "**A file that cannot be used is refused in one sentence**, an `InputError`, and exit code 2":
             "mutations::10_000_damaged_files cli::a_wrong_question_is_a_sentence_and_exit_code_2",
         "What your own code raises is shown as yours": "strangers::what_your_own_code_raises_is_yours",
@@ -257,7 +257,7 @@ PROMISES = {
         "In Parquet, the `id` may also be the index that pandas wrote":
             "strangers::a_node_table_may_have_its_ids_as_the_index_of_pandas",
         "Complex numbers are refused": "strangers::complex_numbers_keep_their_imaginary_part_by_being_refused",
-        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::hundreds_of_damaged_files",
+        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::397_damaged_files",
     },
     "docs/how-to-your-own-model.md": {
         "The copy has your forward hooks": "surroundings::hooks_of_the_users_run_on_the_copy_and_stay_on_the_model",
