@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-all check benchmark results-quick clean
+.PHONY: demo test test-research test-all check benchmark results-quick clean
 
 demo: $(INSTALLED)
 	$(BIN)/axiompath demo --out out/demo
@@ -15,8 +15,12 @@ demo: $(INSTALLED)
 test: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS)
 
+# The experiments behind the pages of results, which are not part of what is installed.
+test-research: $(READY)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) research/tests
+
 test-all: $(READY)
-	AXIOMPATH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow"
+	AXIOMPATH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow" tests research/tests
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -32,7 +36,7 @@ benchmark: $(READY)
 # A slice of every table of docs/results.md and docs/field.md, within stated bounds; under five minutes. AXIOMPATH_DATA
 # names the data; `make test-all` runs it, too.
 results-quick: $(READY)
-	$(BIN)/axiompath reproduce quick --docs docs --out out/quick
+	$(BIN)/python -m research reproduce quick --docs docs --out out/quick
 
 # What users install; what it runs is compiled as it runs.
 $(INSTALLED): pyproject.toml constraints.txt

@@ -26,15 +26,16 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import axiompath
-from axiompath import datasets
 from axiompath.explain.walks import plan_listing
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import walk_paths
 from axiompath.threads import run_in_pieces
 from references import LiteralAttribution
+from research import datasets
 from tables import best_time, kept, make_parser, publish, to_markdown
 
 

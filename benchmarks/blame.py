@@ -15,10 +15,12 @@ set (not needed for --tiny):
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,11 +28,13 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import axiompath
-from axiompath import datasets
 from axiompath.blame.game import Game
 from axiompath.blame.referee import Referee
 from axiompath.blame.shapley import all_subsets
+from research import datasets
 from tables import best_time, make_parser, publish, to_markdown
 
 NUM_CHANGES = 16

@@ -27,9 +27,11 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import axiompath
-from axiompath import datasets
 from axiompath.explain import walks
+from research import datasets
 from scan import power_law_pair
 from tables import QUESTION, kept, make_parser, publish, to_markdown
 

@@ -11,16 +11,20 @@ AXIOMPATH_DATA set (not needed for --tiny, which generates a graph):
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import axiompath
-from axiompath import datasets
-from axiompath.datasets.drift import drifting_communities
+from axiompath.datasets import drifting_communities
+from research import datasets
 from tables import make_parser, publish, to_markdown
 
 WIDTH, EPOCHS, WINDOW = 16, 60, 7

@@ -10,21 +10,26 @@ less time than 200 passes over the contributions; `exact` takes at most 3 times 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from axiompath import Explainer, datasets
-from axiompath.experiments.fidelity import budgets_for, find_targets
-from axiompath.experiments.runtime import SCS_SECONDS, solve_with_scs
-from axiompath.experiments.trained import Training, prepare, train
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from axiompath import Explainer
 from axiompath.selection import select, select_many
+from research import datasets
+from research.experiments.fidelity import budgets_for, find_targets
+from research.experiments.runtime import SCS_SECONDS, solve_with_scs
+from research.experiments.trained import Training, prepare, train
 from tables import best_time, make_parser, publish, to_markdown
 
 Floats = npt.NDArray[np.float64]

@@ -10,8 +10,10 @@ AXIOMPATH_DATA set (not needed for --tiny):
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,10 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, global_mean_pool
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import axiompath
-from axiompath import datasets
+from research import datasets
 from tables import make_parser, publish, to_markdown
 
 WIDTH, CLASSES = 16, 2

@@ -243,6 +243,15 @@ def test_every_command_has_help_with_an_example(call, command):
     assert f"Example: axiompath {command}" in " ".join(text.split())
 
 
+@pytest.mark.parametrize("line", ["reproduce fidelity --layers 2 3", "benchmark mine.py --pyg", "reproduce --help"])
+def test_commands_that_moved_say_where(call, line):
+    name = line.split()[0]
+    code, _, error = call(*line.split())
+    assert code == 2
+    assert f"run `python -m research {name} ...` in a clone" in " ".join(error.split())
+    assert name not in call("--help")[1]
+
+
 def test_a_place_that_cannot_be_written_to_is_the_users(call, tmp_path):
     (tmp_path / "file").write_text("")
     code, _, error = call("demo", "--out", tmp_path / "file" / "demo")

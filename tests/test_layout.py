@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 FLOORS = [
     "errors arrays signals machine interpreted notebook",
     "memory threads writing trust",
-    "metrics",
+    "metrics datasets",
     "outputs",
     "origin parquet pages compiled saved",
     "stable_order",
@@ -35,8 +35,6 @@ FLOORS = [
     "pyg",
     "report",
     "watch",
-    "datasets",
-    "experiments",
     "cli",
 ]
 ORDER = [name for floor in FLOORS for name in floor.split()]
@@ -81,6 +79,22 @@ def test_imports_point_upwards(name):
     allowed = {above for names in FLOORS[:floor] for above in names.split()} | {own}
     for package, late in imports(FILES[name]):
         assert package in allowed or (late and (name, package) in LATE), f"{name} imports {package}"
+
+
+def test_the_package_and_its_tests_need_nothing_of_research():
+    """What is in research/ is not installed, and imports the package, not the other way round."""
+    found = [
+        path.name
+        for path in (*FILES.values(), *Path(__file__).parent.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import)
+            else [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        )
+        if name.split(".")[0] == "research"
+    ]  # fmt: skip
+    assert found == []
+    assert len(FILES["datasets"].read_text().splitlines()) <= 150
 
 
 def test_every_refusal_is_an_input_error():

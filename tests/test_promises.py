@@ -275,7 +275,7 @@ PROMISES = {
         "`axiompath serve FOLDER [--port N]` | the same page from this machine to this machine":
             "server::it_listens_on_this_machine_alone",
         "a number is a name and never a row": "names::a_target_is_never_a_row_where_nodes_have_numbers",
-        "`--json` prints JSON and nothing else": "experiments::json_is_all_that_is_printed",
+        "`--json` prints JSON and nothing else": "story::story_prints_words_a_table_and_json",
         "progress and warnings go to stderr": "names::the_command_line_warns_on_stderr_once",
         "`axiompath --debug COMMAND` shows the traceback": "cli::debug_shows_the_traceback",
         "A terminal that cannot show an arrow or a line gets plain characters":
@@ -342,7 +342,7 @@ PROMISES = {
             "blame::a_target_that_is_new_is_blamed_against_itself_alone",
         "Edges come in the order in which your graphs list them":
             "blame::the_order_of_edges_is_the_users_own_for_models_that_read_it",
-        "`pytest -m slow tests/test_planted.py -k hundred` draws them again and fails below 95":
+        "`pytest -m slow research/tests/test_planted.py -k hundred` draws them again and fails below 95":
             "planted::blame_names_the_planted_cause_first_in_a_hundred_draws",
         "Shares sum to the change of every logit": "blame::blame_equals_brute_force",
         "with `opened=True` each change gets its part of its group's share (Owen values), and the parts sum to it":
@@ -489,9 +489,9 @@ PROMISES = {
             "tasks::months_hold_no_pair_that_was_linked_before",
         "What changes is edges, and in trees posts": "tasks::trees_grow_by_posts_alone",
         "a rule fitted to the shares that their code gives for five molecules, which it meets to 1e-6 on these same five":
-            "units::the_authors_split_has_the_authors_shares",
+            "faithfulness::the_authors_split_has_the_authors_shares",
         "Of molecules every choice of changes is proved the best of its number, so edges never leave less":
-            "units::changes_leave_less_than_edges_and_layer_edges",
+            "faithfulness::changes_leave_less_than_edges_and_layer_edges",
         "it writes a row for each target, method and budget": "tasks::the_command_runs_the_tasks",
     },
     "docs/index.md": {
@@ -541,7 +541,8 @@ def words_of(page):
 
 @cache
 def held_by(name):
-    tree = ast.parse((ROOT / "tests" / f"test_{name}.py").read_text(encoding="utf-8"))
+    (file,) = [file for folder in ("tests", "research/tests") if (file := ROOT / folder / f"test_{name}.py").is_file()]
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name.removeprefix("test_") for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 

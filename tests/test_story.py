@@ -22,6 +22,7 @@ from axiompath.stories import chronicle as telling
 from axiompath.stories.words import tell_classes
 from effort import examples
 from evolutions import GCNStack, gcn_models, graph_sequences
+from real_data import load_growth
 
 EVIL = '</script><img src=x onerror=alert(1)> & \u2028 "quoted" <b>Ann</b> {{ 7*7 }}'
 CLASSES = ["north", "south <i>", "east", "west"]
@@ -498,9 +499,7 @@ def test_the_large_demonstration_writes_both_reports(tmp_path, monkeypatch):
 
 
 def test_a_story_over_a_real_sequence_sums(data_root):
-    from axiompath.datasets.catalogue import load_sequence
-
-    snapshots = load_sequence("bitcoinalpha", 6, data_root, cumulative=True, features="degree")
+    snapshots = load_growth("bitcoinalpha", 6, data_root)
     torch.manual_seed(0)
     model = GCN(snapshots[0].num_features, 16, 2, 3)
     told = tell_stories(model, snapshots, top=3, budget=5, method="linear", memory="200MB")

@@ -1,4 +1,4 @@
-"""Edges and layer edges as units of choice: against listed paths, a literal pass, and the authors' figures."""
+"""Edges and layer edges as units of choice: against listed paths and a literal pass."""
 
 import json
 
@@ -9,18 +9,10 @@ from torch import nn
 from torch_geometric.nn import GCNConv, GraphConv
 
 import axiompath
-from axiompath.experiments.authors import authors_split
-from axiompath.experiments.faithfulness import (
-    FaithSettings,
-    list_exceptions,
-    run_faithfulness,
-    summarise_faithfulness,
-)
 from axiompath.explain.units import find_units, put_in
 from axiompath.explain.walks import walk_rows
 from axiompath.paths.entries import Cone
 from players import evolve
-from test_authors_models import COMPARABLE, open_molecule
 from test_evaluator import open_model, targets_of
 
 
@@ -143,21 +135,6 @@ def test_layers_that_stay_at_their_node_are_complete_too():
             assert told.explained == pytest.approx(1)
 
 
-@pytest.mark.parametrize("number", COMPARABLE)
-def test_the_authors_split_has_the_authors_shares(number, data_root):
-    held, _, explainer, _ = open_molecule(data_root, number)
-    cone = Cone(explainer.change, 0)
-    theirs, ours = authors_split(cone), cone.share()
-    for by in ("layer_edge", "edge"):
-        units, equal = (find_units(found, by, symmetric=True) for found in (theirs, ours))
-        mine = {tuple(label): share for label, share in zip(units.labels.tolist(), units.contributions, strict=True)}
-        names = [(0, *sorted(edge)) if by == "edge" else (edge[2] + 1, *edge[:2]) for edge in held[by].tolist()]
-        assert {*names} == mine.keys() == {tuple(label) for label in equal.labels.tolist()}  # the same units
-        for name, share in zip(names, held[f"{by}_share"], strict=True):
-            np.testing.assert_allclose(mine[name], share, rtol=0, atol=1e-6)
-        np.testing.assert_allclose(equal.contributions.sum(axis=0), units.contributions.sum(axis=0), rtol=0, atol=1e-12)
-
-
 def test_an_explanation_by_edges_says_what_it_is():
     before, after = evolve(5, 6)
     _, explainer = open_model("gcn", before, after, 5)
@@ -186,18 +163,3 @@ def test_an_explanation_by_edges_says_what_it_is():
     small = axiompath.Explainer(explainer.case.model, before, after, memory=100)
     with pytest.raises(axiompath.InputError, match="to split over edges"):
         small.explain(target, by="edge")
-
-
-def test_changes_leave_less_than_edges_and_layer_edges(data_root, tmp_path):
-    settings = FaithSettings(("mutag",), sizes=(1, 2), max_targets=4)
-    table = run_faithfulness(settings, tmp_path, root=data_root)
-    assert len(table) == 8
-    assert table.proved.all()
-    assert (table.changes <= table.edges + 1e-12).all()  # of all sets of so many, theirs is one
-    means = summarise_faithfulness(table)
-    assert (means.mean_changes <= means.mean_layer_edges).all()
-    worse = list_exceptions(table)
-    assert len(worse) == 8 - means.least.sum()
-    assert (tmp_path / "faithfulness.parquet").is_file()
-    with pytest.raises(axiompath.InputError, match="settings among mutag"):
-        FaithSettings(("cora",))

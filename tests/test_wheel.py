@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("src", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("src", "research", "pyproject.toml", "README.md", "LICENSE")
 
 
 def run(*command, **options):
@@ -44,6 +44,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel):
     assert wanted <= held
     assert "axiompath/py.typed" in held
     assert all(name.startswith(("axiompath/", "axiompath-")) for name in held)
+    assert not [name for name in held if "experiments" in name or "research" in name or "planted" in name]
 
 
 @pytest.mark.slow

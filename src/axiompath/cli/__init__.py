@@ -4,8 +4,6 @@ app.py           all commands; errors -> sentences and exit codes
 questions.py     explain, story, report, scan
 inspection.py    check, diff
 preparation.py   demo, convert, warmup
-reproduction.py  reproduce: the paper's experiments
-field.py         benchmark; reproduce rivals, stability: beside other methods
 options.py       what several commands ask for
 inputs.py        names on the command line -> graphs, model, Explainer
 output.py        JSON and tables
@@ -16,19 +14,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
 from ..signals import TO_END, handle, stop
 
 
-def main() -> None:
-    """Entry point. While the program is loading there is nothing to clean up, and whoever stops it stops it at once."""
+def main(app: str = "axiompath.cli.app") -> None:
+    """Run the program in the module `app`. While it loads there is nothing to clean up: a signal ends it at once."""
     handled = handle((signal.SIGINT, *TO_END), _leave)
     _open_streams()
     _check_place()
-    from .app import main as run
-
+    run = import_module(app).main
     for number in handled:
         signal.signal(number, _stop)
     run()

@@ -17,12 +17,10 @@ from rich.markup import escape
 
 from ..errors import InputError, MatchedByRow, Notice
 from ..signals import Stopped
-from .field import benchmark
 from .inspection import check, diff
 from .output import Terminal
 from .preparation import convert, demo, snapshots, warmup
 from .questions import blame, explain, report, scan, story, undo, watch
-from .reproduction import repeat_flags, reproduce
 from .service import serve
 
 app = typer.Typer(
@@ -34,10 +32,8 @@ app = typer.Typer(
 )
 for command in (
     demo, watch, snapshots, check, diff, blame, undo, explain, story, report, scan, serve, convert, warmup,
-    benchmark,
 ):  # fmt: skip
     app.command()(command)
-app.add_typer(reproduce, name="reproduce")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)  # what a device says that takes no more
 ALIKE = str.maketrans("→–—−·…“”‘’≥≤×", ">---..\"\"''><x")
@@ -50,15 +46,33 @@ def options(debug: Annotated[bool, typer.Option(help="Show the traceback of an e
         os.environ["AXIOMPATH_DEBUG"] = "1"
 
 
+def tell_moved(context: typer.Context) -> None:
+    """Say where a command went."""
+    name = context.info_name
+    raise InputError(
+        f"`axiompath {name}` has moved to the source repository; run `python -m research {name} ...` in a clone of it."
+    )
+
+
+for moved in ("benchmark", "reproduce"):
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+    app.command(moved, hidden=True, context_settings=anything)(tell_moved)
+
+
 def main() -> None:
-    """Entry point: an error is a sentence or two and an exit code; the traceback comes with --debug."""
+    """Entry point."""
+    run_app(app, sys.argv[1:], "axiompath")
+
+
+def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
+    """Run a command line: an error is a sentence or two and an exit code; the traceback comes with --debug."""
     codecs.register_error("axiompath.plain", _to_plain)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="axiompath.plain")
     try:
         with _warnings_as_sentences():
-            app(args=repeat_flags(sys.argv[1:]), prog_name="axiompath")
+            program(args=arguments, prog_name=name)
     except SystemExit as left:
         _finish_output(left.__context__)
         raise
@@ -76,10 +90,10 @@ def main() -> None:
             words = str(error) or "Expected enough memory (there is none left); close other programs, or ask for less."
             console.print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
             sys.exit(2)
-        name = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         console.print(
-            f"[bold red]This is a fault of axiompath's, not yours:[/] {escape(name)}\n"
-            "Run again with `axiompath --debug ...` for the traceback, and please report it.",
+            f"[bold red]This is a fault of axiompath's, not yours:[/] {escape(told)}\n"
+            f"Run again with `{name} --debug ...` for the traceback, and please report it.",
             highlight=False,
             soft_wrap=True,
         )

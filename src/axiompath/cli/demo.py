@@ -16,7 +16,7 @@ from torch_geometric.datasets import KarateClub
 from torch_geometric.nn import GCN
 from torch_geometric.utils import coalesce
 
-from ..datasets.drift import drifting_communities
+from ..datasets import drifting_communities
 from ..errors import InputError
 from ..explainer import Explainer
 from ..files import save_graph, save_model

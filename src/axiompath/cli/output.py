@@ -20,8 +20,6 @@ from rich.text import Text
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..blame.happened import Happened
     from ..explain.explanation import Explanation
 
@@ -134,15 +132,6 @@ def steps_table(steps: Any) -> Table:
         counts = [row[key] for key in ("edges_added", "edges_removed", "num_moved", "num_flipped", "num_explained")]
         right = "–" if row["score"] is None else f"{row['score']:.1%}"
         table.add_row(escape(str(row["after"])), *(f"{count:,}" for count in counts), *[right] * judged)
-    return table
-
-
-def turned_table(rows: pd.DataFrame) -> Table:
-    """A table of more columns than a terminal shows: a line for each, side by side what the rows have."""
-    table = Table(*("" for _ in range(len(rows) + 1)), box=None, show_header=False)
-    for name, values in rows.items():
-        shown = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in values.tolist())
-        table.add_row(str(name).replace("_", " "), *map(escape, shown))
     return table
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from ..experiments.trained import Training, prepare, train
 from ..explain.question import Question
 from ..explain.relaxation import choose_searched
 from ..explain.searched import search_rows
@@ -34,7 +33,6 @@ def warm_up() -> None:
     change = Explainer(random_sum_gnn([4, 3, 3, 2], seed=0), before, after).change
     for method in ("convex", "topk"):
         choose_searched(search_rows(change, np.array([3]), np.array([1], dtype=object)), Question(1, method))
-    train(prepare(Data(x=x, edge_index=after.edge_index, y=torch.tensor([0, 1, 0, 1]))), Training("warmup", epochs=1))
     with tempfile.TemporaryDirectory() as folder:
         for weight in (None, torch.ones(4, dtype=torch.float32)):
             stored = []

@@ -1,0 +1,1 @@
+"""Commands: `python -m research reproduce ...` and `python -m research benchmark ...`."""
