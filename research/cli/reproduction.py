@@ -163,11 +163,13 @@ def fidelity(
 @reproduce.command()
 def example(out: Out = RESULTS, json: AsJson = False) -> None:
     """The paper's small example, with its Figures 2 and 3. Example: python -m research reproduce example"""
+    from ..experiments.conditions import write_results
     from ..experiments.worked_example import draw_example, open_example, share_inputs
 
     explainer = open_example()
     draw_example(explainer, out)
     shares = share_inputs(explainer)
+    write_results(out, "example", shares, {})
     table = Table(*shares.columns, box=None)
     for row in shares.itertuples(index=False):
         table.add_row(*(f"{value:+.3f}" if isinstance(value, float) else str(value) for value in row))
@@ -447,7 +449,7 @@ def show_results(rows: pd.DataFrame, tables: Iterable[Table | str], folders: Fol
     console = Console()
     for table in tables:
         console.print(table, highlight=False)
-    console.print(f"Table, record and figures are in {folders.out}", markup=False)
+    console.print(f"The results are in {folders.out}", markup=False)
 
 
 def _print_rows(frame: pd.DataFrame) -> None:

@@ -54,15 +54,18 @@ def load_submission(file: Path, seconds: float) -> Contender:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise InputError(f"Expected {file} to be imported, but your own code failed: {_tell(error)}.") from error
+        raise InputError(f"Expected {file} to be imported, but your own code failed: {_tell(error, file)}.") from error
     function = getattr(module, FUNCTION, None)
     if not callable(function):
         raise InputError(f"Expected a function `{FUNCTION}(model, before, after, target)` in {file} (found none).")
-    return make_contender(function, seconds)
+    return make_contender(function, seconds, file)
 
 
-def make_contender(function: Callable[..., Any], seconds: float) -> Contender:
-    """A function as documented -> Contender. It is given copies, so that nothing that it does to them matters."""
+def make_contender(function: Callable[..., Any], seconds: float, file: Path | None = None) -> Contender:
+    """A function as documented -> Contender. It is given copies, so that nothing that it does to them matters.
+
+    Its errors are located in `file`.
+    """
     try:
         parameters = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -86,20 +89,20 @@ def make_contender(function: Callable[..., Any], seconds: float) -> Contender:
         except OutOfTime:
             raise InputError(f"Expected an answer within {seconds:g} seconds (got none by then).") from None
         except (Exception, SystemExit) as error:
-            raise InputError(f"Expected an answer, but the method failed: {_tell(error)}.") from error
-        return _read_answer(found, changes)
+            raise InputError(f"Expected an answer, but the method failed: {_tell(error, file)}.") from error
+        return _read_answer(found, changes, file)
 
     return explain
 
 
-def _read_answer(found: Any, changes: pd.DataFrame) -> FloatArray:
+def _read_answer(found: Any, changes: pd.DataFrame, file: Path | None) -> FloatArray:
     """What a method returned is its own, too: whatever cannot be read of it has failed, and ends nothing else."""
     try:
         return read_scores(found, changes)
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"Expected scores (got a {type(found).__name__}, and: {_tell(error)}).") from error
+        raise InputError(f"Expected scores (got a {type(found).__name__}, and: {_tell(error, file)}).") from error
 
 
 def read_scores(found: Any, changes: pd.DataFrame) -> FloatArray:
@@ -162,7 +165,9 @@ def _within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, held)
 
 
-def _tell(error: BaseException) -> str:
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+def _tell(error: BaseException, file: Path | None) -> str:
+    """An error, and the line of the method's own file that led to it, however deep in a library it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if file is not None and Path(frame.filename).resolve() == file.resolve()]
+    where = f" ({file.name}, line {lines[-1]})" if file is not None and lines else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}{where}"

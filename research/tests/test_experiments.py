@@ -583,6 +583,8 @@ def test_input_neurons_of_the_papers_example_are_traced_back(tmp_path, capsys):
     assert left[4] == pytest.approx(0, abs=1e-12)
     commands.example(tmp_path)
     assert "gender" in capsys.readouterr().out
+    assert read_table(tmp_path / "example.parquet").equals(worked_example.share_inputs(worked_example.open_example()))
+    assert "versions" in json.loads((tmp_path / "example.json").read_text())
     for name in ("distances", "input-neurons"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 

@@ -102,6 +102,26 @@ def test_a_file_that_is_no_method_is_refused(tmp_path, call, text, sentence):
     assert sentence in " ".join(error.split())
 
 
+DEEP = """
+import pandas as pd
+
+def explain(model, before, after, target, changes):
+    return changes["no such column"]
+"""
+
+
+def test_an_error_in_a_method_is_located_in_its_file(tmp_path, call):
+    """In the line of the user's that called a library, not in the library."""
+    (tmp_path / "mine.py").write_text(DEEP)
+    code, out, error = call("benchmark", tmp_path / "mine.py", "--datasets", "hub", "--puzzles", "1")
+    assert code == 0, error
+    assert "KeyError: 'no such column' (mine.py, line 5)" in " ".join(out.split())
+    (tmp_path / "mine.py").write_text("import json\n\njson.loads('{')\n")
+    code, _, error = call("benchmark", tmp_path / "mine.py", "--datasets", "hub")
+    assert code == 2
+    assert "(mine.py, line 3)" in " ".join(error.split())
+
+
 def test_what_a_method_may_return(hubs):
     changes = hubs[0].game.players.changes
     plain = np.arange(len(changes), dtype=float)
