@@ -228,7 +228,8 @@ def runtime(
 
     if not can_compare():
         Console(stderr=folders.json).print(
-            "cvxpy and scs are not installed: SCS is left out; `pip install -e .[research]` brings them."
+            "cvxpy and scs are not installed: SCS is left out; `pip install -e .[research]` brings them.",
+            markup=False,
         )
     chosen, depths = split_commas(subjects.names, datasets.NAMES), read_depths(subjects.layers, (2, 3))
     jobs = Comparison(chosen, depths, repeats, evolution).jobs

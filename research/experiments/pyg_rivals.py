@@ -100,7 +100,7 @@ def _rank(name: str, puzzle: Puzzle, seed: int, *, difference: bool) -> FloatArr
         found = [score_changes(algorithm, puzzle, side, label, seed) for side in sides]
     except ImportError as error:
         raise InputError(
-            f"Expected {error.name} for {name} (it is not there): pip install axiompath[benchmarks]."
+            f"Expected {error.name} for {name} (it is not there); install it with `pip install -e .[research]`."
         ) from error
     except Exception as error:  # whatever another package's explainer does on a model that it was not made for
         raise InputError(
