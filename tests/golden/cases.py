@@ -531,21 +531,21 @@ def binary(folder):
 
 @case()
 def one_graph(folder):
-    return opened(PooledModel(pyg.global_mean_pool), graphs(42, n=14), 42)
+    return opened(PooledModel(pyg.global_mean_pool), graphs(42, n=60), 42)
 
 
 @case(quick=True)
 def batch_of_graphs(folder):
     pairs = [graphs(430 + i, n=8 + i, remove=1, add=1) for i in range(4)]
     before, after = (Batch.from_data_list([pair[side] for pair in pairs]) for side in range(2))
-    return opened(PooledModel(pyg.global_add_pool, pyg.SAGEConv), (before, after), 43)
+    return opened(PooledModel(pyg.global_add_pool, pyg.SAGEConv), (before, after), 43, std=0.4)
 
 
 @case(every=True)
 def batch_with_edge_features(folder):
     pairs = [graphs(440 + i, n=7 + i, remove=1, add=1, attr=2, reweight=1) for i in range(3)]
     before, after = (Batch.from_data_list([pair[side] for pair in pairs]) for side in range(2))
-    return opened(PooledBonds(), (before, after), 44)
+    return opened(PooledBonds(), (before, after), 44, std=0.5)
 
 
 @case(quick=True)

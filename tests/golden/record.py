@@ -240,12 +240,14 @@ def questions(number: int, every: bool) -> list[dict[str, Any]]:
 
 
 def choose_targets(moved: pd.DataFrame) -> list[Any]:
-    """One that changed its class, the two that moved the most, and one from the middle."""
+    """One that changed its class, the one that moved the most, the one with most paths, and one from the middle."""
+    most = []
     if "num_paths" in moved:
         moved = moved[moved.num_paths <= MOST_PATHS]
+        most = moved.sort_values("num_paths", ascending=False, kind="stable").target.tolist()[:1]
     targets = moved.target.tolist()
     flips = moved[moved.class_before != moved.class_after].target.tolist() if "class_before" in moved else []
-    wanted = [*flips[:1], *targets[:2], *targets[len(targets) // 2 :][:1]]
+    wanted = [*flips[:1], *targets[:1], *most, *targets[len(targets) // 2 :][:1]]
     return list(dict.fromkeys(tuple(t) if isinstance(t, list) else t for t in wanted))[:3]
 
 
@@ -257,7 +259,7 @@ def ask_explainer(notes: Notes, explainer: Any, case: Case, number: int, folder:
     notes.ask("changes:opened", lambda: explainer.changes(directed=True, open_nodes=True), notes.frame)
     targets = choose_targets(moved)
     if case.reads:
-        notes.add("repr", repr(explainer))
+        notes.add("repr/text", repr(explainer))
         notes.frame("unmatched", explainer.unmatched())
         ask_paths(notes, explainer, targets, questions(number, case.every))
         where = folder / "scan"
@@ -457,7 +459,7 @@ def check(held: dict[str, tuple[Notes, float]], cases: list[tuple[int, Case]], a
         then, now = then + seconds, now + took
         old = old or Notes(case.name)
         for key in {**old.found, **notes.found}:
-            question, name = key.split("/", 1)
+            question, _, name = key.partition("/")
             column = f"{question.split(':')[0]}.{name.split(' of ')[0]}"
             compared[column] = compared.get(column, 0) + 1
             pair = old.found.get(key, "nothing"), notes.found.get(key, "nothing")
@@ -515,6 +517,9 @@ def main() -> int:
         notes, seconds = answer(case, number)
         results.append((notes, seconds))
         print(f"{case.name:28} {len(notes.found):6} answers  {seconds:6.2f} s", flush=True)
+        for key, value in notes.found.items():
+            if key.endswith("/refused") and value != "refused":
+                print(f"    {key.removesuffix('/refused')} {value}: a fault, recorded as it is")
     save(args.out, results)
     whole = sum(seconds for _, seconds in results)
     print(f"{len(results)} cases in {whole:.1f} s: {args.out}, {args.out.stat().st_size / 1e6:.2f} MB")
