@@ -161,3 +161,13 @@ def test_graphs_and_links_too(name, tmp_path):
     _, explainer = open_model(name, before, after, 1)
     tally = explainer.scan(tmp_path, min_kl=0, blame=True, workers=1, progress=False).blame()
     assert len(tally.to_frame()) > 0
+
+
+def test_a_scan_in_which_nothing_moved_enough_has_no_shares(tmp_path):
+    before, after = evolve(4, 7)
+    _, explainer = open_model("pooled", before, after, 2)
+    scan = explainer.scan(tmp_path / "scan", min_kl=1e9, blame=True, workers=1, progress=False)
+    assert len(scan) == 0
+    tally = scan.blame()
+    assert tally.num_targets == 0
+    assert (tally.to_frame().moved == 0).all()

@@ -213,7 +213,8 @@ class FactPlan:
     def sample(self) -> pd.DataFrame:
         """Exact blame of some targets, or as exact as many random orders make it: target, change, share, error."""
         chosen = np.sort(np.random.default_rng(0).permutation(len(self.targets))[:NUM_SAMPLED])
-        frames = [pd.DataFrame({"target": np.zeros(0, dtype=np.int64), "change": np.zeros(0, dtype=np.int64)})]
+        empty = {"target": np.int64, "change": np.int64, "share": np.float64, "error": np.float64}
+        frames = [pd.DataFrame({name: np.zeros(0, dtype=dtype) for name, dtype in empty.items()})]
         for place in chosen.tolist():
             target = _plain(self.targets.ids[place])
             most = SAMPLED_EVALUATIONS // max(2 * self.board.game(target).num_changes, 1)
@@ -222,9 +223,7 @@ class FactPlan:
                 warnings.simplefilter("ignore", Notice)
                 found = blame_target(self.board, target, effort=effort).to_frame()
             frames.append(found[["change", "share", "error"]].assign(target=place))
-        return pd.concat(frames, ignore_index=True)[["target", "change", "share", "error"]].astype(
-            {"share": np.float64, "error": np.float64}
-        )
+        return pd.concat(frames, ignore_index=True)[[*empty]].astype(empty)
 
 
 def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> FactPlan:
