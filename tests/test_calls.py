@@ -1,5 +1,6 @@
 """A model is read as its user calls it: with every field of Data that it takes, or refused by the field's name."""
 
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn import (
     GAT,
     GCN,
@@ -15,8 +16,10 @@ from torch_geometric.nn import (
     GraphConv,
     LayerNorm,
     SAGEConv,
+    TGNMemory,
 )
 from torch_geometric.nn import Sequential as PyGSequential
+from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
 
 import axiompath
 from axiompath import InputError, UnreadableModel
@@ -514,6 +517,183 @@ def test_adj_t_in_place_of_edge_index_is_said():
         data.adj_t = torch.sparse_coo_tensor(data.edge_index.flip(0), torch.ones(120, dtype=torch.float64), (30, 30))
     with pytest.raises(UnreadableModel, match=r"conv \(GCNConv\): expected the edge_index.*got a sparse matrix"):
         axiompath.Explainer(model, before, after)
+
+
+# ---- how people write forward -------------------------------------------------------------------------------------
+def taking(signature, body="return self.conv(x, edge_index)", **parts):
+    """A model whose forward has this signature and body."""
+    made = {"torch": torch, "Data": Data, "Batch": Batch, "Tensor": torch.Tensor}
+    exec(f"def forward(self, {signature}):\n    {body}", made)
+    torch.manual_seed(3)
+    model = type("Taking", (nn.Module,), {"forward": made["forward"]})()
+    for name, part in ({"conv": GCNConv(4, 3)} | parts).items():
+        setattr(model, name, part)
+    return model.double().eval()
+
+
+OF_DATA = "return self.conv({0}.x, {0}.edge_index)"
+ZEROS = {"batch": lambda n, e: torch.zeros(n, dtype=torch.long)}
+CALLED = {
+    "g for the Data": (taking("g", OF_DATA.format("g")), {}, "model(data)"),
+    "inputs for the Data": (taking("inputs", OF_DATA.format("inputs")), {}, "model(data)"),
+    "batch for the Data": (taking("batch", OF_DATA.format("batch")), {}, "model(data)"),
+    "batch for a Batch": (taking("batch", OF_DATA.format("batch")), ZEROS, "model(data)"),
+    "batch as annotated": (taking("batch: 'Batch'", OF_DATA.format("batch")), ZEROS, "model(data)"),
+    "an option beside the Data": (taking("graph, flag=True", OF_DATA.format("graph")), {}, "model(data)"),
+    "an optional Data": (taking("one: 'Data | None', two=3", OF_DATA.format("one")), {}, "model(data)"),
+    "Data and a field": (taking("g, x", "return self.conv(x, g.edge_index)"), {}, "model(data, x=x)"),
+    "Data and keywords": (taking("data, **kwargs", OF_DATA.format("data")), {}, "model(data)"),
+    "features and edges": (taking("feats, ei", "return self.conv(feats, ei)"), {}, "model(x, edge_index)"),
+    "hidden features": (taking("h, edge_index", "return self.conv(h, edge_index)"), {}, "model(x, edge_index)"),
+    "edges first": (taking("ei, x", "return self.conv(x, ei)"), {}, "model(edge_index, x)"),
+    "edges by name first": (taking("edge_index, z", "return self.conv(z, edge_index)"), {}, "model(edge_index, x)"),
+    "a state between": (taking("x, h=None, edge_index=None"), {}, "model(x, edge_index=edge_index)"),
+    "an option that is no field": (taking("x, edge_index, training=False"), {}, "model(x, edge_index)"),
+    "a keyword": (
+        taking("x, edge_index, *, w", "return self.conv(x, edge_index, w)"), {"w": one_an_edge},
+        "model(x, edge_index, w=w)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CALLED)
+def test_every_argument_receives_what_its_name_says(case):
+    model, fields, written_call = CALLED[case]
+    before, after = snapshots(**fields)
+    assert axiompath.check(model, before).call == written_call
+    explainer = axiompath.Explainer(model, before, after)
+    assert_of_this_call(explainer, before, after, lambda d: model.conv(d.x, d.edge_index, d.get("w")))
+
+
+@pytest.mark.parametrize(
+    ("signature", "name"),
+    [
+        ("n_id, edge_index", "n_id"), ("n_id", "n_id"), ("pos, edge_index", "pos"), ("x, edge_weight", "edge_weight"),
+        ("x, edge_attr", "edge_attr"), ("x, h", "h"), ("g, feats", "feats"), ("*, data", "data"),
+        ("*, features, ei", "features"), ("x, row, col", "col"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("paths", [True, False])
+def test_an_argument_named_after_what_the_graph_lacks_is_never_guessed(signature, name, paths):
+    model = taking(signature, "raise AssertionError('called')")
+    words = rf"asks for `{name}`, which .* \(its fields are `edge_index`, `x`\).*`call=lambda model, data: ...`"
+    with pytest.raises(UnreadableModel, match=words) as caught:
+        axiompath.Explainer(model, *snapshots(), paths=paths)
+    assert "paths=False" not in str(caught.value)
+
+
+def test_a_single_argument_named_after_a_field_receives_that_field():
+    before, after = snapshots()
+    after.edge_index = before.edge_index[:, 3:]
+    model = taking("edge_index", "return self.conv(self.emb.weight, edge_index)", emb=nn.Embedding(30, 4))
+    with pytest.raises(UnreadableModel, match=r"conv \(GCNConv\): is given features that do not come from `x`"):
+        axiompath.Explainer(model, before, after)
+    explainer = axiompath.Explainer(model, before, after, paths=False)
+    with torch.no_grad():
+        theirs = model(after.edge_index) - model(before.edge_index)
+    target = int(explainer.moved().target[0])
+    np.testing.assert_allclose(explainer.blame(target).shares.sum(axis=0), theirs[target], atol=1e-9)
+    assert axiompath.check(taking("x", "return self.lin(x)", lin=nn.Linear(4, 3)), before).call == "model(x)"
+    misnamed = taking("x", OF_DATA.format("x"))
+    with pytest.raises(
+        UnreadableModel, match=r"run as model\(x\).*a Data object, .*`call=lambda model, data: model\(data"
+    ):
+        axiompath.Explainer(misnamed, before, after)
+    assert len(axiompath.Explainer(misnamed, before, after, call=lambda model, data: model(data)).moved())
+
+
+@pytest.mark.parametrize("hidden", ["", ", None", ", h", ", torch.ones(len(x), 3).double()"])
+def test_a_gru_starts_from_zeros_or_from_a_constant(hidden):
+    model = taking(
+        "x, edge_index, h=None", f"return self.cell(self.conv(x, edge_index){hidden})", cell=nn.GRUCell(3, 3)
+    )
+    before, after = snapshots()
+    assert_of_this_call(axiompath.Explainer(model, before, after), before, after, lambda d: model(d.x, d.edge_index))
+
+
+def test_a_gru_from_states_that_the_model_keeps_is_refused():
+    body = "return self.cell(self.conv(x, edge_index), self.emb.weight)"
+    model = taking("x, edge_index", body, cell=nn.GRUCell(3, 3), emb=nn.Embedding(30, 3))
+    with pytest.raises(UnreadableModel, match=r"cell \(GRUCell\): starts from a state of each node .*into `x`"):
+        axiompath.Explainer(model, *snapshots())
+
+
+@pytest.mark.parametrize("paths", [True, False])
+@pytest.mark.parametrize(
+    ("ends", "taken"),
+    [("out, x", r"\[0\]"), ("[out]", r"\[0\]"), ("{'scores': out}", r"\['scores'\]"), ("None", r"\.logits")],
+)
+def test_more_than_logits_are_refused_with_the_call_that_takes_them(ends, taken, paths):
+    model = taking("x, edge_index", f"out = self.conv(x, edge_index); return {ends}")
+    words = rf"one tensor of logits .*`call=lambda model, data: model\(data\.x, data\.edge_index\){taken}`"
+    with pytest.raises(UnreadableModel, match=words) as caught:
+        axiompath.Explainer(model, *snapshots(), paths=paths)
+    assert "paths=False" not in str(caught.value)
+
+
+# ---- models that hold more than parameters ------------------------------------------------------------------------
+class WithMemory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        parts = {"message_module": IdentityMessage(2, 4, 4), "aggregator_module": LastAggregator()}
+        self.memory, self.conv = TGNMemory(30, 2, 4, 4, **parts), GCNConv(4, 3)
+
+    def forward(self, x, edge_index):
+        return self.conv(self.memory(torch.arange(len(x)))[0] + x, edge_index)
+
+
+def test_a_memory_of_events_is_copied_after_plain_eval():
+    model, graphs = WithMemory(), snapshots()
+    graphs[1].edge_index = graphs[0].edge_index[:, 3:]
+    for data in graphs:
+        data.x = data.x.float()
+    ends, times = torch.tensor([[0, 1, 5], [2, 3, 1]]), torch.tensor([1, 2, 3])
+    model.memory.update_state(*ends, times, torch.randn(3, 2))
+    model.eval()  # which writes what the events said into the memory, with its gradient
+    assert not model.memory.memory.is_leaf
+    kept = model.memory.memory.clone()
+    explainer = axiompath.Explainer(model, *graphs, paths=False)
+    target = int(explainer.moved().target[0])
+    with torch.no_grad():
+        theirs = model(graphs[1].x, graphs[1].edge_index) - model(graphs[0].x, graphs[0].edge_index)
+    np.testing.assert_allclose(explainer.blame(target).shares.sum(axis=0), theirs[target], atol=1e-5)
+    assert torch.equal(model.memory.memory, kept)
+    assert model.memory.memory.grad_fn is not None
+
+
+HOLDING = {
+    "an output": lambda m: m.conv.lin.weight * 2, "a list of outputs": lambda m: [m.conv.lin.weight * 2],
+    "outputs by name": lambda m: {"a": (m.conv.lin.weight * 2,)}, "a function": lambda m: lambda x: x,
+    "a generator of numbers": lambda m: torch.Generator(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HOLDING)
+def test_what_a_model_has_kept_does_not_stand_in_the_way(case):
+    model = taking("x, edge_index")
+    model.kept = HOLDING[case](model)
+    model.register_buffer("seen", model.conv.lin.weight * 2)
+    before, after = snapshots()
+    assert_of_this_call(axiompath.Explainer(model, before, after), before, after, lambda d: model(d.x, d.edge_index))
+
+
+def test_a_normalised_weight_is_copied():
+    model = taking("x, edge_index", "return self.lin(self.conv(x, edge_index))", lin=nn.Linear(3, 3))
+    with pytest.warns(FutureWarning, match="weight_norm"):
+        nn.utils.weight_norm(model.lin)
+    before, after = snapshots()
+    assert_of_this_call(axiompath.Explainer(model, before, after), before, after, lambda d: model(d.x, d.edge_index))
+
+
+@pytest.mark.parametrize("paths", [True, False])
+@pytest.mark.parametrize("held", [threading.Lock(), (i for i in range(3)), torch], ids=["lock", "generator", "module"])
+def test_what_cannot_be_copied_is_named(held, paths):
+    model = taking("x, edge_index", inner=nn.Identity())
+    model.inner.held = held
+    words = r"Expected a model that can be copied.*cannot pickle .*attribute `inner\.held`\); take out"
+    with pytest.raises(UnreadableModel, match=words):
+        axiompath.Explainer(model, *snapshots(), paths=paths)
 
 
 # ---- outputs ------------------------------------------------------------------------------------------------------

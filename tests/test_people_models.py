@@ -336,10 +336,6 @@ REFUSED = {
     ),
     "messages by their length": (module(conv, GENConv(3, 3, aggr="add", msg_norm=True)), r"parts\.0 .*msg_norm=False"),
     "a power mean": (module(conv, GENConv(3, 3, aggr="powermean")), r"parts\.0 \(GENConv\): .*softmax, var or std"),
-    "a cell without a state": (
-        module(lambda p, x, e, w: p[1](p[0](x, e)), GCNConv(3, 3), nn.GRUCell(3, 3)),
-        r"parts\.1 \(GRUCell\): starts from no hidden state",
-    ),
     "length by another norm": (
         module(lambda p, x, e, w: torch.nn.functional.normalize(p[0](x, e), p=1.0)),
         r"forward \(normalize\): .*another norm than the Euclidean",

@@ -1,13 +1,15 @@
 """model + Data -> Arguments: how the user would call the model on this graph.
 
-Arguments of forward are fields of Data by their exact name, those with a default too; a model that takes one object is
-given the whole Data. `call=lambda model, data: ...` says it otherwise.
+Arguments of forward are fields of Data by their exact name, those with a default too. Of the first two, one that is no
+field is `x` or `edge_index`, unless it is named after another field. A model that takes one object is given the whole
+Data. `call=lambda model, data: ...` says it otherwise.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -15,7 +17,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import torch
 from scipy import sparse
 from torch import nn
-from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GAE, Sequential
 
 from ..errors import InputError
@@ -38,8 +40,15 @@ class TypedAnswer(Protocol):
 PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 NAMED = (inspect.Parameter.POSITIONAL_ONLY, PLAIN, inspect.Parameter.KEYWORD_ONLY)
 REQUIRED = inspect.Parameter.empty
-DATA_TYPES = (Data, Batch, "Data", "Batch", "torch_geometric.data.Data")
+DATA_TYPES = re.compile(r"\b(Data|Batch)\b")  # in an annotation
+DATA_NAMES = ("data", "graph", "g")  # what a first argument is called that is the whole Data
 BY_POSITION = ("x", "edge_index")  # what the first two arguments are, whatever their names
+# Names of other fields, and of states: an argument called so is never `x`, or `edge_index`, by its position.
+NOT_X = (
+    "edge_attr", "edge_weight", "edge_type", "edge_time", "edge_label", "edge_label_index", "node_type", "n_id", "e_id",
+    "node_id", "node_ids", "idx", "batch", "ptr", "num_nodes", "pos", "y", "label", "labels", "mask", "t", "time",
+)  # fmt: skip
+NOT_EDGES = (*NOT_X, "h", "hx", "h0", "h_0", "hidden", "state", "hidden_state", "memory")
 SIZE_FIELD = "num_nodes"  # what every graph has, whether it is said or not
 LINKS_FIELD = "edge_label_index"
 ABOUT_OUTPUT = ("batch", "ptr", LINKS_FIELD)  # what is predicted: never a constant of the model
@@ -89,14 +98,19 @@ class Arguments:
         return frozenset((*self.positional, *self.keywords))
 
     def __str__(self) -> str:
-        """As one would write it."""
+        """As one would write it, with fields by their name."""
+        return self.write("")
+
+    def write(self, owner: str) -> str:
+        """The call as code; `owner` stands in front of every field, such as `data.`."""
         if self.call is not None:
             return str(self.call) if isinstance(self.call, TypedAnswer) else "call(model, data)"
-        named = [f"{name}={name}" for name in self.keywords]
-        given = ", ".join([*(["data"] if self.whole else []), *self.positional, *named])
+        named = [f"{name}={owner}{name}" for name in self.keywords]
+        fields = [f"{owner}{name}" for name in self.positional]
+        given = ", ".join([*(["data"] if self.whole else []), *fields, *named])
         if not self.decoded:
             return f"model({given})"
-        parts = [f"model.encode({given})", LINKS_FIELD]
+        parts = [f"model.encode({given})", f"{owner}{LINKS_FIELD}"]
         return f"model.decode({', '.join(parts[::-1] if self.pairs_first else parts)})"
 
 
@@ -113,21 +127,23 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
     decoded = LINKS_FIELD in fields and has_decoder(model)
     parameters = parameters_of(model, decoded)
     named = [parameter for parameter in parameters if parameter.kind in NAMED]
-    first = named[:1]
-    whole = bool(first) and (
-        first[0].name == "data" or first[0].annotation in DATA_TYPES or [p.kind for p in parameters] == [PLAIN]
-    )
+    open_ended = len(parameters) > len(named)
+    whole = _takes_data(named, fields, open_ended)
     positional: list[str] = []
     keywords: list[str] = []
     if not whole:
         takes_more = any(parameter.kind == inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
-        known = {parameter.name for parameter in named}
-        for field in BY_POSITION:
-            if len(named) > len(positional) and named[len(positional)].kind != inspect.Parameter.KEYWORD_ONLY:
-                own = named[len(positional)].name
-                positional.append(own if own in fields or field in known else field)
-            elif len(parameters) > len(named) and field not in known:
-                (positional if takes_more else keywords).append(field)  # into *args or **kwargs
+        by_position = [parameter for parameter in named if parameter.kind != inspect.Parameter.KEYWORD_ONLY]
+        wanting = [field for field in BY_POSITION if field not in {parameter.name for parameter in named}]
+        for parameter in by_position[: len(BY_POSITION)]:
+            if parameter.name in fields:
+                positional.append(parameter.name)
+            elif wanting and _may_be(wanting[0], parameter):
+                positional.append(wanting.pop(0))
+            else:
+                break
+        if open_ended:  # into *args or **kwargs
+            (positional if takes_more and len(positional) == len(by_position) else keywords).extend(wanting)
     rest = named[1:] if whole else named[len(positional) :]
     defaults = []
     for parameter in rest:
@@ -141,9 +157,34 @@ def find_arguments(model: nn.Module, data: Data, name: str, call: ModelCall | No
         raise _lacking(field, data, name)
     pairs_first = decoded and _takes_pairs_first(model)
     arguments = Arguments(tuple(positional), tuple(keywords), tuple(defaults), whole, None, decoded, pairs_first)
-    if len(parameters) > len(named) and not whole:
+    if open_ended and not whole:
         _check_open_ended(arguments, data, name)
     return arguments
+
+
+def _takes_data(named: list[inspect.Parameter], fields: Collection[str], open_ended: bool) -> bool:
+    """Whether the first argument is the Data object: by its annotation, by its name, or as the only input."""
+    if not named or named[0].kind == inspect.Parameter.KEYWORD_ONLY:
+        return False
+    first, note = named[0], named[0].annotation
+    written = note if isinstance(note, str) else inspect.formatannotation(note)
+    if DATA_TYPES.search(written) or (isinstance(note, type) and issubclass(note, Data)):
+        return True
+    if "Tensor" in written:
+        return False
+    if first.name in DATA_NAMES and first.name not in fields:
+        return True
+    others = [one for one in named[1:] if one.name in fields or _may_be("edge_index", one)]
+    if others or open_ended:
+        return False
+    # A vector of graph numbers is not enough to predict from, so a single `batch` is a Batch.
+    return first.name == "batch" or (first.name not in (*fields, *BY_POSITION) and _may_be("x", first))
+
+
+def _may_be(field: str, parameter: inspect.Parameter) -> bool:
+    """Whether an argument may be `x` or `edge_index` by its position: it is no option, and no other field by name."""
+    excluded = NOT_X if field == "x" else NOT_EDGES
+    return parameter.name not in excluded and (parameter.default is REQUIRED or parameter.default is None)
 
 
 def compare_arguments(before: Arguments, after: Arguments) -> None:

@@ -18,10 +18,13 @@ from .forms import Form, concatenate
 
 @register_reader(nn.GRUCell)
 def read_gru_cell(cell: nn.GRUCell, call: Call) -> Form:
-    """One step from a hidden state."""
+    """One step from a hidden state: features, a constant that all nodes share, or zeros where none is given."""
     hidden = call.argument("hx")
-    if hidden is None:
-        call.refuse("starts from no hidden state; give it one, or use a Linear layer.")
+    if not isinstance(hidden, Form):
+        start = np.zeros((1, cell.hidden_size)) if hidden is None else array(hidden)
+        if (start != start[:1]).any():
+            call.refuse("starts from a state of each node that does not come from `x`; put the states into `x`.")
+        hidden = call.x @ np.zeros((call.x.width, cell.hidden_size)) + start[0]
     return step_gru(cell, call, call.x, hidden)
 
 

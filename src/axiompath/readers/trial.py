@@ -68,7 +68,7 @@ def copy_model(model: Any) -> nn.Module:
             raise UnreadableModel(f"Parameter {name} has no data (device meta); load the trained weights first.")
         if not torch.isfinite(value).all():
             raise UnreadableModel(f"Parameter {name} holds NaN or infinite values; the training run may have diverged.")
-    duplicate: nn.Module = copy.deepcopy(model).cpu().eval()
+    duplicate = _duplicate(model).cpu().eval()
     for module in duplicate.modules():
         # A cached normalisation belongs to the graph that the model saw first, not to these snapshots.
         for cache in ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h"):
@@ -77,6 +77,49 @@ def copy_model(model: Any) -> nn.Module:
         if getattr(module, "cached", False) is True:
             setattr(module, "cached", False)  # noqa: B010 (a plain attribute, which the type of a module hides)
     return duplicate
+
+
+def _duplicate(model: nn.Module) -> nn.Module:
+    """A deep copy. Tensors that the model has computed and kept (a memory, a normalised weight) become constants."""
+    memo: dict[int, Any] = {}
+    waiting: list[Any] = [vars(module) for module in model.modules()]
+    seen = set()
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, torch.Tensor):
+            if not held.is_leaf:  # which deepcopy refuses
+                memo[id(held)] = held.detach().clone()
+        elif isinstance(held, (Mapping, list, tuple, set)) and id(held) not in seen:
+            seen.add(id(held))
+            waiting += held.values() if isinstance(held, Mapping) else held
+    try:
+        return copy.deepcopy(model, memo)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise FailingModel(
+            f"Expected a model that can be copied, since yours is never altered (got {type(error).__name__}: {error}"
+            f"{_uncopied(model)}); take out of the model what is not needed to predict, then put it back."
+        ) from error
+
+
+def _uncopied(model: nn.Module) -> str:
+    """Which attribute of which module cannot be copied; nothing where it is not known."""
+
+    def fails(value: Any) -> bool:
+        try:
+            copy.deepcopy(value)
+        except Exception:
+            return True
+        return False
+
+    for where, module in model.named_modules():
+        own = {
+            name: value for name, value in vars(module).items() if name not in ("_parameters", "_buffers", "_modules")
+        }
+        for name in [name for name, value in own.items() if fails(value)][:1]:
+            return f", in its attribute `{f'{where}.{name}'.lstrip('.')}`"
+    return ""
 
 
 def record_model(
@@ -123,10 +166,7 @@ def record_model(
             + (f" (`{name}` has no {quoted(elsewhere)}, which the other graph has.)" if elsewhere else "")
         ) from error
     if not isinstance(result, torch.Tensor):
-        raise UnreadableModel(
-            "Expected the model to return one tensor of logits [num_nodes, num_classes] "
-            f"(got {type(result).__name__}); wrap it in a module that returns the logits alone."
-        )
+        raise refuse_output(result, arguments)
     untraced = (
         "The model's output could not be traced back to its node features; a model that makes its own, such as one "
         "with an embedding of every node, must be given them as `x`."
@@ -190,6 +230,21 @@ def _record_typed(
     )
 
 
+def refuse_output(result: Any, arguments: Arguments) -> FailingModel:
+    """The model returns something other than logits; the message says how to take them out of it."""
+    taken = ".logits"
+    if isinstance(result, (tuple, list)):
+        taken = "[0]"
+    elif isinstance(result, Mapping):
+        taken = f"[{next(iter(result), 'logits')!r}]"
+    called = "model(...)" if arguments.call is not None else arguments.write("data.")
+    return FailingModel(
+        "Expected the model to return one tensor of logits with one row per node, graph or pair "
+        f"(got {type(result).__name__}); take the logits out of it, as in "
+        f"`call=lambda model, data: {called}{taken}`, or wrap it in a module that returns them."
+    )
+
+
 def _unknown_type(schema: Schema) -> str:
     """What to do where the model looks a type or relation up that it, or the graph, does not have."""
     relations = ", ".join(map(name_relation, schema.relations))
@@ -213,6 +268,8 @@ def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
     whole = [f"{one.min()} to {one.max()} in `{name}`" for name, one in flat if not one.is_floating_point()]
     numbers = [f"`{name}`" for name, one in flat if one.is_floating_point()]
     otherwise = "say with `call=lambda model, data: ...` how it is called otherwise."
+    if isinstance(error, AttributeError) and "'Tensor' object" in str(error) and error.name in (*fields, "num_nodes"):
+        return "where it takes a Data object, say so, as in `call=lambda model, data: model(data)`."
     if any(word in str(error) for word in MISFITS) and widths:
         told = ", ".join(widths)
         return f"pad or select the columns of features that it was trained on (there are {told}), or {otherwise}"
@@ -231,9 +288,7 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
     arguments = find_arguments(duplicate, data, "data", call)
     try:
         with torch.no_grad():
-            result: torch.Tensor = _try_as_is_first(
-                lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate)
-            )
+            result = _try_as_is_first(lambda copied: arguments.run(duplicate, copied), data, dtype_of_model(duplicate))
     except (InputError, MemoryError):
         raise
     except Exception as error:
@@ -241,6 +296,8 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
             f"The model itself could not be run as {arguments}: {type(error).__name__}: {error}; "
             + _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
         ) from error
+    if not isinstance(result, torch.Tensor):
+        raise refuse_output(result, arguments)
     return result
 
 

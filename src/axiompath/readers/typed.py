@@ -27,6 +27,8 @@ from .arguments import (
     BY_POSITION,
     LINKS_FIELD,
     NAMED,
+    NOT_EDGES,
+    NOT_X,
     REQUIRED,
     ModelCall,
     Usage,
@@ -161,12 +163,13 @@ def find_call(model: nn.Module, data: HeteroData, call: ModelCall | None) -> Typ
     known = {key for store in data.stores for key in store}
     decoded = LINKS_FIELD in known and has_decoder(model)
     named = [parameter for parameter in parameters_of(model, decoded) if parameter.kind in NAMED]
-    if len(named) == 1 or (named and named[0].name == "data"):
+    lone = len(named) == 1 and named[0].name.removesuffix("_dict") not in known - {"batch"}
+    if lone or (named and named[0].name == "data"):
         return TypedCall(None, (), decoded=decoded)
     fields = []
     for place, parameter in enumerate(named):
         field = parameter.name.removesuffix("_dict")
-        if field not in known and place < len(BY_POSITION):
+        if field not in known and place < len(BY_POSITION) and field not in (NOT_X, NOT_EDGES)[place]:
             field = BY_POSITION[place]
         if field in known:
             fields.append((parameter.name, field))
