@@ -1,5 +1,6 @@
 """The zoo: every convolution, option, norm and model is read exactly, and its attribution is complete."""
 
+import inspect
 import itertools
 from pathlib import Path
 
@@ -471,6 +472,50 @@ def test_every_convolution_that_is_read_is_tried():
     read = {kind.__name__ for kind in READERS if kind.__name__ in pyg_conv.__all__}
     assert (read | set(LOOKED_INTO)) - tried - TYPED == set()
     assert len(read | set(LOOKED_INTO)) >= 51
+
+
+BY_ANY = ("sum", "mean", "max", "min", "softmax", "var", "std")
+# Every convolution whose constructor takes `aggr`: how it is made, what it is given beside edges, what it is read by.
+AGGREGATED = {
+    "CGConv": (lambda **by: pyg.CGConv(3, **by), False, BY_ANY),
+    "EdgeConv": (lambda **by: pyg.EdgeConv(nn.Linear(6, 3), **by), False, BY_ANY),
+    "FastRGCNConv": (lambda **by: Typed(pyg.FastRGCNConv(3, 3, 2, **by)), TYPE, ("sum", "mean")),
+    "FiLMConv": (lambda **by: pyg.FiLMConv(3, 3, **by), False, BY_ANY),
+    "GatedGraphConv": (lambda **by: pyg.GatedGraphConv(3, 2, **by), False, BY_ANY),
+    "GeneralConv": (lambda **by: pyg.GeneralConv(3, 3, **by), False, BY_ANY),
+    "GeneralConv(attention=True)": (lambda **by: pyg.GeneralConv(3, 3, attention=True, **by), False, ("sum",)),
+    "GENConv": (lambda **by: pyg.GENConv(3, 3, **by), False, BY_ANY),
+    "GMMConv": (lambda **by: pyg.GMMConv(3, 3, 2, 2, **by), ATTR, ("sum", "mean")),
+    "GraphConv": (lambda **by: pyg.GraphConv(3, 3, **by), False, BY_ANY),
+    "NNConv": (lambda **by: pyg.NNConv(3, 3, nn.Linear(2, 9), **by), ATTR, BY_ANY),
+    "RGCNConv": (lambda **by: Typed(pyg.RGCNConv(3, 3, 2, **by)), TYPE, BY_ANY),
+    "SAGEConv": (lambda **by: pyg.SAGEConv(3, 3, **by), False, BY_ANY),
+    "SimpleConv": (lambda **by: pyg.SimpleConv(**by), False, BY_ANY),
+    'SimpleConv(combine_root="self_loop")': (
+        lambda **by: pyg.SimpleConv(combine_root="self_loop", **by), False, ("sum", "mean"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AGGREGATED)
+def test_convolutions_are_read_by_the_aggregations_that_the_page_says(name):
+    make, weighted, expected = AGGREGATED[name]
+    before, _ = evolution(1, EVOLUTIONS[0], told=weighted in (ATTR, TYPE))
+    found = [
+        aggr
+        for aggr in BY_ANY
+        if axiompath.check(randomise(Convolutions([make(aggr=aggr)], weighted, nn.ReLU())), before).readable
+    ]
+    assert found == list(expected)
+    page = " ".join(PAGE.read_text().split())
+    said = f"`{name}` by {' and '.join(expected)}"
+    assert (said in page) == (expected != BY_ANY)
+
+
+def test_every_convolution_that_takes_an_aggregation_is_tried_with_each():
+    kinds = [getattr(pyg_conv, name) for name in pyg_conv.__all__]
+    taking = {kind.__name__ for kind in kinds if kind in READERS and "aggr" in inspect.signature(kind).parameters}
+    assert taking == {name.split("(")[0] for name in AGGREGATED}
 
 
 DIVIDES = "Cheb not normalised"  # by the largest degree of the graph: without edges it gives no numbers itself
