@@ -20,6 +20,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.nn import Sequential as PyGSequential
 from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
+from torch_geometric.utils import to_dense_adj
 
 import axiompath
 from axiompath import InputError, UnreadableModel
@@ -629,6 +630,44 @@ def test_more_than_logits_are_refused_with_the_call_that_takes_them(ends, taken,
     with pytest.raises(UnreadableModel, match=words) as caught:
         axiompath.Explainer(model, *snapshots(), paths=paths)
     assert "paths=False" not in str(caught.value)
+
+
+def dense(data):
+    return to_dense_adj(data.edge_index, max_num_nodes=data.num_nodes)[0].double()
+
+
+@pytest.mark.parametrize("form", [dense, lambda d: dense(d).to_sparse(), lambda d: dense(d).to_sparse_csr()])
+@pytest.mark.parametrize("signature", ["x, adj", "data"])
+def test_a_matrix_in_place_of_edges_is_refused_for_what_it_is(form, signature):
+    before, after = snapshots()
+    after.edge_index = before.edge_index[:, 3:]
+    for data in (before, after):
+        data.adj = form(data)
+    body = "return adj @ self.lin(x)" if signature != "data" else "return data.adj @ self.lin(data.x)"
+    model = taking(signature, body, lin=nn.Linear(4, 3))
+    with pytest.raises(
+        InputError, match=r"got one that reads `adj`, which differs .*build it from `edge_index` in `call`"
+    ):
+        axiompath.Explainer(model, before, after, paths=False)
+
+    def call(model, data):
+        return dense(data) @ model.lin(data.x)
+
+    explainer = axiompath.Explainer(model, before, after, paths=False, call=call)
+    target = int(explainer.moved().target[0])
+    with torch.no_grad():
+        theirs = call(model, after) - call(model, before)
+    np.testing.assert_allclose(explainer.blame(target).shares.sum(axis=0), theirs[target], atol=1e-9)
+    ignoring = taking("data", OF_DATA.format("data"))
+    assert len(axiompath.Explainer(ignoring, before, after, paths=False).moved())
+
+
+def test_a_setting_that_differs_is_refused_without_paths_too():
+    before, after = snapshots()
+    before.factor, after.factor = 2.0, 3.0
+    model = taking("data", "return self.conv(data.x * data.factor, data.edge_index)")
+    with pytest.raises(InputError, match=r"got one that reads `factor`, which differs"):
+        axiompath.Explainer(model, before, after, paths=False)
 
 
 # ---- models that hold more than parameters ------------------------------------------------------------------------

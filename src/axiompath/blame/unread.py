@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from ..errors import InputError, WrongKind
 from ..explain.case import BEFORE_END
 from ..explain.edges import without_edges
 from ..explain.moved import describe_moves
-from ..graphs.data_fields import EDGE, Fields, fields_of_edges, level_of
+from ..graphs.data_fields import EDGE, GRAPH, Fields, fields_of_edges, level_of
 from ..graphs.labels import label_targets, target_column, with_class_names
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.pair import Pair, open_pair
@@ -29,6 +30,7 @@ from ..network.digests import digest_graph
 from ..origin import RELEASE, Origin, digest_of
 from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
 from ..readers import AS_IT_IS, Usage, prepare_inputs
+from ..readers.arguments import LINKS_FIELD
 from ..readers.trial import run_model
 from ..readers.typed import prepare_types
 from .game import Board
@@ -37,6 +39,8 @@ from .referee import OwnModel, numbers_of_rows
 SIGMOIDS = ("sigmoid", "logsigmoid", "log_sigmoid")
 SHAPES = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous")
 EDGE_TYPES = "edge_type"
+# Fields of their own meaning, whatever they hold.
+CARRIED = ("x", "edge_index", "edge_weight", "n_id", "batch", "ptr", "graph_id", "num_nodes", "schema", LINKS_FIELD)
 ROUNDING = 1e-5  # of the largest logit: what a float32 model may differ by where nothing changed
 
 
@@ -81,6 +85,7 @@ def open_board(
         ) from error
     num_hops = count()
     answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
+    _check_followed(raw, inputs.before, inputs.after, answers[0])
     sides = pair.before, pair.after
     assert pair.whole is not None
     unit = _unit_of(answers, (inputs.before, inputs.after), inputs.pairs)
@@ -138,6 +143,43 @@ def open_board(
         OwnModel(model, usage.call, before_end), pair, unit, output, None, find, ends, names,
         classes, origin, num_hops, moved, under_before=old,
     )  # fmt: skip
+
+
+def _check_followed(own: OwnModel, before: Data, after: Data, answer: FloatArray) -> None:
+    """Refuse a field that differs between the graphs and decides the answer, if no change of the graph carries it."""
+    for key in [key for key in sorted(before.keys()) if key in after and not _is_followed(key, before, after)]:
+        swapped = copy.copy(before)
+        swapped[key] = after[key]
+        try:
+            found = own.answer(swapped)
+            depends = found.shape != answer.shape or not np.array_equal(found, answer, equal_nan=True)
+        except InputError:  # of another size, which a model that does not look at it would not notice
+            depends = True
+        if depends and np.array_equal(own.answer(before), answer, equal_nan=True):  # else it draws random numbers
+            raise InputError(
+                f"Expected the model to read the graph from `x`, `edge_index` and fields of edges (got one that reads "
+                f"`{key}`, which differs between the graphs and cannot be divided among their changes); give both "
+                "graphs the same, or build it from `edge_index` in `call`, as in `call=lambda model, data: "
+                "model(data.x, to_dense_adj(data.edge_index, max_num_nodes=data.num_nodes)[0])`."
+            )
+
+
+def _is_followed(key: str, before: Data, after: Data) -> bool:
+    """Whether a field is the same in both graphs, or one that changes of nodes and edges carry."""
+    if key in CARRIED:
+        return True
+    old, new = before[key], after[key]
+    if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
+        return not isinstance(old, (int, float, str)) or bool(old == new)
+    if old.layout == new.layout == torch.strided:
+        matrix = all(value.shape == (data.num_nodes,) * 2 for value, data in ((old, before), (new, after)))
+        if not matrix and level_of(before, key) != GRAPH:
+            return True
+        return old.shape == new.shape and torch.equal(old.cpu(), new.cpu())
+    parts = [value.detach().cpu().to_sparse(layout=torch.sparse_coo).coalesce() for value in (old, new)]
+    return old.shape == new.shape and all(
+        torch.equal(*both) for both in zip(*((part.indices(), part.values()) for part in parts), strict=True)
+    )
 
 
 def _check_alike(old: Board, graph: Data, expected: tuple[str, str, int]) -> None:
