@@ -1,6 +1,7 @@
 """What strangers may have written: bounds hold for what is made of a file, and whoever is to blame is blamed."""
 
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -22,7 +23,11 @@ from torch_geometric.nn import GCN, SGConv, TAGConv
 
 import axiompath
 from axiompath import Explanation, InputError, Story, read_graph, read_scan, trust
+from axiompath.files import tables
+from axiompath.files.tables import read_table
 from axiompath.files.tensors import read_tensors
+from axiompath.scan.flat import read_flat
+from axiompath.scan.parts import read_row
 from axiompath.trust import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
 from effort import examples
 from hostile import NAMES, OPEN
@@ -167,6 +172,15 @@ def test_names_count_towards_the_memory_of_a_table(tmp_path, monkeypatch):
         read_graph(tmp_path / "edges.csv", tmp_path / "nodes.parquet")
 
 
+def test_a_table_of_too_many_rows_is_refused_before_any_is_read(tmp_path, monkeypatch):
+    words = pa.array(["a", "b"] * 10_000)
+    pq.write_table(pa.table({"source": words, "target": words}), tmp_path / "edges.parquet")
+    assert len(read_table(tmp_path / "edges.parquet", 1e7)) == 20_000
+    monkeypatch.setattr(tables, "spell_out", lambda *_: pytest.fail("a row was read"))
+    with pytest.raises(InputError, match=r"edges\.parquet says"):
+        read_table(tmp_path / "edges.parquet", 4e6)
+
+
 @pytest.mark.parametrize("build", [lambda: TAGConv(4, 3, K=60), lambda: SGConv(4, 3, K=60)])
 def test_a_description_may_ask_for_many_hops_but_not_for_millions(tmp_path, build):
     model = build()
@@ -260,6 +274,51 @@ def test_tables_are_read_however_they_were_packed(tmp_path, way):
     graph = read_graph(tmp_path)
     assert graph.row_names == tuple(table["id"].to_pylist())
     np.testing.assert_allclose(graph.data.x, np.stack([table["a"], table["b"]], axis=1), rtol=1e-6)
+
+
+def read_in_a_process(path, read, contents):
+    """How a forked child ends that reads each content under a name, and how many of them it refused."""
+    seen, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        for content in contents:
+            path.write_bytes(content)
+            refused = b"."
+            try:
+                read(path)
+            except InputError:
+                refused = b"r"
+            os.write(told, refused)
+        os._exit(0)
+    os.close(told)
+    with os.fdopen(seen, "rb") as stream:
+        marks = stream.read()
+    return os.waitpid(child, 0)[1], marks.count(b"r")
+
+
+def assert_flips_end_no_process(path, read, num_flips):
+    """Flip one bit in so many bytes of a footer: those that tell how many columns and what kinds of fields follow."""
+    whole = path.read_bytes()
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    places = range(start, len(whole), max((len(whole) - start) // num_flips, 1))
+    flips = (whole[:i] + bytes([whole[i] ^ 64]) + whole[i + 1 :] for i in places)
+    status, refused = read_in_a_process(path, read, flips)
+    assert status == 0
+    assert refused > len(places) / 5
+
+
+def test_no_flipped_bit_in_the_footer_of_a_table_ends_the_process(tmp_path):
+    """pyarrow aborts where it is asked for the metadata of a column that the footer does not describe."""
+    path = tmp_path / "nodes.parquet"
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "label": [1, 0, 1], "f": [1.0, 2.0, 3.0]}), path)
+    assert_flips_end_no_process(path, lambda path: read_table(path, MAX_BYTES), examples(700))
+
+
+def test_no_flipped_bit_in_the_footer_of_a_part_ends_the_process(case):
+    path = case / "scan/parts/part-000000.parquet"
+    assert_flips_end_no_process(path, lambda path: (read_flat(path), read_row(path, 0)), examples(300))
 
 
 def test_odd_labels_are_words(tmp_path):

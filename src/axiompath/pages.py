@@ -2,13 +2,18 @@
 bytes may unpack to gigabytes or repeat one number a billion times.
 
 A column is a chain of pages, each with a header (Thrift's compact protocol) that says how many values it makes and how
-many bytes it unpacks to. Arrow believes these headers; so they, and not the footer, are added up and judged. Text is
-read as a dictionary and its occurrences, and spelt out only when that was found to fit.
+many bytes it unpacks to. Arrow believes these headers; so they, and not the footer, are added up and judged. Where the
+chain begins is read from the footer by the same reader: pyarrow ends the process over some damaged footers when it is
+asked for the metadata of a row group. Text is read as a dictionary and its occurrences, and spelt out only when that
+was found to fit.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -21,11 +26,20 @@ from .trust import TEXT_BYTES, Damaged, bound_growth, check_file, check_size
 
 MAX_COLUMNS = 10_000  # of a table: pandas takes seconds for as many
 MAX_DEPTH = 16  # of a header within itself
+I32, I64 = 5, 6  # Thrift's numbers of types
 USUAL_HEADER, LONG_HEADER = 1 << 9, 1 << 20  # bytes of a page's header; with the statistics that some writers add
 VALUE_BYTES = 24  # of a number, with its levels, on its way into memory
 DELTA_LENGTHS, DELTA_TEXT = 6, 7  # encodings of text; in the second, one may begin with all of the one before it
 # Written before 2014, with pages longer than they say.
 OLD_WRITERS = re.compile(r"parquet-mr version (0|1\.[0-2])\.")
+
+
+class _Chunk(NamedTuple):
+    """Where the pages of one column of one row group are."""
+
+    num_values: int
+    start: int
+    end: int
 
 
 class _Page(NamedTuple):
@@ -49,15 +63,15 @@ def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
         size = 0.0
         words: set[str] = set()
         spelt: set[str] = set()
-        for group in range(footer.num_row_groups):
-            for column in range(footer.num_columns):
-                chunk = footer.row_group(group).column(column)
+        columns = [footer.schema.column(i) for i in range(footer.num_columns)]
+        for chunks in _read_footer(stream):
+            for column, chunk in zip(columns, chunks, strict=True):
                 pages = _read_pages(stream, chunk)
-                if chunk.physical_type == "BYTE_ARRAY":
+                if column.physical_type == "BYTE_ARRAY":
                     # Arrow makes no dictionaries of these; they are counted as long as they might be.
-                    (spelt if _is_delta(pages) else words).add(chunk.path_in_schema)
-                is_fixed = chunk.physical_type == "FIXED_LEN_BYTE_ARRAY"
-                size += _chunk_size(pages, footer.schema.column(column).length if is_fixed else 8)
+                    (spelt if _is_delta(pages) else words).add(column.path)
+                is_fixed = column.physical_type == "FIXED_LEN_BYTE_ARRAY"
+                size += _chunk_size(pages, column.length if is_fixed else 8)
                 check_size(path, size, limit)
         if words & spelt:
             raise InputError(f"Expected each column packed in one way in {path} (got {min(words & spelt)[:40]!r}).")
@@ -95,14 +109,28 @@ def _spelt(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_binary(kind.value_type) else pa.large_string()
 
 
-def _read_pages(stream: IO[bytes], chunk: Any) -> list[_Page]:
+def _read_footer(stream: IO[bytes]) -> Iterator[list[_Chunk]]:
+    """The columns of each row group (FileMetaData of the format: parquet.thrift)."""
+    stream.seek(-8, os.SEEK_END)
+    (length,) = struct.unpack("<I", stream.read(4))
+    stream.seek(-8 - length, os.SEEK_END)
+    for group in _Compact(stream.read(length), I64).struct(0)[4]:
+        chunks = []
+        for held in group[1]:
+            column = held[3]
+            num_values, packed, data, dictionary = (column.get(key, 0) for key in (5, 7, 9, 11))
+            start = dictionary if 0 < dictionary < data else data
+            if num_values and min(num_values, packed, start) <= 0:
+                raise Damaged("an offset or a size that is none")
+            chunks.append(_Chunk(num_values, start, start + packed))
+        yield chunks
+
+
+def _read_pages(stream: IO[bytes], chunk: _Chunk) -> list[_Page]:
     """What the pages of one column of one row group say of themselves."""
     if chunk.num_values == 0:
         return []  # Arrow reads none of it, and its offsets need not mean anything
-    start = chunk.data_page_offset
-    if chunk.dictionary_page_offset and chunk.dictionary_page_offset < start:
-        start = chunk.dictionary_page_offset
-    end, pages = start + chunk.total_compressed_size, []
+    start, end, pages = chunk.start, chunk.end, []
     while start < end:
         fields, header_size = _read_header(stream, start)
         packed, unpacked = fields[3], fields[2]
@@ -133,7 +161,7 @@ def _chunk_size(pages: list[_Page], length: int) -> float:
 def _read_header(stream: IO[bytes], start: int) -> tuple[dict[int, Any], int]:
     for length in (USUAL_HEADER, LONG_HEADER):
         stream.seek(start)
-        header = _Compact(stream.read(length))
+        header = _Compact(stream.read(length), I32)
         try:
             return header.struct(0), header.place
         except IndexError:  # longer than what was read
@@ -143,10 +171,14 @@ def _read_header(stream: IO[bytes], start: int) -> tuple[dict[int, Any], int]:
 
 
 class _Compact:
-    """Values of Thrift's compact protocol: structs as dicts by field number, of what is asked for here."""
+    """Values of Thrift's compact protocol: structs as dicts by field number, of what is asked for here.
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.place = data, 0
+    That is numbers of one kind, lists and structs. A field of another kind than it should be is skipped, as Arrow
+    does; one that is there twice is refused, since Arrow might take the other.
+    """
+
+    def __init__(self, data: bytes, numbers: int) -> None:
+        self.data, self.place, self.kept = data, 0, (numbers, 9, 12)
 
     def byte(self) -> int:
         self.place += 1
@@ -176,7 +208,9 @@ class _Compact:
             number = number + (head >> 4) if head >> 4 else self.signed()
             kind = head & 15
             value = None if kind in (1, 2) else self.value(kind, depth + 1)
-            if kind in (5, 9, 12):  # numbers of 32 bits, lists and structs: all that is asked for
+            if kind in self.kept:
+                if number in found:
+                    raise Damaged("a field that is there twice")
                 found[number] = value
         return found
 

@@ -145,9 +145,13 @@ def _parquet_parts(path: Path, num_rows: int, columns: list[str] | None, max_byt
         nested = next((name for name in kept if pa.types.is_nested(types[name])), None)
         if nested is not None:
             raise InputError(f"Expected a number or a word in each cell of {path} (the column {nested!r} holds lists).")
+        num_texts = sum(pa.types.is_dictionary(kind) for kind in types.values())
+        if max_bytes < math.inf:  # what the rows take that the footer declares, before any of them is read
+            row_bytes = 8 * len(kept) + TEXT_BYTES * num_texts + NAME_BYTES
+            check_size(path, float(row_bytes * table.metadata.num_rows), limit)
         for batch in table.iter_batches(num_rows, columns=kept, use_threads=False):
             part = spell_out(batch, path, limit)
-            size += part.nbytes + TEXT_BYTES * sum(pa.types.is_dictionary(kind) for kind in types.values()) * len(part)
+            size += part.nbytes + TEXT_BYTES * num_texts * len(part)
             if max_bytes < math.inf:
                 check_size(path, size, limit)
             # Without what pandas wrote about the columns, which need not be true.
