@@ -11,7 +11,7 @@ import pytest
 
 from axiompath.errors import InputError
 from axiompath.parquet import is_whole, read_notes, record_of, recorded_digest, with_notes, write_parquet, write_part
-from axiompath.writing import clear_drafts, file_digest, locked, whole_file
+from axiompath.writing import clear_drafts, file_digest, locked, whole_file, write_text
 
 
 def hold(folder, ready):
@@ -66,6 +66,27 @@ def test_an_error_leaves_what_was_there(tmp_path):
     with pytest.raises(ZeroDivisionError):
         write_half()
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("file", "before")]
+
+
+NO_FILES = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/null"),
+    "a folder": os.mkdir,
+    "a link to nowhere": lambda path: path.symlink_to("/no/such/place"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_what_is_no_plain_file_is_not_replaced_by_one(tmp_path, kind):
+    path = tmp_path / "out"
+    NO_FILES[kind](path)
+    held = path.lstat()
+    with pytest.raises(
+        InputError, match=r"Expected the name of a file to write \(got .*out, which is a folder, a device"
+    ):
+        write_text(path, "page")
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (held.st_ino, held.st_mode)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_only_our_drafts_are_cleared(tmp_path):

@@ -21,8 +21,16 @@ LOCK = ".lock"
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """A stream to write to: the file takes its name once the disk has all of it, and is gone after an error."""
+    """A stream to write to: the file takes its name once the disk has all of it, and is gone after an error.
+
+    A device or a pipe of that name, which the file would replace, is refused.
+    """
     target = Path(path)
+    if os.path.lexists(target) and not target.is_file():
+        raise InputError(
+            f"Expected the name of a file to write (got {target}, which is a folder, a device, a pipe or a broken "
+            "link); choose another name."
+        )
     draft = target.with_name(f"{target.name}.{uuid.uuid4().hex[:12]}{DRAFT}")
     try:
         with draft.open("wb") as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -241,7 +242,7 @@ def report(
     from ..report.html import BUDGETS
     from ..writing import write_text
 
-    if out.is_dir() or not out.parent.is_dir():
+    if (os.path.lexists(out) and not out.is_file()) or not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
     if before is None:
         _report_scan(Path(model), out, json)
@@ -315,6 +316,8 @@ def scan(
 ) -> None:
     """Explain every prediction that moved, on all cores, into a folder of Parquet files.
 
+    A model named package.module:function is imported from the current folder or from Python's path: its code is run.
+
     Example: axiompath scan demo/model demo/before.npz demo/after.npz --out scan
     """
     from ..explainer import step_folders
@@ -353,7 +356,9 @@ def watch(
     out: Annotated[Path, typer.Option(help="Folder for everything; run again with more events, it does what is new.")],
     labels: Annotated[Path | None, typer.Option(help="Table of labels: id, label.")] = None,
     task: Annotated[str | None, typer.Option(help="nodes, or links, which needs no labels.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model to use in place of training one.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model to use in place of training one; package.module:function runs its code.")
+    ] = None,
     columns: EventColumns,
     budget: Annotated[int, typer.Option(min=0, help="Paths in an explanation.")] = 10,
     min_kl: Annotated[float, typer.Option(min=0, help="Explain predictions whose KL (nats) is at least this.")] = 0.01,
