@@ -396,6 +396,46 @@ def test_a_record_with_another_value_is_refused(case, kind):
         Explanation.load(path)
 
 
+BAD_ROWS = {
+    "no change": {"changes": [[]]},
+    "two changes": {"changes": [[0, 1]]},
+    "a group without a label": {"kinds": ["group"], "groups": []},
+    "one end": {"ends": [[1]]},
+    "three ends": {"ends": [[1, 2, 3]]},
+}
+
+
+@pytest.mark.parametrize("kind", BAD_ROWS)
+def test_blame_with_a_row_that_lacks_something_is_refused(case, kind):
+    values = json.loads((case / "blame.json").read_text())
+    for key, (*first,) in BAD_ROWS[kind].items():
+        values[key] = [*first, *values[key][1:]] if first else []
+    (case / "blame.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match=r"blame\.json: Expected"):
+        axiompath.Blame.load(case / "blame.json")
+
+
+RECORDS = {
+    "explanation": (Explanation, r"plot\(\)\.savefig\(path\) or save_html\(path\) draws it"),
+    "blame": (axiompath.Blame, r"plot\(\)\.savefig\(path\) draws it"),
+    "undo": (axiompath.Undo, r"save writes JSON\."),
+    "enough": (axiompath.Enough, r"save writes JSON\."),
+    "edges": (axiompath.EdgeExplanation, r"save writes JSON\."),
+    "story": (Story, r"save writes JSON\."),
+}
+
+
+def test_no_record_is_written_over_a_picture(case):
+    for name, (kind, words) in RECORDS.items():
+        picture = case / f"{name}.png"
+        picture.write_bytes(b"pixels")
+        record = kind.load(case / f"{name}.json")
+        with pytest.raises(InputError, match=rf"Expected a name that ends in \.json \(got .*{name}\.png\).*{words}"):
+            record.save(picture)
+        assert picture.read_bytes() == b"pixels"
+        record.save(case / f"{name}.JSON")
+
+
 def test_json_too_deep_is_refused_whatever_the_recursion_limit(tmp_path):
     (tmp_path / "deep.json").write_text('{"]": ' + "[" * 200_000 + "]" * 200_000 + "}")
     code = "import sys, axiompath\nsys.setrecursionlimit(10**9)\n"

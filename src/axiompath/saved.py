@@ -57,6 +57,7 @@ class Saved(ABC):
     """A frozen record that is saved as JSON and loaded again; its class says the form."""
 
     form: ClassVar[FileForm]
+    drawn_by: ClassVar[str] = ""  # methods that draw the record, where it has any
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold, with the format's name and version."""
@@ -71,6 +72,9 @@ class Saved(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write JSON; a file that is there is replaced only once the new one is whole."""
+        if Path(path).suffix.lower() not in ("", ".json"):
+            instead = f"; {self.drawn_by} draws it" if self.drawn_by else ""
+            raise InputError(f"Expected a name that ends in .json (got {path}): save writes JSON{instead}.")
         write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=True))
 
     @classmethod

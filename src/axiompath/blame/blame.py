@@ -52,6 +52,7 @@ class Blame(ChangeRecord):
     """Which changes moved one prediction, and by how much; largest first. A row is a change, or a group of them."""
 
     form: ClassVar = FileForm("blame", 1)
+    drawn_by: ClassVar = "plot().savefig(path)"
 
     target: Target
     class_before: int  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
@@ -351,9 +352,14 @@ def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
     kinds = read_words(values["kinds"], "kinds")
     groups = read_words(values["groups"], "groups")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
+    changes = tuple(read_ids(ids, "changes") for ids in values["changes"])
     told = all(is_kind(kind, MODEL_RETRAINED, GROUP_ROW) for kind in kinds)
-    if len(kinds) != n or not told or len(groups) not in (0, n) or len(pairs) != n:
+    if len(kinds) != n or not told or len(groups) not in (0, n) or len(pairs) != n or {*map(len, pairs)} - {2}:
         raise InputError("Expected a kind, two ends and, with groups, a label for each row (got something else).")
+    if (GROUP_ROW in kinds and not groups) or not all(
+        len(ids) == 1 or (ids and kind == GROUP_ROW) for ids, kind in zip(changes, kinds, strict=True)
+    ):
+        raise InputError("Expected one change in each row, or a labelled group of them (got something else).")
     if not all(type(values[name]) is bool for name in ("exact", "open_nodes")):
         raise InputError("Expected true or false in `exact` and `open_nodes` (got something else).")
     joint = values["interactions"]
@@ -365,7 +371,7 @@ def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
         **read_caption(values, c),
         **known,
         residual=float(read_numbers(values["residual"], (), "residual")),
-        changes=tuple(read_ids(ids, "changes") for ids in values["changes"]),
+        changes=changes,
         kinds=kinds,
         ends=tuple((pair[0], pair[1]) for pair in pairs),
         groups=groups,

@@ -144,7 +144,7 @@ def _rebuild(cls: type[Undo], values: dict[str, Any]) -> Undo:
     n, c = len(values["changes"]), len(values["logits_before"])
     kinds = read_words(values["kinds"], "kinds")
     pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not all(is_kind(kind, MODEL_RETRAINED) for kind in kinds) or len(pairs) != n:
+    if len(kinds) != n or not all(is_kind(kind, MODEL_RETRAINED) for kind in kinds) or [*map(len, pairs)] != [2] * n:
         raise InputError("Expected a kind and two ends for each change (got something else).")
     if not all(type(values[name]) is bool for name in ("restored", "proved", "open_nodes")):
         raise InputError("Expected true or false in `restored`, `proved` and `open_nodes` (got something else).")

@@ -57,6 +57,7 @@ class Explanation(Saved):
     """Why the prediction of one target changed: the chosen paths, how well they do, and what they were chosen from."""
 
     form: ClassVar = FileForm("explanation", EXPLANATION_VERSION, FIELDS_SINCE, UNSAVED)
+    drawn_by: ClassVar = "plot().savefig(path) or save_html(path)"
 
     target: Target
     method: str
