@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import struct
+import sys
 import zipfile
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch_geometric.nn import GCN, SAGEConv
 
 import axiompath
 from axiompath import InputError, load_model, match_graphs, read_graph, save_graph, save_model
+from axiompath.errors import Notice
 from axiompath.files import read_model
 from axiompath.files.npz import read_arrays, unpack_arrays
 from axiompath.files.sum_gnn import SumGNN
@@ -278,6 +280,23 @@ def test_ones_own_class_is_named_never_described(tmp_path, monkeypatch):
             read_model(name)
     with pytest.raises(InputError, match=r"Expected a folder with model\.json"):
         read_model("nowhere")
+
+
+def test_the_current_folder_is_imported_from_for_a_named_function_alone(tmp_path, monkeypatch):
+    """Whatever else lies there may bear the name of a library."""
+    (tmp_path / "mine_alone.py").write_text(
+        "from torch_geometric.nn import GCN\ndef build():\n    return GCN(2, 4, 2, 3)\n"
+    )
+    (tmp_path / "broken_alone.py").write_text("import no_such_library\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [place for place in sys.path if place])
+    held = list(sys.path)
+    with pytest.warns(Notice, match="No --weights were given"):
+        read_model("mine_alone:build")
+    assert sys.path == held
+    with pytest.raises(InputError, match="your own code failed"):
+        read_model("broken_alone:build")
+    assert sys.path == held
 
 
 def describe(**changes):

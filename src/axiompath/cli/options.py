@@ -11,7 +11,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-Model = Annotated[str, typer.Argument(help="A folder written by axiompath.save_model, or package.module:function.")]
+Model = Annotated[
+    str, typer.Argument(help="A folder that axiompath.save_model wrote, or package.module:function, whose code is run.")
+]
 Before = Annotated[
     Path,
     typer.Argument(help="The graph before: .npz, .pt, an edge list or a folder of tables; or a folder of snapshots."),
@@ -48,7 +50,10 @@ class Sources:
     nodes: Nodes = None
     memory: Annotated[str, typer.Option(help="Memory that paths may take, beside the graphs.")] = "2GB"
     output: OutputKind = "auto"
-    model_before: Annotated[str | None, typer.Option(help="The model of the graph before, where it is another.")] = None
+    model_before: Annotated[
+        str | None,
+        typer.Option(help="The model of the graph before, where it is another; code is run as for the model."),
+    ] = None
     weights_before: Annotated[Path | None, typer.Option(help="Weights of that model, as --weights.")] = None
     links: Annotated[Path | None, typer.Option(help="Pairs of nodes to predict for, one a line: u,v.")] = None
     step: Annotated[

@@ -117,9 +117,7 @@ def read_model(name: str, weights: str | Path | None = None) -> nn.Module:
 
 def _call(name: str) -> nn.Module:
     module_name, _, function_name = name.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    with _your_code(name):
+    with _your_code(name), _from_here():
         try:
             module = importlib.import_module(module_name) if _is_dotted(module_name) else None
         except ModuleNotFoundError as error:
@@ -132,6 +130,18 @@ def _call(name: str) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected {name}() to return a torch.nn.Module (got {type(model).__name__}).")
     return model
+
+
+@contextmanager
+def _from_here() -> Iterator[None]:
+    """The current folder is looked into first, and no longer than this: other names in it may be those of libraries."""
+    held = list(sys.path)
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        if "" not in held:
+            sys.path[:] = [place for place in sys.path if place != ""]
 
 
 def _is_dotted(name: str) -> bool:
