@@ -34,6 +34,7 @@ from axiompath.origin import Origin
 from axiompath.scan import engines, parts, plan, work, workers
 from axiompath.scan.engines import Queue
 from axiompath.threads import limit_cores
+from effort import examples
 from references import literal_row
 
 NO_NAMES = Caption(Origin("", {}))
@@ -57,6 +58,12 @@ def explainer():
     found = axiompath.Explainer(GCN(8, 16, 2, 4).eval(), *evolving_graph(), class_names=["a", "b", "c", "d"])
     assert len(found.moved()) > 600
     return found
+
+
+@pytest.fixture(scope="module")
+def small():
+    torch.manual_seed(0)
+    return axiompath.Explainer(GCN(8, 4, 2, 3).eval(), *evolving_graph(90, 8))
 
 
 @pytest.fixture(autouse=True)
@@ -377,6 +384,46 @@ if {node} in nodes and not os.path.exists({str(mark)!r}):
     scan(explainer, tmp_path / "out")
     assert mark.exists()
     assert content(tmp_path / "out") == undisturbed
+
+
+def killed_at_its_start(times, mark):
+    """Lines of a process that forks workers: killed before it has imported anything, so many times."""
+    return f"""
+import os, signal
+with open({str(mark)!r}, "a+") as stream:
+    stream.write("x")
+    stream.seek(0)
+    if len(stream.read()) <= {times}:
+        stream.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_forks_workers_is_started_again_where_it_is_killed(small, tmp_path, tell_workers):
+    tell_workers(killed_at_its_start(2, tmp_path / "mark"))
+    scan(small, tmp_path / "out")
+    assert (tmp_path / "mark").read_text() == "xxx"
+    assert axiompath.read_scan(tmp_path / "out").to_frame().target.is_unique
+
+
+def test_processes_that_are_killed_again_and_again_are_said_to_be(small, tmp_path, tell_workers):
+    tell_workers(killed_at_its_start(10**6, tmp_path / "mark"))
+    with pytest.raises(
+        InputError, match=r"processes to live \(they were killed 3 times, .*memory.*goes on where it stop"
+    ):
+        scan(small, tmp_path / "out")
+
+
+def test_workers_import_nothing_from_the_current_folder(small, tmp_path, monkeypatch):
+    for name in ("os", "select", "signal", "socket", "numba", "pickle"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [place for place in sys.path if place])
+    monkeypatch.setattr(workers, "_stems", [])
+    scan(small, tmp_path / "out")
+    assert workers._stems
+    workers.end_stems()
+    assert not (tmp_path / "canary").exists()
 
 
 @pytest.mark.parametrize(
@@ -756,6 +803,38 @@ def test_a_damaged_part_is_made_again_and_never_blessed(explainer, tmp_path, und
         scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
     assert {path: path.stat().st_mtime_ns for path in parts[8:]} == kept
+
+
+def bytes_of(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.filterwarnings("ignore::axiompath.errors.Notice")
+def test_a_rerun_mends_a_flipped_bit_in_any_file(small, tmp_path):
+    """Digests and counts of the manifest too: afterwards each byte is as it was."""
+    rng = random.Random(0)
+    scan(small, tmp_path, workers=1)
+    whole = bytes_of(tmp_path)
+    assert len(whole) == 9  # the manifest, four tables, two parts and their records
+    for path, held in whole.items():
+        for place in [rng.randrange(len(held)) for _ in range(examples(60) if path.suffix == ".json" else 1)]:
+            path.write_bytes(held[:place] + bytes([held[place] ^ 1 << rng.randrange(8)]) + held[place + 1 :])
+            scan(small, tmp_path, workers=1)
+            assert bytes_of(tmp_path) == whole, (path.name, place)
+
+
+@pytest.mark.filterwarnings("ignore::axiompath.errors.Notice")
+def test_a_rerun_mends_counts_and_tables_of_blame(small, tmp_path):
+    scan(small, tmp_path, workers=1, only_flips=True, blame=1)
+    whole = bytes_of(tmp_path)
+    flip(tmp_path / "blamed.parquet", random.Random(0))
+    scan(small, tmp_path, workers=1, only_flips=True, blame=1)
+    assert bytes_of(tmp_path) == whole
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["blame"]["num_sampled"] += 1
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    scan(small, tmp_path, workers=1, only_flips=True, blame=1)
+    assert bytes_of(tmp_path) == whole
 
 
 def test_drafts_of_somebody_else_are_left_alone(explainer, tmp_path, undisturbed):

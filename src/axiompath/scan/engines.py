@@ -20,7 +20,7 @@ from typing import Any
 from ..errors import Notice
 from ..threads import num_cores
 from .work import PROCESS_BYTES, Load
-from .workers import BEAT, HandoverError, end_branch, end_stems, num_handed, start_branch
+from .workers import BEAT, MAX_KILLED, HandoverError, Killed, end_branch, end_stems, num_handed, start_branch
 
 MAX_DEATHS = 3  # of workers at one part, before its targets are tried one by one
 PART_BYTES = 5e8  # that are handed over in the time of a part: fewer parts are done here before anybody else has begun
@@ -152,20 +152,21 @@ class _Pool:
     def _give(self, task: tuple[str, int]) -> None:
         worker = next((worker for worker in self.workers if worker.task is None), None) or self._start()
         worker.task, worker.silent = task, 0.0
-        with suppress(BrokenPipeError):  # died while it was idle: the next wait says so
+        with suppress(ConnectionError):  # died while it was idle: the next wait says so
             worker.pipe.send(task)
 
     def _start(self) -> Worker:
         ours, theirs = connection.Pipe()
-        try:
-            number = self.branch[0].fork(theirs.fileno())
-        except OSError:  # somebody killed the branch, and its workers with it
-            self.branch = start_branch(self.load)
-            number = self.branch[0].fork(theirs.fileno())
-        theirs.close()
-        worker = Worker(number, ours)
-        self.workers.append(worker)
-        return worker
+        for _ in range(MAX_KILLED):
+            try:
+                worker = Worker(self.branch[0].fork(theirs.fileno()), ours)
+            except OSError:  # somebody killed the branch, and its workers with it
+                self.branch = start_branch(self.load)
+                continue
+            theirs.close()
+            self.workers.append(worker)
+            return worker
+        raise Killed
 
     def _wait(self) -> Iterator[tuple[Worker, Any]]:
         """Workers that have answered, each with its answer; None from one that died."""
@@ -187,7 +188,7 @@ class _Pool:
     def _hear(self, worker: Worker) -> Iterator[tuple[Worker, Any]]:
         try:
             kind, value = worker.pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # also in the middle of an answer
             self._end(worker)
             yield worker, None
             return

@@ -71,12 +71,7 @@ def check_folder(folder: Path, plan: Plan) -> None:
     taken += [lock] if os.path.lexists(lock) and not (lock.is_file() and lock.stat().st_size == 0) else []
     taken += [place for place in places if os.path.lexists(place) and not place.is_dir()]
     began = (folder / MANIFEST).is_file()
-    manifest = read_manifest(folder) if began else {}
-    if began and manifest.get("scan") != plan.digest:
-        raise InputError(
-            f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
-            "other graphs, another model or another question); choose another name: nothing there was touched."
-        )
+    manifest = _own_manifest(folder, plan) if began else {}
     listed = manifest.get("tables", {}) if manifest.get("complete") else {}
     taken += [
         path for path in beside if path.is_file() and path.name not in listed and written_for(path) != plan.digest
@@ -94,6 +89,23 @@ def check_folder(folder: Path, plan: Plan) -> None:
         )
 
 
+def _own_manifest(folder: Path, plan: Plan) -> dict[str, Any]:
+    """The manifest of this very scan; none where it is damaged beside parts that this scan wrote, else refused."""
+    try:
+        held = read_manifest(folder)
+        if held.get("scan") == plan.digest:
+            return held
+        problem = InputError(
+            f"Expected an empty folder, or one that this very scan began (got {folder}, which holds a scan of "
+            "other graphs, another model or another question); choose another name: nothing there was touched."
+        )
+    except InputError as error:
+        problem = error
+    if len(missing_parts(folder, plan)) < plan.num_parts:
+        return {}
+    raise problem
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[None]:
     """Make the folder and hold its lock; leave no drafts, whatever happens."""
@@ -106,25 +118,36 @@ def opened(folder: Path) -> Iterator[None]:
 
 
 def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
-    """Whether this scan is there as a whole, with what it was asked to blame, so that nothing is left to write."""
+    """Whether this scan is there as a whole, with what it was asked to blame, so that nothing is left to write.
+
+    Every file has the digest and the rows that the manifest gives it, and the manifest says what the plan does.
+    """
     try:
         held = read_manifest(folder)
         if not held.get("complete") or (blame is not False and held.get("blame", {}).get("asked") != blame):
             return False
+        if any(held.get(key) != value for key, value in json.loads(json.dumps(describe(plan))).items()):
+            return False
+        if not all(_has_table(folder, held, name) for name in held["tables"]):
+            return False
         if blame is not False and not _has_blame(folder, held):
             return False
-        if not all(_has_table(folder, held, name) for name in {*BESIDE_PLAN} & {*held["tables"]}):
+        if missing_parts(folder, plan) or not all(
+            part["sha256"] == recorded_digest(folder / part["file"]) for part in held["parts"]
+        ):
             return False
-    except (OSError, ValueError):
+        if not all(held[_number_of(name)] == _num_rows(folder / name) for name in {*BESIDE_PLAN} & {*held["tables"]}):
+            return False
+    except (OSError, ValueError, LookupError, pa.ArrowException):
         return False
-    return all(_holds(path, frame) for path, frame in _tables(folder, plan)) and not missing_parts(folder, plan)
+    return all(_holds(path, frame) for path, frame in _tables(folder, plan))
 
 
 def begin(folder: Path, plan: Plan) -> list[int]:
     """Clear away drafts, and say which parts are missing; those that are damaged are told of."""
     check_folder(folder, plan)  # again, now that nobody else writes there
     _clear(folder)
-    if not (folder / MANIFEST).exists():
+    if not (folder / MANIFEST).exists() or not _own_manifest(folder, plan):
         write_manifest(folder, {**describe(plan), "complete": False})
     missing = missing_parts(folder, plan)
     damaged = [file.name for file in (part_file(folder, part) for part in missing) if file.exists()]
@@ -151,13 +174,19 @@ def missing_parts(folder: Path, plan: Plan) -> list[int]:
 
 def check_blame(folder: Path, asked: bool | int) -> None:
     """Refuse to blame otherwise than the scan that is there did."""
-    if not (folder / MANIFEST).exists():
-        return
-    held = read_manifest(folder).get("blame", {}).get("asked", asked)
+    held = asked_blame(folder, asked)
     if held != asked:
         raise InputError(
             f"Expected blame={held}, as in the scan that is in {folder} (got {asked}); choose another folder."
         )
+
+
+def asked_blame(folder: Path, otherwise: bool | int) -> bool | int:
+    """What the scan that is there was asked to blame; `otherwise` where it was not, or its manifest cannot be read."""
+    with suppress(InputError):
+        held: bool | int = read_manifest(folder).get("blame", {}).get("asked", otherwise)
+        return held
+    return otherwise
 
 
 def missing_facts(folder: Path, num_parts: int, notes: dict[str, Any]) -> list[int]:
@@ -176,10 +205,14 @@ def finish_blame(
     parts = []
     for part in range(num_parts):
         file = facts_file(folder / BLAME_PARTS, part)
-        rows = pq.read_metadata(file).num_rows
-        parts.append({"file": f"{BLAME_PARTS}/{file.name}", "rows": rows, "sha256": recorded_digest(file)})
+        held = {"file": f"{BLAME_PARTS}/{file.name}", "rows": _num_rows(file)}
+        parts.append({**held, "sha256": recorded_digest(file)})
     numbers = {"num_changes": num_changes, "num_targets": len(frames[BLAMED])}
     return {"asked": asked, **numbers, "num_sampled": len(frames[SAMPLED]), "parts": parts}, tables
+
+
+def _num_rows(path: Path) -> int:
+    return int(pq.read_metadata(path).num_rows)
 
 
 def _has_table(folder: Path, held: dict[str, Any], name: str) -> bool:
@@ -187,9 +220,16 @@ def _has_table(folder: Path, held: dict[str, Any], name: str) -> bool:
 
 
 def _has_blame(folder: Path, held: dict[str, Any]) -> bool:
-    digests = {part["file"]: part["sha256"] for part in held["blame"]["parts"]}
+    """Whether the facts and the tables beside them have the digests and the rows that the manifest gives them."""
+    told = held["blame"]
+    rows = {part["file"]: part["rows"] for part in told["parts"]}
+    rows |= dict(zip(BLAME_TABLES, (told["num_changes"], told["num_targets"], told["num_sampled"]), strict=True))
+    digests = {part["file"]: part["sha256"] for part in told["parts"]}
     digests |= {name: held["tables"][name] for name in BLAME_TABLES}
-    return all((folder / name).is_file() and file_digest(folder / name) == one for name, one in digests.items())
+    return all(
+        (folder / name).is_file() and file_digest(folder / name) == one and _num_rows(folder / name) == rows[name]
+        for name, one in digests.items()
+    )
 
 
 def finish(

@@ -46,6 +46,7 @@ from .folder import (
     PARTS,
     SAMPLED,
     TOO_LARGE,
+    asked_blame,
     begin,
     check_blame,
     check_folder,
@@ -385,8 +386,8 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
     check_folder(folder, plan)
     if blame is not False:
         check_blame(folder, blame)
-    elif (folder / MANIFEST).exists():  # one that was begun with blame goes on with it
-        blame = read_manifest(folder).get("blame", {}).get("asked", False)
+    else:  # one that was begun with blame goes on with it
+        blame = asked_blame(folder, False)
     if is_finished(folder, plan, blame):
         return read_scan(folder)
     with opened(folder):

@@ -38,9 +38,11 @@ from ..threads import limit_cores
 from .work import Load
 
 # Importing takes seconds, many on a busy machine: whoever asked for it may be gone before it is done.
+# The path comes first: Python would import all but `sys` from the current folder, where anybody's modules may lie.
 START = """
-import os, select, signal, sys
+import sys
 sys.path[:] = {path!r}
+import os, select, signal
 other_end = select.poll()
 other_end.register({descriptor}, 0)  # nothing but that it is gone
 signal.signal(signal.SIGALRM, lambda *_: other_end.poll(0) and os._exit(0))
@@ -59,6 +61,18 @@ BEAT = 2.0  # seconds between signs of life
 MOVED = 1e-3  # seconds of processor time between two beats that count as life
 PATIENCE = 10.0  # seconds that a branch may take to end its workers
 ALIGNED = 64
+MAX_KILLED = 3  # times that a process which forks is started for the same purpose
+
+
+class Killed(InputError):
+    """The processes that fork workers are killed whenever they are started."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"Expected the scan's own processes to live (they were killed {MAX_KILLED} times, by the system for want "
+            "of memory as a rule); free some memory, or use fewer workers or a smaller memory budget, and run it "
+            "again: it goes on where it stopped."
+        )
 
 
 class HandoverError(Exception):
@@ -102,6 +116,13 @@ _lock = threading.Lock()
 
 def start_branch(load: Load) -> tuple[Forker, int]:
     """A process that has the workload and forks workers; and its number, by which `end_branch` ends it."""
+    for _ in range(MAX_KILLED):
+        with suppress(ConnectionError):  # somebody killed it, or the stem
+            return _try_branch(load)
+    raise Killed
+
+
+def _try_branch(load: Load) -> tuple[Forker, int]:
     ours, theirs = socket.socketpair()
     with theirs, tempfile.TemporaryFile(prefix="axiompath-") as file:
         _write_load(file, load)
