@@ -1,6 +1,7 @@
 """Attribution: complete, equal to the literal definition, and what the paper says it is."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from torch_geometric.nn import APPNP, GAT, GCN, GCNConv, TAGConv
 import axiompath
 from axiompath.change.comparison import find_change
 from axiompath.change.states import KINDS
+from axiompath.errors import InputError
 from axiompath.explain import walks
+from axiompath.memory import parse_memory, show_bytes
 from axiompath.network.layers import run_network
 from axiompath.paths import walk as paths_module
 from axiompath.paths.attribution import attribute_paths
@@ -461,8 +464,22 @@ def test_a_target_beyond_the_memory_budget_is_refused_with_its_numbers():
     explainer = axiompath.Explainer(SumGNN(5, 6, 6, 3).double(), before, after, memory="10KB")
     target = explainer.moved().sort_values("num_paths").target.iloc[-1]
     count = explainer.num_paths[target]
-    with pytest.raises(MemoryError, match=rf"Node {target} has {count:,} altered paths, about .* GB to walk.*memory="):
+    with pytest.raises(MemoryError, match=rf"Node {target} has {count:,} altered paths, about") as refused:
         explainer.attribute(target)
+    needed = re.search(r"about ([1-9][0-9.]* [KM]B) to walk, more than the budget of 10 KB", str(refused.value))
+    assert needed is not None, refused.value
+    assert f'pass `memory="{needed[1]}"`' in str(refused.value)
+    enough = axiompath.Explainer(SumGNN(5, 6, 6, 3).double(), before, after, memory=needed[1])
+    assert len(enough.attribute(target).paths) == count
+
+
+def test_sizes_have_the_unit_that_fits_them():
+    for size, down, up in ((512, "512 B", "512 B"), (1234, "1.23 KB", "1.24 KB"), (2e9, "2 GB", "2 GB")):
+        assert (show_bytes(size), show_bytes(size, up=True)) == (down, up)
+    assert show_bytes(2e9 + 1, up=True) == "2.01 GB", "what is needed is never shown as the budget that it exceeds"
+    for words in ("1e400GB", "9" * 400, "nan", "inf", "0", "-1GB"):
+        with pytest.raises(InputError, match="Expected a memory budget such as"):
+            parse_memory(words)
 
 
 def test_many_targets_share_one_walk_and_keep_their_order():

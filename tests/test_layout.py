@@ -15,7 +15,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
     "errors arrays signals machine interpreted notebook",
-    "memory threads writing trust",
+    "memory threads writing",
+    "trust",
     "metrics datasets",
     "outputs",
     "origin parquet pages compiled saved",

@@ -856,7 +856,7 @@ def test_drafts_of_somebody_else_are_left_alone(explainer, tmp_path, undisturbed
     [
         ({"engine": "dask"}, "Expected an engine among local, ray"),
         ({"workers": 0}, "Expected 1 worker or more"),
-        ({"memory": "1MB"}, "at least 128MB"),
+        ({"memory": "1MB"}, r"at least 128 MB for a scan \(got 1 MB\): a worker"),
         ({"min_kl": -1.0}, "0 or more, in nats"),
         ({"min_kl": float("nan")}, "0 or more, in nats"),
         ({"budget": -1}, "Expected a budget"),

@@ -209,7 +209,7 @@ def test_what_cannot_be_converted_is_refused_and_leaves_nothing_behind(tables, t
     twice.write_text("id,f\n")
     refused("Expected at least one node", convert_graph, edges, stored, nodes=twice)
     refused("Expected the nodes of .* in one place", convert_graph, edges, stored)
-    refused("at least .*MB for 30 nodes", convert_graph, edges, stored, nodes=nodes, memory="1MB")
+    refused(r"at least [0-9.]+ MB for 30 nodes \(got 1 MB\)", convert_graph, edges, stored, nodes=nodes, memory="1MB")
     refused("Expected edges as", convert_graph, tmp_path / "e.txt", stored, nodes=nodes)
     refused("does not exist", convert_graph, edges, tmp_path / "no" / "stored", nodes=nodes)
     np.save(tmp_path / "e.npy", np.array([["a", "b"]], dtype=object), allow_pickle=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import re
 from contextlib import suppress
@@ -43,9 +44,18 @@ def parse_memory(memory: str | float) -> float:
         size = float(match[1]) * UNITS[match[2].upper()] if match else 0.0
     except (ValueError, KeyError):
         size = 0.0
-    if size <= 0:
+    if not 0 < size < math.inf:
         raise InputError(f'Expected a memory budget such as "2GB" or a number of bytes (got {memory!r}).')
     return size
+
+
+def show_bytes(size: float, *, up: bool = False) -> str:
+    """A size in the unit that fits it, three digits long; rounded `up` for what is needed, else down."""
+    unit = max((unit for unit in UNITS if unit and UNITS[unit] <= max(size, 1)), key=UNITS.__getitem__)
+    size /= UNITS[unit]
+    step = 10.0 ** (math.floor(math.log10(max(size, 1))) - 2)
+    number = (math.ceil if up else math.floor)(round(size / step, 9)) * step
+    return f"{number:.6g} {unit}"
 
 
 def release(*arrays: Any) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow.lib
 
 from .errors import InputError, MissingFile, TooLarge
+from .memory import show_bytes
 
 
 class Damaged(Exception):
@@ -68,8 +69,8 @@ def check_size(path: Path, size: float, max_bytes: float) -> None:
     """Refuse what would take more memory than allowed."""
     if size > max_bytes:
         raise TooLarge(
-            f"Expected a file of at most {max_bytes / 1e9:.1f} GB in memory ({path} says {size / 1e9:,.1f} GB); "
-            "pass a larger `max_bytes` if it is right."
+            f"Expected a file of at most {show_bytes(max_bytes)} in memory ({path} says {show_bytes(size, up=True)}); "
+            "if it is right, read it in Python with a larger `max_bytes`."
         )
 
 

@@ -238,6 +238,7 @@ def report(
 
     Example: axiompath report demo/model demo/before.npz demo/after.npz --out report.html
     """
+    from ..memory import show_bytes
     from ..report import build_report, build_story_report
     from ..report.html import BUDGETS
     from ..writing import write_text
@@ -271,12 +272,15 @@ def report(
     if json:
         print_json({"report": str(out), "targets": list(targets), "bytes": len(text.encode())})
     else:
-        said = f"Explained {len(targets):,} {unit}{'s' * (len(targets) != 1)} in {out} ({len(text) / 1e6:.1f} MB)."
+        said = (
+            f"Explained {len(targets):,} {unit}{'s' * (len(targets) != 1)} in {out} ({show_bytes(len(text.encode()))})."
+        )
         Terminal().print(said, soft_wrap=True, markup=False)
 
 
 def _report_scan(folder: Path, out: Path, json: bool) -> None:
     """The page on everything that moved in the folder of a scan, of the scans of a sequence, or of a watch."""
+    from ..memory import show_bytes
     from ..report import save_scan_report
     from ..scan.scan import read_scans
 
@@ -288,7 +292,7 @@ def _report_scan(folder: Path, out: Path, json: bool) -> None:
         print_json({"report": str(out), "steps": len(scans), "explained": explained, "bytes": size})
         return
     Terminal().print(
-        f"Everything that moved is in {out} ({explained:,} explanations, {size / 1e6:.1f} MB). With axiompath serve "
+        f"Everything that moved is in {out} ({explained:,} explanations, {show_bytes(size)}). With axiompath serve "
         f"{folder} each of them has its page.", soft_wrap=True, markup=False,
     )  # fmt: skip
 

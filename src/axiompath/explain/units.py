@@ -26,6 +26,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..errors import InputError, TooLarge
 from ..graphs.changes import is_symmetric
+from ..memory import show_bytes
 from ..metrics import fidelity_minus, fidelity_plus
 from ..paths.entries import Cone, EntryShares
 from ..selection import METHODS, select_many
@@ -112,8 +113,8 @@ def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShare
     if cone.num_bytes > memory:
         raise TooLarge(
             f"{change.unit.capitalize()} {change.target(row)} takes from {len(cone.floors[0].below):,} nodes, about "
-            f"{cone.num_bytes / 1e9:.1f} GB to split over edges, more than the budget of {memory / 1e9:.1f} GB; "
-            f'pass `memory="{np.ceil(cone.num_bytes / 1e9):.0f}GB"` to Explainer.'
+            f"{show_bytes(cone.num_bytes, up=True)} to split over edges, more than the budget of {show_bytes(memory)}; "
+            f'pass `memory="{show_bytes(cone.num_bytes, up=True)}"` to Explainer.'
         )
     found, pair = cone.share(), case.region.pair
     symmetric = by != LAYER_EDGE and all(is_symmetric(side.pieces()) for side in (pair.before, pair.after))

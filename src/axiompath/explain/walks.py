@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
-from ..memory import BATCH_BYTES, cut_runs
+from ..memory import BATCH_BYTES, cut_runs, show_bytes
 from ..paths.attribution import attribute_paths, estimate_bytes
 from ..paths.search import SEARCH_BYTES
 from ..paths.share_loops import Shares
@@ -163,7 +163,7 @@ def refuse_large(change: Change, walks: Walks, num_paths: NDArray[Any]) -> list[
         row, size = int(walks.rows[place]), float(walks.sizes[place])
         told[place] = (
             f"{change.unit.capitalize()} {change.target(row)} has {num_paths[row]:,} altered paths, about "
-            f"{size / 1e9:.1f} GB to walk, more than the budget of {walks.room / 1e9:.1f} GB; "
-            f'pass `memory="{np.ceil(size / 1e9):.0f}GB"` to Explainer, or {otherwise}.'
+            f"{show_bytes(size, up=True)} to walk, more than the budget of {show_bytes(walks.room)}; "
+            f'pass `memory="{show_bytes(size, up=True)}"` to Explainer, or {otherwise}.'
         )
     return told

@@ -20,6 +20,7 @@ from ..arrays import IntArray
 from ..errors import InputError
 from ..graphs.adjacency import Incoming
 from ..graphs.rows import count_receivers, place_edges, sort_rows
+from ..memory import show_bytes
 from .edgelists import EdgeList
 from .nodelists import ArrayWriter, Numbering
 
@@ -36,10 +37,10 @@ def sort_edges(edges: EdgeList, numbering: Numbering, draft: Path, memory: float
     num_nodes = numbering.num_nodes
     room = memory - edges.fixed_bytes - numbering.num_bytes - 24 * num_nodes
     if room < LEAST_BYTES:
-        least = (memory - room + LEAST_BYTES) / 1e6
+        least = memory - room + LEAST_BYTES
         raise InputError(
-            f"Expected a memory budget of at least {np.ceil(least):.0f}MB for {num_nodes:,} nodes "
-            f"(got {memory / 1e6:.0f}MB); give more with --memory."
+            f"Expected a memory budget of at least {show_bytes(least, up=True)} for {num_nodes:,} nodes "
+            f"(got {show_bytes(memory)}); give more with --memory."
         )
     size = int(room / 2 / SORTED_BYTES)
     counts = np.zeros(num_nodes, dtype=np.int64)

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 from ..arrays import IntArray
 from ..errors import InputError, TooLarge
+from ..memory import show_bytes
 from .clock import show_time
 from .events import Events
 from .node_features import Moment, code_names, make_features
@@ -203,9 +204,9 @@ def make_snapshots(
         room -= _num_bytes(data)
         if room < 0:
             raise TooLarge(
-                f"Expected snapshots of at most {max_bytes / 1e9:.1f} GB in memory (got {len(windows.names):,}, of "
-                f"which the first {place + 1:,} take more); give a longer `every`, a shorter `window` or a larger "
-                "`max_bytes`."
+                f"Expected snapshots of at most {show_bytes(max_bytes)} in memory (got {len(windows.names):,}, of "
+                f"which the first {place + 1:,} take more); give a longer `every` or a shorter `window`, or in "
+                "Python a larger `max_bytes`."
             )
     words = recipe if table is None or table.x is None else recipe._replace(features="those of the node table")
     return Snapshots(

@@ -25,6 +25,7 @@ from ..graphs.changes import CHANGES, MODEL_RETRAINED
 from ..graphs.labels import label_nodes, target_column
 from ..graphs.names import meant_target
 from ..graphs.places import LINKS, UNIT_OF
+from ..memory import show_bytes
 from ..notebook import bar_console, show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
@@ -342,8 +343,8 @@ class Engine:
             raise InputError(f"Expected 1 worker or more (got {workers!r}).")
         if self.memory < MIN_MEMORY:
             raise InputError(
-                f"Expected a memory budget of at least {MIN_MEMORY / 1e6:.0f}MB for a scan (got "
-                f"{self.memory / 1e6:.0f}MB): a worker takes {PROCESS_BYTES / 1e6:.0f}MB before it has explained "
+                f"Expected a memory budget of at least {show_bytes(MIN_MEMORY, up=True)} for a scan (got "
+                f"{show_bytes(self.memory)}): a worker takes {show_bytes(PROCESS_BYTES)} before it has explained "
                 "anything."
             )
 
