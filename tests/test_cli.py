@@ -15,6 +15,7 @@ from torch_geometric.nn import SAGEConv
 from axiompath import Explainer, Explanation, UnreadableModel, read_scan, save_model
 from axiompath.cli import app as cli
 from axiompath.cli.demo import check_room
+from axiompath.cli.output import name_options
 from axiompath.errors import InputError, MissingFile, TooLarge
 
 ESCAPE = "\x1b"
@@ -176,6 +177,8 @@ def test_tables_and_ones_own_function_work_end_to_end(tmp_path):
         (["MODEL", "BEFORE", "AFTER", "--memory", "1KB", "-t", "8"], "more than the budget"),
         (["MODEL", "BEFORE", "AFTER", "--budget", "-1"], "--budget"),
         (["MODEL", "BEFORE"], "before.npz alone"),
+        (["MODEL", "BEFORE", "AFTER", "--budget", "9" * 20], "Expected a budget of at most 2,147,483,647 paths"),
+        (["MODEL", "BEFORE", "AFTER", "--memory", "1e400GB"], "Expected a memory budget"),
     ],
 )  # fmt: skip
 def test_a_wrong_question_is_a_sentence_and_exit_code_2(call, files, arguments, words):
@@ -185,6 +188,49 @@ def test_a_wrong_question_is_a_sentence_and_exit_code_2(call, files, arguments, 
     assert words in " ".join(error.split())
     assert "Traceback" not in error
     assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "told"),
+    [
+        ("snapshots", "say which it is with `src`.", "say which it is with --src."),
+        ("reproduce preservation", "pass `root=` or set", "pass --root or set"),
+        ("explain", 'pass `memory="2.01 GB"` to Explainer, or', 'pass --memory "2.01 GB", or'),
+        ("explain", 'pass output="binary" or', "pass --output binary or"),
+        ("blame", "go with paths=False; leave `model_before` out", "go with --no-paths; leave --model-before out"),
+        ("undo", "`to=` another, of those that `changes()` lists", "--to another, of those that axiompath diff lists"),
+        ("snapshots", 'longer `window`, or keep="seen".', "longer --window, or --keep seen."),
+        ("explain", "the columns `source` and `target`", "the columns `source` and `target`"),
+        (
+            "snapshots",
+            "(got data/window=3/e.csv, 'keep=1', until=3/x)",
+            "(got data/window=3/e.csv, 'keep=1', until=3/x)",
+        ),
+    ],
+)
+def test_arguments_are_called_by_their_options(command, words, told):
+    assert name_options(words, cli._options_of(command.split())) == told
+
+
+def test_a_name_that_no_file_can_have_is_the_users(call, files, tmp_path):
+    for command in (["report", *files, "--out", tmp_path / ("n" * 300)], ["serve", tmp_path / ("n" * 300)]):
+        code, _, error = call(*command)
+        assert code == 2
+        assert "Expected a name that a file can have (got" in error
+        assert "File name too long" in error
+
+
+def test_errors_name_options(call, files, tmp_path):
+    (tmp_path / "e.csv").write_text("a,b,c\nx,y,1\n")
+    code, _, error = call("snapshots", tmp_path / "e.csv", "--out", tmp_path / "s")
+    assert code == 2
+    assert "say which it is with --src." in error
+    code, _, error = call("undo", *files, "--to", 9)
+    assert code == 2
+    assert "Expected --to to be a class between 0 and 3" in error
+    code, _, error = call("reproduce", "preservation", "--root", tmp_path / "nowhere")
+    assert code == 2
+    assert "pass --root or set" in error
 
 
 def test_a_graph_that_does_not_fit_the_model_is_the_users(call, files, tmp_path):

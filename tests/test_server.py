@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -72,6 +73,15 @@ def test_requests_for_other_hosts_are_refused(server, host):
     assert status == 403
     assert b"named another host" in body
     assert ask(server, host=f"LocalHost:{server.server_port}")[0] == 200
+
+
+def test_the_port_of_http_may_be_left_out(server, monkeypatch):
+    """Browsers call a server at port 80 by its name alone."""
+    there = SimpleNamespace(server_port=server.server_port)
+    monkeypatch.setattr(server, "server_port", 80)
+    for host in ("127.0.0.1", "localhost", "localhost:80"):
+        assert ask(there, host=host, Origin=f"http://{host}")[0] == 200
+    assert ask(there, host="example.org")[0] == 403
 
 
 def test_requests_of_other_sites_are_refused(server):

@@ -13,11 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from torch_geometric.data import TemporalData
+from torch_geometric.data import Data, TemporalData
 from torch_geometric.datasets import KarateClub
 
 import axiompath
-from axiompath import InputError, Snapshots, read_snapshots, save_snapshots, snapshots, trust
+from axiompath import InputError, Snapshots, read_snapshots, save_graph, save_snapshots, snapshots, trust
 from axiompath.cli.inputs import spell_out
 from axiompath.errors import MissingFile, Notice, TooLarge
 from axiompath.graphs.clock import is_same_period, show_period, show_time
@@ -257,6 +257,12 @@ def test_features_and_labels(tmp_path):
         ("src,dst,time\nx,y,1\nx,y,9\n", {"every": 1, "features": "best"}, "Expected features among degrees"),
         ("src,dst,time,w\nx,y,1,2\nx,y,9,many\n", {"every": 1, "weight": "w"}, "column of weights .*row 2 has 'many'"),
         ("src,dst,time\n", {}, "Expected events in .*got 0 rows"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"dst": "src"}, r"for each of `src` and `dst` in .*got 'src' for both"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"src": "time"}, "for each of `src` and `time` in"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"weight": "TIME"}, "for each of `time` and `weight` in"),
+        ("src,dst,time\nx,y,1\nx,y,9\n", {"relation": "dst"}, "for each of `dst` and `relation` in"),
+        ("src,dst,time,DST\nx,y,1,z\nx,y,9,z\n", {}, r"columns of different names in .*got 'dst' twice"),
+        ("src,dst,time\nx,y,1\nx,y\0,9\n", {"every": 1}, r"do not end with a NUL character in .*got 'y.x00'"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:Of 3 rows")
@@ -264,6 +270,13 @@ def test_refusals_say_what_to_do(tmp_path, text, arguments, words):
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=words):
         snapshots(path, **{"every": "1D"} | arguments)
+
+
+def test_names_that_end_with_nul_are_not_written(tmp_path):
+    data = Data(x=torch.eye(2), edge_index=torch.tensor([[0], [1]]))
+    with pytest.raises(InputError, match="do not end with a NUL character in `node_names`"):
+        save_graph(tmp_path / "g.npz", data, ["a", "a\0"])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_dates_are_no_weights():

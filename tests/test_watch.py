@@ -11,7 +11,7 @@ import torch
 import axiompath
 from axiompath import InputError, read_watch, watch_events
 from axiompath.watch.clues import Clues, is_shown
-from axiompath.watch.learners import LEAST_LABELLED, MOST_LEARNT, tell_training
+from axiompath.watch.learners import LEAST_LABELLED, MOST_LEARNT, tell_training, train_classifier
 
 QUICK = {"top": 1, "workers": 1, "src": "who", "dst": "whom", "time": "at"}
 
@@ -155,6 +155,52 @@ def test_what_cannot_be_watched_is_refused(tmp_path):
         read_watch(tmp_path / "d")
     with pytest.raises(InputError, match="columns `id` and `label`"):
         watch_events(events(420), tmp_path / "e", pd.DataFrame({"id": ["p1"]}), **QUICK)
+
+
+def test_weights_that_the_trained_network_cannot_use_are_refused(tmp_path):
+    """A network of links looks at no weights, and a GCN cannot take the root of negative sums of them."""
+    rated = events(420).assign(rating=lambda frame: np.where(frame["at"] % 3, 2.0, -3.0), kind="met")
+    settings = {**QUICK, "every": 100, "window": 300}
+    for given in ({"weight": "rating"}, {"rule": "count"}):
+        with pytest.raises(InputError, match=rf"Expected no `{next(iter(given))}` where links or relations are learnt"):
+            watch_events(rated, tmp_path / "links", **given, **settings)
+    with pytest.raises(InputError, match="Expected no `weight` where links or relations are learnt"):
+        watch_events(rated, tmp_path / "kinds", LABELS, weight="rating", relation="kind", **settings)
+    with pytest.raises(InputError, match=r"Expected weights of 0 or more .*got -3 in the snapshot 300.*set `rule`"):
+        watch_events(rated, tmp_path / "signed", LABELS, weight="rating", rule="min", **settings)
+    assert not list(tmp_path.glob("*/watch.json"))
+
+
+def test_weights_are_trained_with():
+    """The network sees the weights in training, as it does when it is asked."""
+    rated = events(420).assign(heavy=lambda frame: 1.0 + 50.0 * (frame["at"] % 7 == 0))
+    made = axiompath.snapshots(rated, 100, 300, src="who", dst="whom", time="at", weight="heavy", nodes=LABELS)
+    plain = made[0].clone()
+    del plain.edge_weight
+    models = [train_classifier(data, ("blue", "red"), clues=False).model for data in (made[0], plain)]
+    assert not all(torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True))
+
+
+def test_a_watch_that_lost_a_step_is_refused_and_one_that_has_one_more_is_shown(watched, tmp_path, call):
+    folder = tmp_path / "w"
+    shutil.copytree(watched.folder, folder)
+    shutil.copytree(folder / "steps" / "0003", folder / "steps" / "0004")  # scanned, and stopped before it was listed
+    code, _, err = call("report", folder, "--out", tmp_path / "page.html")
+    assert code == 0, err
+    shutil.rmtree(folder / "steps" / "0002")
+    for command in (["serve", folder, "--port", 0], ["report", folder, "--out", tmp_path / "page.html"]):
+        code, _, err = call(*command)
+        assert code == 2
+        assert "Expected the scan of every step" in err
+        assert "got no steps/0002" in err
+
+
+def test_a_diary_of_too_many_steps_is_refused_at_once(watched, tmp_path):
+    held = json.loads((watched.folder / "watch.json").read_text())
+    for key in ("steps", "digests"):
+        (tmp_path / "watch.json").write_text(json.dumps({**held, key: held[key] * 5000}))
+        with pytest.raises(InputError, match=r"Expected at most 10,000 snapshots in .*watch.json \(got [12]"):
+            read_watch(tmp_path)
 
 
 def test_labels_that_are_names_are_refused(tmp_path):

@@ -30,6 +30,14 @@ def hold(folder, ready):
     return child
 
 
+def test_a_file_may_have_the_longest_name(tmp_path):
+    path = tmp_path / ("é" * 127 + "x")  # 255 bytes
+    with whole_file(path) as stream:
+        stream.write(b"all of it")
+    assert [found.read_bytes() for found in tmp_path.iterdir()] == [b"all of it"]
+    assert path.is_file()
+
+
 def test_a_lock_goes_with_its_process_even_if_workers_live_on(tmp_path):
     child = hold(tmp_path / "out", tmp_path / "ready")
     try:

@@ -17,6 +17,7 @@ from .errors import InputError
 
 DRAFT = ".part"  # how the name of a file ends that is not whole yet
 LOCK = ".lock"
+LONGEST_NAME = 255  # bytes that file systems take
 
 
 @contextmanager
@@ -31,7 +32,8 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
             f"Expected the name of a file to write (got {target}, which is a folder, a device, a pipe or a broken "
             "link); choose another name."
         )
-    draft = target.with_name(f"{target.name}.{uuid.uuid4().hex[:12]}{DRAFT}")
+    end = f".{uuid.uuid4().hex[:12]}{DRAFT}"
+    draft = target.with_name(os.fsdecode(os.fsencode(target.name)[: LONGEST_NAME - len(end)]) + end)
     try:
         with draft.open("wb") as stream:
             yield stream

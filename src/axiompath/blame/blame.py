@@ -339,8 +339,8 @@ def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effo
     if effort.seconds >= WORTH_SAYING:
         warnings.warn(
             f"Blame of {game.num_changes} changes is estimated by random orders until the errors are below "
-            f"{effort.tolerance:g} of the change, for {effort.seconds:g} seconds at most; seconds= and tolerance= say "
-            "otherwise.",
+            f"{effort.tolerance:g} of the change, for {effort.seconds:g} seconds at most; `seconds` sets how "
+            "long.",
             Notice,
             stacklevel=4,
         )

@@ -10,15 +10,16 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup, TyperOption
 
 from ..errors import InputError, MatchedByRow, Notice
 from ..signals import Stopped
 from .inspection import check, diff
-from .output import Terminal
+from .output import Terminal, name_options
 from .preparation import convert, demo, snapshots, warmup
 from .questions import blame, explain, report, scan, story, undo, watch
 from .service import serve
@@ -36,6 +37,7 @@ for command in (
     app.command()(command)
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)  # what a device says that takes no more
+NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
 ALIKE = str.maketrans("→–—−·…“”‘’≥≤×", ">---..\"\"''><x")
 
 
@@ -86,8 +88,11 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
         console = Terminal(stderr=True)
         if isinstance(error, OSError) and error.errno in FULL:
             _refuse_device(error)
+        if isinstance(error, OSError) and error.errno in NO_NAME:
+            error = InputError(f"Expected a name that a file can have (got {error.filename}: {error.strerror}).")
         if isinstance(error, InputError | MemoryError):
             words = str(error) or "Expected enough memory (there is none left); close other programs, or ask for less."
+            words = name_options(words, _options_of(sys.argv[1:]))
             console.print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
             sys.exit(2)
         told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -98,6 +103,15 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
             soft_wrap=True,
         )
         sys.exit(1)
+
+
+def _options_of(arguments: list[str]) -> dict[str, TyperOption]:
+    """The options of the command that was called, by what Python calls them."""
+    command: Any = typer.main.get_command(app)
+    for word in arguments:
+        if isinstance(command, TyperGroup) and word in command.commands:
+            command = command.commands[word]
+    return {str(option.name): option for option in command.params if isinstance(option, TyperOption)}
 
 
 def _finish_output(met: BaseException | None) -> None:
@@ -151,7 +165,8 @@ def _warnings_as_sentences() -> Iterator[None]:
                 show(message, category, filename, lineno, file, line)
             elif str(message) not in told:
                 told.add(str(message))
-                console.print(f"[bold yellow]Warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+                words = name_options(str(message), _options_of(sys.argv[1:]))
+                console.print(f"[bold yellow]Warning:[/] {escape(words)}", highlight=False, soft_wrap=True)
 
         warnings.showwarning = tell_aside
         warnings.simplefilter("always", MatchedByRow)

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,19 @@ from rich.text import Text
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from typer.core import TyperOption
+
     from ..blame.happened import Happened
     from ..explain.explanation import Explanation
 
 # Control characters, but for the end of a line and a tab, and those that turn the direction of what follows.
 COMMANDS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+WORTH = r"""=("[^"]*"|'[^']*'|[A-Za-z0-9_.]*[A-Za-z0-9_])?"""  # what an argument is set to
+# An argument as sentences name it; neither within a call, nor a part of a file's name.
+ARGUMENT = re.compile(rf"`([a-z_]+)(?:{WORTH})?`|(?<![\w`.('\"/=-])([a-z_]+){WORTH}(?![\w/])")
+TABLE_COLUMNS = ("target",)  # which sentences about tables name, and never as an argument
 
 
 class Terminal(Console):
@@ -62,6 +70,21 @@ def written_to(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"Expected a place that can be written to (got {path}: {reason}).") from error
+
+
+def name_options(words: str, options: Mapping[str, TyperOption]) -> str:
+    """A sentence about arguments of Python (`name`, `name=` or name="value") with the options that set them instead."""
+
+    def name_one(found: re.Match[str]) -> str:
+        name, value = found[1] or found[3], found[2] or found[4] or ""
+        option = options.get(name)
+        if option is None or name in TABLE_COLUMNS or (option.is_flag and value not in ("True", "False")):
+            return found[0]
+        if option.is_flag:
+            return (option.opts if value == "True" else option.secondary_opts or [f"no {option.opts[0]}"])[0]
+        return max(option.opts, key=len) + (f" {value if ' ' in value else value.strip(chr(34))}" if value else "")
+
+    return ARGUMENT.sub(name_one, words).replace("`changes()`", "axiompath diff").replace(" to Explainer,", ",")
 
 
 def print_json(value: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import InputError
 from .output import Terminal
 
 
@@ -33,7 +34,17 @@ def serve(
 
 def step_names(folder: Path) -> list[str] | None:
     """What the steps of a watch are called: when each ends; None of another folder."""
+    from ..scan.folder import MANIFEST
     from ..watch import read_watch
-    from ..watch.diary import WATCH
+    from ..watch.diary import WATCH, step_folder
 
-    return [step.after for step in read_watch(folder).progress.steps] if (folder / WATCH).is_file() else None
+    if not (folder / WATCH).is_file():
+        return None
+    steps = read_watch(folder).progress.steps
+    for place in (step_folder(folder, number) for number in range(1, len(steps) + 1)):
+        if place.is_symlink() or not (place / MANIFEST).is_file():
+            raise InputError(
+                f"Expected the scan of every step that the watch in {folder} did (got no {place.relative_to(folder)}); "
+                "put that folder back, or watch the events again into another folder."
+            )
+    return [step.after for step in steps]

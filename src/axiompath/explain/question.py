@@ -16,6 +16,7 @@ AUTO_DEPTH = "auto"
 RELAXED = ("convex", "exact")  # methods that solve the relaxation
 ENOUGH = 0.9  # share of a change that an explanation accounts for, where its size is not said
 MOST_PATHS = 20  # and the most paths that it has
+LARGEST_BUDGET = 2**31 - 1
 MOST_UNITS = 10  # of groups, where their number is not said
 
 
@@ -52,6 +53,8 @@ class Question:
         """Check here, before any work."""
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, np.integer)) or self.budget < 0:
             raise InputError(f"Expected a budget of 0 or more paths, a whole number (got {self.budget!r}).")
+        if self.budget > LARGEST_BUDGET:
+            raise InputError(f"Expected a budget of at most {LARGEST_BUDGET:,} paths (got {self.budget:,}).")
         if self.until is not None and not (is_number(self.until) and 0 < self.until <= 1):
             raise InputError(f"Expected a share of the change above 0 and up to 1 as `until` (got {self.until!r}).")
         if self.method not in (*METHODS, *RIVALS):

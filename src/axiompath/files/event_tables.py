@@ -125,6 +125,12 @@ def find_columns(table: pd.DataFrame, asked: Columns, what: str) -> list[Any]:
             remedy = "its first line must name the columns" if nameless else f"say which it is with `{role}`"
             raise InputError(f"Expected {wanted} in {what} (got {listed(table)}); {remedy}.")
         found.append(column)
+    for place, column in enumerate(found):
+        if column is not None and column in found[:place]:
+            roles = f"`{Columns._fields[found.index(column)]}` and `{Columns._fields[place]}`"
+            raise InputError(
+                f"Expected a column for each of {roles} in {what} (got {column!r} for both); name another."
+            )
     return found
 
 

@@ -177,6 +177,9 @@ def save_graph(
     relations = [str(name) for name in data.get(RELATIONS_CALLED) or ()]
     called_by = (called, read_class_names(class_names), relations)
     for key, names in zip((*NAME_FIELDS, RELATIONS_CALLED), called_by, strict=True):
+        cut = next((name for name in names if name.endswith("\0")), None)
+        if cut is not None:  # arrays of text drop it
+            raise InputError(f"Expected names that do not end with a NUL character in `{key}` (got {cut!r}).")
         if names:
             arrays[key] = np.array(names)
     target = Path(path).with_suffix(".npz")

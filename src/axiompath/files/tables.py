@@ -13,6 +13,7 @@ import gzip
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -176,6 +177,10 @@ def _csv_header(path: Path) -> list[str]:
         header = next((row for row in csv.reader(_lines(text, path), delimiter=_separator(path)) if row), [""])
     if len(header) > MAX_COLUMNS:
         raise InputError(f"Expected at most {MAX_COLUMNS:,} columns in {path} (got {len(header):,}).")
+    named = [name.strip().lower() for name in header if name.strip()]
+    if len(set(named)) < len(named):  # pandas would give the second another name
+        twice = next(name for name, count in Counter(named).items() if count > 1)
+        raise InputError(f"Expected columns of different names in {path} (got {twice[:30]!r} twice).")
     return header
 
 

@@ -91,6 +91,9 @@ def read_events(
     node, names = pd.factorize(appear)
     numbers = node if alone is None or not len(alone[0]) else pd.Index(names).get_indexer(pairs)
     kinds, called = (None, ()) if relation is None else pd.factorize(columns["relation"].to_numpy()[kept][order])
+    cut = next((name for name in (*names, *called) if str(name).endswith("\0")), None)
+    if cut is not None:  # arrays of text drop it: two names would become one
+        raise InputError(f"Expected names that do not end with a NUL character in {what} (got {cut!r}); take it away.")
     return Events(
         source=numbers[0::2].astype(np.int64),
         target=numbers[1::2].astype(np.int64),

@@ -63,7 +63,8 @@ def build_scan_page(
     the page came."""
     held = [scans] if isinstance(scans, Scan) else list(scans)
     surveys = [survey_scan(scan, by=by) for scan in held]
-    names = list(step_names or (scan.folder.name for scan in held))
+    named = step_names or ()  # a watch that was stopped may have scanned a step that it does not list yet
+    names = [*named, *(scan.folder.name for scan in held[len(named) :])]
     pages = []
     for step, survey in enumerate(surveys):
         share = num_pages // len(surveys)

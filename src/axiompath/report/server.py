@@ -24,7 +24,7 @@ from .html import told_change
 from .scan_page import build_scan_page, describe_row
 from .survey import Survey
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, HTTP_PORT = "127.0.0.1", 80
 ROW_ADDRESS = re.compile(r"/page/([0-9]{1,9})/([0-9]{1,9})")
 SECONDS = 10.0  # that a client may take to ask
 HEADERS = {
@@ -62,7 +62,10 @@ class LocalServer(ThreadingHTTPServer):
     @property
     def hosts(self) -> frozenset[str]:
         """What a browser on this machine may call it."""
-        return frozenset(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
+        names = (LOOPBACK, "localhost")
+        # Browsers leave out the port that HTTP has anyway.
+        bare = names * (self.server_port == HTTP_PORT)
+        return frozenset({*bare, *(f"{name}:{self.server_port}" for name in names)})
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that has gone before it had its answer is no error, and what it sent is told to no terminal."""

@@ -99,6 +99,8 @@ def watch_events(
             "Expected no `relation` where links are learnt (got one: the network that is trained for them looks at no "
             "types); leave it out, or give labels, or a model of your own."
         )
+    if model is None and (wanted == LINKS_TASK or columns.get("relation") is not None):
+        _refuse_weights(columns)
     check_place(folder, read_progress(folder))
     table = _join(nodes, labels)
     if wanted == NODES and model is None and table is not None and table.y is not None:
@@ -118,6 +120,8 @@ def watch_events(
             raise InputError(
                 f"Expected events for two snapshots or more (got one, {made.names[0]}); give a shorter `window`."
             )
+        if model is None:
+            _refuse_signs(made)
         digests = tuple(digest_graph(read_snapshot(data, "snapshot")) for data in made)
         if held is None or not (held.steps or _has_model(folder, held)):  # stopped before it had one
             held, network = _begin(folder, made, wanted, model, digests, clues, console)
@@ -162,6 +166,28 @@ def _begin(
     diary.save(folder)  # first: from now on the folder is a watch's, whatever happens
     save_model(found.model, folder / MODEL_FOLDER, found.arguments)
     return diary, found.model
+
+
+def _refuse_weights(columns: dict[str, Any]) -> None:
+    """The networks that are trained for links, and for edges with relations, look at no weights."""
+    rule = columns.get("rule")
+    for name, given in (("weight", columns.get("weight")), ("rule", None if rule == "once" else rule)):
+        if given is not None:
+            raise InputError(
+                f"Expected no `{name}` where links or relations are learnt (got {given!r}: the network that is trained "
+                "for them looks at no weights); leave it out, or give a `model` of your own that takes them."
+            )
+
+
+def _refuse_signs(made: Snapshots) -> None:
+    """A GCN divides by the square root of sums of weights, which may not be negative."""
+    for name, data in zip(made.names, made, strict=True):
+        least = 0.0 if data.get("edge_weight") is None else float(data.edge_weight.numpy().min(initial=0))
+        if least < 0:
+            raise InputError(
+                f"Expected weights of 0 or more where a GCN is trained (got {least:g} in the snapshot {name}); leave "
+                "`weight` out, set `rule` to count, or give a `model` of your own that takes weights below 0."
+            )
 
 
 def _has_model(folder: Path, held: Diary) -> bool:

@@ -14,6 +14,7 @@ import pandas as pd
 from ..errors import InputError, MissingFile
 from ..files.snapshots import read_snapshots
 from ..graphs.sequence import Snapshots
+from ..graphs.windows import MAX_SNAPSHOTS
 from ..scan.scan import Scan, read_scan
 from ..trust import Damaged, blamed, check_version, read_json, read_words
 from ..writing import write_text
@@ -71,6 +72,9 @@ def read_progress(folder: Path) -> Diary | None:
         if held["format"] != WATCH_FORMAT:
             raise InputError(f"Expected a watch (format {WATCH_FORMAT!r}) in {path} (got something else).")
         check_version(held, WATCH_VERSION, f"the watch in {path}", "choose another folder")
+        longest = max(len(held["steps"]), len(held["digests"]))
+        if longest > MAX_SNAPSHOTS:
+            raise InputError(f"Expected at most {MAX_SNAPSHOTS:,} snapshots in {path} (got {longest:,}).")
         steps = tuple(_checked(WatchedStep(**step)) for step in held["steps"])
         numbers, digests = tuple(map(int, held["seen"])), read_words(held["digests"], "digests")
         found = Diary(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)

@@ -76,6 +76,8 @@ def train_classifier(data: Data, class_names: tuple[str, ...], *, clues: bool, s
         del arguments["num_layers"]
         arguments["num_relations"] = num_relations
         given.append(data.edge_type)
+    elif data.get("edge_weight") is not None:
+        given.append(data.edge_weight.double())
 
     def loss_on(net: nn.Module, nodes: IntArray) -> torch.Tensor:
         return nn.functional.cross_entropy(net(*given)[nodes], y[nodes])
