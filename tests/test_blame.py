@@ -14,6 +14,7 @@ import axiompath
 from axiompath.blame.blame import blame_target
 from axiompath.blame.shapley import Effort, exact_owen, exact_shares, interactions_of, sampled_shares
 from axiompath.errors import Notice
+from axiompath.outputs import Output
 from players import brute, evolve, make
 from references import literal_shares
 from test_evaluator import open_model, targets_of
@@ -285,6 +286,19 @@ def test_the_order_of_edges_is_the_users_own_for_models_that_read_it():
     shuffled = axiompath.Explainer(ByOrder(shuffled=True), before, after, paths=False)
     with pytest.raises(axiompath.InputError, match="answers the same however often it is asked"):
         shuffled.blame(int(shuffled.moved().target[0]))
+
+
+def test_a_change_too_small_for_two_digits_is_told_with_more():
+    before, after = evolve(4, 8)
+    told = axiompath.Explainer(make("gcn"), before, after).blame(0)
+    binary = {"output": Output("binary"), "class_before": 0, "class_after": 1, "class_names": ()}
+    near = replace(told, logits_before=np.array([-1e-4]), logits_after=np.array([1e-4]), **binary)
+    assert near.headline == "Node 0 went from no to yes: the probability of yes from 0.49998 to 0.50002"
+    explanation = axiompath.Explainer(make("gcn"), before, after).explain(0, 3)
+    near = replace(explanation, prob_before=np.array([0.49991]), prob_after=np.array([0.50012]), **binary)
+    assert near.headline.endswith("(probability of yes: 0.4999 before, 0.5001 after)")
+    still = replace(told, logits_after=told.logits_before, class_after=told.class_before)
+    assert " stayed 0." in still.headline
 
 
 def test_small_shares_are_told_with_digits_and_groups_with_their_sums():

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from axiompath.metrics import kl_divergence, kl_of_logits
-from axiompath.outputs import Output, scales_of
+from axiompath.outputs import Output, scales_of, show_apart
 from certificates import precise_apart
 from effort import examples
 from references import slopes_by_small_steps
@@ -49,6 +49,16 @@ def test_divergences_broadcast_over_rows():
     p, q = rng.normal(size=(7, 3)), rng.normal(size=3)
     for output in (Output("labels"), Output("value", np.array([1.0, 2.0, 0.5])), Output("classes")):
         assert output.divergence(p, q) == pytest.approx([float(output.divergence(row, q)) for row in p])
+
+
+def test_numbers_have_the_digits_that_tell_them_apart():
+    assert show_apart([0.2, 0.9]) == ["0.20", "0.90"]
+    assert show_apart([0.4999, 0.5001]) == ["0.4999", "0.5001"]
+    assert show_apart([0.5, 0.5]) == ["0.50", "0.50"]
+    assert show_apart([0.98, 0.98 * (1 + 1e-15)]) == ["0.98", "0.98"], "rounding is no difference"
+    assert show_apart([1e-30, 3e-30]) == ["1e-30", "3e-30"]
+    assert show_apart([12.3456, 12.3459], 3, "g") == ["12.3456", "12.3459"]
+    assert show_apart([0.1, 0.50001, 0.50002]) == ["0.10000", "0.50001", "0.50002"]
 
 
 def test_half_of_a_distance_is_half_explained():

@@ -367,6 +367,33 @@ def test_the_command_line_makes_a_folder_that_every_command_takes(call, tmp_path
     assert call("explain", model, tmp_path / "s" / "0000.npz")[0] == 2
 
 
+def test_a_target_that_did_not_change_says_at_which_step_it_last_did(call, tmp_path):
+    first = [("a", "b"), ("b", "c"), ("x", "y"), ("y", "z")]
+    save_snapshots(snapshots([first, [*first, ("a", "c")], [*first, ("a", "c"), ("x", "z")]]), tmp_path / "s")
+    arguments = {"in_channels": 2, "hidden_channels": 8, "num_layers": 2, "out_channels": 3}
+    torch.manual_seed(0)
+    model = axiompath.save_model(axiompath_gcn(arguments), tmp_path / "model", arguments)
+    names = read_snapshots(tmp_path / "s").names
+    for command in ("blame", "explain"):
+        code, out, err = call(command, model, tmp_path / "s", "-t", "a")
+        told = " ".join(out.split())
+        assert code == 0, err
+        assert told.startswith(f"Step 2 of 2: {names[1]} → {names[2]}")
+        assert "stayed" in told
+        assert ("None of the 3 changes reaches it." in told) == (command == "blame")
+        assert "Nothing smaller" not in told
+        assert f"It last changed at step 1 ({names[0]} → {names[1]}): ask with --step 1." in told
+    assert (
+        "It changed at no step before step 1, either."
+        in call("blame", model, tmp_path / "s", "--step", 1, "-t", "x")[1]
+    )
+    for command in (["undo", model], ["diff"], ["blame", model]):
+        code, out, err = call(*command, tmp_path / "s", "--step", 1, "--json")
+        assert code == 0, err
+        assert err.startswith("Step 1 of 2")
+        json.loads(out)
+
+
 def axiompath_gcn(arguments):
     from torch_geometric.nn import GCN
 

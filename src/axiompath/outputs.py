@@ -30,7 +30,23 @@ AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "v
 NO_YES = ("no", "yes")  # what the two answers of one logit are called, where the user does not say
 OUTPUTS = (CLASSES, BINARY, LABELS, VALUE)
 NEGLIGIBLE = 1e-9  # of a change: all of it is explained where no more is left
+MOST_DIGITS = 17  # that tell two numbers apart
+ROUNDING = 1e-13  # of two numbers: what they differ by is noise
 NUM_PLACES = 24  # at which the slope of a probability is taken on the way from one prediction to another
+
+
+def show_apart(values: Sequence[float], digits: int = 2, kind: str = "f") -> list[str]:
+    """Numbers as text, with as many digits as show that one differs from the next, and no fewer than `digits`.
+
+    `kind` is that of the digits: f for those behind the point, g for those that are significant.
+    """
+    shown: list[str] = []
+    for number in range(digits, MOST_DIGITS + 1):
+        shown = [f"{value:.{number}{kind}}" for value in values]
+        pairs = zip(shown, shown[1:], values, values[1:], strict=False)
+        if all(a != b or abs(x - y) <= ROUNDING * max(abs(x), abs(y)) for a, b, x, y in pairs):
+            return shown
+    return shown if kind == "g" else show_apart(values, digits, "g")
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from ..graphs.labels import label_class
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
+from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
 from ..saved import FileForm, rebuild
 from ..trust import read_words
 from .cost import check_affordable, predict_seconds
@@ -141,12 +141,15 @@ class Blame(ChangeRecord):
     def headline(self) -> str:
         """What happened to the prediction, without a full stop."""
         who = f"{self.unit.capitalize()} {self.name}"
+        before, after = show_apart([self.told_before, self.told_after], 3, "g")
         if self.output.kind in (CLASSES, BINARY) and self.class_before != self.class_after:
             return (
                 f"{who} went from {self.class_name(self.class_before)} to {self.class_name(self.class_after)}: "
-                f"{self.told} from {self.told_before:.3g} to {self.told_after:.3g}"
+                f"{self.told} from {before} to {after}"
             )
-        return f"{who}: {self.told} went from {self.told_before:.3g} to {self.told_after:.3g}"
+        if before == after:
+            return f"{who}: {self.told} stayed {after}"
+        return f"{who}: {self.told} went from {before} to {after}"
 
     def summary(self, limit: int = 5) -> str:
         """A few sentences: what happened, and which changes did it."""
@@ -208,6 +211,10 @@ def _tell(share: float, digits: int) -> str:
 
 def _tell_seen(seen: int, every: int) -> str:
     """How many of all changes reach a target, in words."""
+    if every == 0:
+        return "The graph did not change"
+    if seen == 0:
+        return "The only change does not reach it" if every == 1 else f"None of the {every:,} changes reaches it"
     if seen == every:
         return "The only change reaches it" if seen == 1 else f"All {every:,} changes reach it"
     return f"Of {every:,} changes {seen:,} {'reaches' if seen == 1 else 'reach'} it"

@@ -80,13 +80,13 @@ class Enough(ChangeRecord):
         """How many are enough, in a sentence."""
         count = f"{len(self.changes)} of {self.num_in_sight} change{'s' * (self.num_in_sight != 1)}"
         if self.num_in_sight == 0:
-            return "No change is in sight."
+            return "No change reaches it."
         told = "nan" if math.isnan(self.explained) else f"{math.floor(100 * self.explained + 1e-9)}"
         return f"{count} carr{'ies' if len(self.changes) == 1 else 'y'} {told} % of the change."
 
     def summary(self) -> str:
         """The same, which they are, and how that is known."""
-        return f"{self.sentence[:-1]}: {self.list_changes()}. {self.how}"
+        return f"{self.sentence[:-1]}: {self.list_changes()}. {self.how}" if self.num_in_sight else self.sentence
 
     def __repr__(self) -> str:
         """The sentence."""

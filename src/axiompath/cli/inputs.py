@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..graphs.places import NODE_UNIT, Target
-from .output import aside
+from .output import Terminal, aside
 
 NUMBER = re.compile(r"[+-]?[0-9]+")
 
@@ -47,6 +48,7 @@ class Graphs:
         self.names: dict[int, str] = dict(pairs)
         self.index = index_names(pairs, None if self.stored is None else self.stored.number)
         self.numbered = numbered
+        self.step: Step | None = None
         self.class_names = next((graph.class_names for graph in graphs if graph.class_names), ())
 
     @property
@@ -135,9 +137,20 @@ class NamedFile(NamedTuple):
     name: str
 
 
-def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[NamedFile]:
-    """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
-    from ..files.graph_file import check_together
+class Step(NamedTuple):
+    """One step of a folder of snapshots."""
+
+    number: int  # from 1
+    files: list[NamedFile]  # of all snapshots
+
+    def __str__(self) -> str:
+        """Which one, of how many, between which snapshots."""
+        before, after = self.files[self.number - 1 : self.number + 1]
+        return f"Step {self.number} of {len(self.files) - 1}: {before.name} → {after.name}"
+
+
+def list_files(given: Sequence[Path | None]) -> tuple[list[NamedFile], list[Path]]:
+    """The files of these graphs, of a folder of snapshots all of its graphs; and which of them are such folders."""
     from ..files.snapshots import is_snapshots, read_held
 
     files: list[NamedFile] = []
@@ -148,6 +161,26 @@ def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[Nam
             files += [NamedFile(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
         elif path is not None:
             files.append(NamedFile(path, path.stem))
+    return files, folders
+
+
+def find_step(given: Sequence[Path | None], step: int | None) -> Step | None:
+    """The step that is asked about, the last where none is named; None where the graphs are in no folder of them."""
+    files, folders = list_files(given)
+    return Step(step or len(files) - 1, files) if folders and len(files) > 1 else None
+
+
+def say_step(step: Step | None, *, json: bool) -> None:
+    """Say which step the answer is about; beside JSON, on stderr."""
+    if step is not None:
+        Terminal(stderr=json).print(str(step), markup=False, highlight=False, soft_wrap=True)
+
+
+def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[NamedFile]:
+    """The files of these graphs and what to call each; a folder of snapshots is all its graphs, or those of a step."""
+    from ..files.graph_file import check_together
+
+    files, folders = list_files(given)
     if step is not None and not 0 < step < len(files):
         raise InputError(f"Expected a step from 1 to {len(files) - 1} after --step (got {step}).")
     files = files if step is None else files[step - 1 : step + 1]
@@ -158,7 +191,23 @@ def spell_out(given: Sequence[Path | None], step: int | None = None) -> list[Nam
 
 def read_pair(before: Path, after: Path | None, sources: Sources) -> Graphs:
     """Two graphs; of a folder of snapshots those of a step, which is the last one where none is named."""
-    return read_graphs(spell_out([before, after], sources.step)[-2:], sources.nodes)
+    pair = read_graphs(spell_out([before, after], sources.step)[-2:], sources.nodes)
+    pair.step = find_step([before, after], sources.step)
+    return pair
+
+
+def tell_last_change(model: str, sources: Sources, pair: Graphs, text: str) -> str:
+    """Of a target that did not change at a step: at which step it last did, in a sentence; nothing without steps."""
+    if pair.step is None:
+        return ""
+    for number in range(pair.step.number - 1, 0, -1):
+        earlier = Step(number, pair.step.files)
+        graphs = read_graphs(earlier.files[number - 1 : number + 1], sources.nodes)
+        explainer = open_explainer(model, graphs, sources, paths=False)
+        with suppress(InputError):  # it was not there yet
+            if graphs.targets([text], explainer.unit)[0] in set(explainer.moved().target):
+                return f"It last changed at step {number} ({str(earlier).split(': ', 1)[1]}): ask with --step {number}."
+    return f"It changed at no step before step {pair.step.number}, either."
 
 
 def read_graphs(files: Sequence[NamedFile], nodes: Path | None) -> Graphs:

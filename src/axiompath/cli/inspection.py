@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .inputs import open_explainer, read_pair, spell_out
+from .inputs import open_explainer, read_pair, say_step, spell_out
 from .options import After, AsJson, Before, Limit, Model, Nodes, OutputKind, Sources, Weights, spread
 from .output import Terminal, changes_table, moved_table, print_json, records
 
@@ -26,7 +26,11 @@ def check(
     from ..graphs.stored import StoredGraph
     from ..readers import check as check_model
 
-    data = read_graph(spell_out([graph])[-1].path, nodes).data
+    files = spell_out([graph])
+    if len(files) > 1:
+        said = f"The last of {len(files)} snapshots: {files[-1].name}"
+        Terminal(stderr=json).print(said, markup=False, highlight=False, soft_wrap=True)
+    data = read_graph(files[-1].path, nodes).data
     if isinstance(data, StoredGraph):
         data, _ = sample_pair(match_stored(data, data))
     found = check_model(read_model(model, weights), data, output=output)
@@ -56,6 +60,7 @@ def diff(
     Example: axiompath diff demo/before.npz demo/after.npz --model demo/model
     """
     pair = read_pair(before, after, sources)
+    say_step(pair.step, json=json)
     changes, counts = pair.changes(directed=directed)
     explainer = open_explainer(model, pair, sources) if model else None
     moved = None if explainer is None else explainer.moved()

@@ -126,6 +126,8 @@ def changes_table(changes: Any, limit: int) -> Table:
 
 def moved_table(moved: Any, limit: int) -> Table:
     """The predictions that moved."""
+    from ..outputs import show_apart
+
     about = next(key for key in ("class_before", "label", "column") if key in moved)
     ends = {"class_before": "class", "label": "prob", "column": "value"}[about]
     apart = "distance" if ends == "value" else "KL"
@@ -134,9 +136,8 @@ def moved_table(moved: Any, limit: int) -> Table:
     table = Table("target", *heads, *numbers(apart, "altered paths"))
     for row in records(moved.head(limit)):
         told = [] if ends == "class" else [escape(str(row.get(f"{about}_name", row[about])))]
-        for key in (f"{ends}_before", f"{ends}_after"):
-            value = row.get(f"{key}_name", row.get(key, ""))
-            told.append(f"{value:.4g}" if isinstance(value, float) else escape(str(value)))
+        pair = [row.get(f"{key}_name", row.get(key, "")) for key in (f"{ends}_before", f"{ends}_after")]
+        told += show_apart(pair, 4, "g") if ends != "class" else [escape(str(value)) for value in pair]
         table.add_row(escape(row["name"]), *told, f"{row['kl']:.4f}", f"{row['num_paths']:,}")
     return table
 

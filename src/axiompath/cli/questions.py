@@ -15,12 +15,15 @@ from ..errors import InputError
 from ..graphs.places import Target
 from .inputs import (
     asked_or_most_moved,
+    find_step,
     open_explainer,
     read_graphs,
     read_model_before,
     read_pair,
+    say_step,
     spell_out,
     tell,
+    tell_last_change,
 )
 from .options import (
     After,
@@ -79,6 +82,7 @@ def explain(
     Example: axiompath explain demo/model demo/before.npz demo/after.npz --target 13 --budget 5
     """
     pair = read_pair(before, after, sources)
+    say_step(pair.step, json=json)
     explainer = open_explainer(model, pair, sources)
     targets = pair.targets(target, explainer.change.unit) or explainer.moved().target.head(1).tolist()
     rule, size = (manner.method, manner.objective), read_depth(depth)
@@ -97,10 +101,13 @@ def explain(
     console = Terminal()
     if not found:
         console.print("No prediction moved.")
-    for explanation in found:
-        if blame:
+    for place, explanation in enumerate(found):
+        reached = explanation.num_paths > 0 or explanation.retrained is not None
+        if blame and reached:
             print_happened(console, explainer.happened(explanation.target))
         print_explanation(console, explanation)
+        if target and not reached:
+            console.print(tell_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
 
 
 @spread
@@ -125,6 +132,7 @@ def blame(
     Example: axiompath blame demo/model demo/before.npz demo/after.npz --target 13
     """
     pair = read_pair(before, after, sources)
+    say_step(pair.step, json=json)
     explainer = open_explainer(model, pair, sources, paths=paths)
     found = [
         explainer.blame(one, by=by, opened=opened, open_nodes=open_nodes, seconds=seconds, seed=seed)
@@ -136,8 +144,12 @@ def blame(
     console = Terminal()
     if not found:
         console.print("No prediction moved.")
-    for item in found:
+    for place, item in enumerate(found):
         console.print(item.summary(limit), markup=False, highlight=False)
+        if not item.changes:
+            if target:
+                console.print(tell_last_change(model, sources, pair, target[place]), markup=False, highlight=False)
+            continue
         enough = explainer.enough(item.target, open_nodes=open_nodes, seconds=seconds)
         console.print(enough.summary(), markup=False, highlight=False)
 
@@ -164,6 +176,7 @@ def undo(
     Example: axiompath undo demo/model demo/before.npz demo/after.npz --target "member 8"
     """
     pair = read_pair(before, after, sources)
+    say_step(pair.step, json=json)
     explainer = open_explainer(model, pair, sources, paths=paths)
     found = [
         explainer.undo(
@@ -248,7 +261,8 @@ def report(
     if before is None:
         _report_scan(Path(model), out, json)
         return
-    files, unit = spell_out([before, after, *(later or ())], sources.step), "node"
+    graphs = [before, after, *(later or ())]
+    files, unit = spell_out(graphs, sources.step), "node"
     title = f"{files[0].name} → {files[-1].name}"
     if len(files) > 2:
         wanted = Wanted(manner.method, manner.objective, 10 if budget is None else budget)
@@ -257,6 +271,7 @@ def report(
         unit = next((item.unit for item in told), unit)
         text = build_story_report(told, title=f"{title}, {len(files)} snapshots")
     else:
+        say_step(find_step(graphs, sources.step), json=json)
         largest = 50 if budget is None else budget
         pair = read_graphs(files, sources.nodes)
         explainer = open_explainer(model, pair, sources)

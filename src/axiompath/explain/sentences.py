@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..graphs.labels import ABSENT, ANY
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF
-from ..outputs import BINARY, CLASSES, LABELS, VALUE
+from ..outputs import BINARY, CLASSES, LABELS, VALUE, show_apart
 from .hops import TO_EDGE
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def headline(e: Explanation) -> str:
     column = e.output.column(new)
     if e.output.kind == VALUE:
         low, high = float(e.logits_before[column]), float(e.logits_after[column])
-        told = e.column_name(column)
-        return f"{shown}: {told} went from {low:.4g} to {high:.4g} ({high - low:+.3g})"
-    before, after = f"{e.prob_before[column]:.2f}", f"{e.prob_after[column]:.2f}"
+        told, (before, after) = e.column_name(column), show_apart([low, high], 4, "g")
+        return f"{shown}: {told} went from {before} to {after} ({high - low:+.3g})"
+    before, after = show_apart([float(e.prob_before[column]), float(e.prob_after[column])])
     if e.output.kind == LABELS:
         others = int(((e.logits_before > 0) != (e.logits_after > 0)).sum())
         others -= bool((e.logits_before[column] > 0) != (e.logits_after[column] > 0))

@@ -21,9 +21,11 @@ const drawProbabilities = ({ page }) => {
     .sort((i, j) => Math.max(page.prob_before[j], page.prob_after[j]) - Math.max(page.prob_before[i], page.prob_after[i]));
   const kept = order.slice(0, 10).sort((i, j) => i - j);
   const labels = kept.map((k) => forPlotly(short(page.classes[k], 22)));
+  const told = [page.class_before, page.class_after];
+  const digits = (k) => (told.includes(k) ? apart(page.prob_before[k], page.prob_after[k], 2) : 2);
   const bars = (name, values, colour) => ({
     type: "bar", name, x: kept.map((_, i) => i), y: kept.map((k) => values[k]), marker: { color: colour },
-    text: kept.map((k) => (page.values || Math.abs(values[k]) >= 0.005 || kept.length < 5 ? values[k].toFixed(2) : "")), textposition: "outside", textangle: 0, cliponaxis: false,
+    text: kept.map((k) => (page.values || Math.abs(values[k]) >= 0.005 || kept.length < 5 ? values[k].toFixed(digits(k)) : "")), textposition: "outside", textangle: 0, cliponaxis: false,
     customdata: kept.map((k) => forPlotly(page.classes[k])), hovertemplate: `%{customdata}<br>${name}: %{y:.4f}<extra></extra>`,
   });
   Plotly.react("probabilities", [bars("before", page.prob_before, ink("pale")), bars("after", page.prob_after, ink("deep"))], layout({
@@ -33,7 +35,7 @@ const drawProbabilities = ({ page }) => {
     legend: { orientation: "h", x: 1, xanchor: "right", y: 1.14 }, margin: { l: 56, r: 12, t: 26, b: 44 },
   }), config);
   $("probabilities").setAttribute("aria-label", "Probabilities. " + kept.map((k) =>
-    `${page.classes[k]}: ${plain(page.prob_before[k], 2)} before, ${plain(page.prob_after[k], 2)} after`).join("; "));
+    `${page.classes[k]}: ${plain(page.prob_before[k], digits(k))} before, ${plain(page.prob_after[k], digits(k))} after`).join("; "));
 };
 
 const drawFrontier = ({ page, choice }) => {
@@ -61,6 +63,7 @@ const drawFrontier = ({ page, choice }) => {
 };
 
 const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
+  const digits = apart(before, after, 3);
   const others = page.num_paths - held(chosen);
   const ordered = [...chosen].sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
   const steps = ordered.slice(0, MAX_STEPS).map((path) => ({ label: path.label, kind: path.kind, share: path.share }));
@@ -82,12 +85,12 @@ const drawWaterfall = ({ page, view, chosen, before, after, model, rest }) => {
       text: steps.map((step) => signed(step.share)), textposition: "outside", cliponaxis: false, showlegend: false,
       customdata: steps.map((step) => [forPlotly(step.label), step.kind === "rest" ? "net" : step.kind]), hovertemplate: "%{customdata[0]}<br>%{customdata[1]}, %{x:+.4f}<extra></extra>" },
     { x: [before, after], y: [0, steps.length + 1], mode: "markers+text", marker: { symbol: "diamond", size: 13, color: [ink("pale"), ink("deep")] }, cliponaxis: false,
-      text: [plain(before), plain(after)], textposition: "middle right", showlegend: false, hovertemplate: "%{x:.4f}<extra></extra>" },
+      text: [plain(before, digits), plain(after, digits)], textposition: "middle right", showlegend: false, hovertemplate: "%{x:.4f}<extra></extra>" },
   ], layout({
     height: 96 + 26 * names.length, margin: { l: 60, r: isNarrow() ? 16 : 70, t: 6, b: 44 },
     xaxis: { range: [low - pad, high + pad], nticks: isNarrow() ? 4 : 10, tickangle: 0, title: { text: forPlotly(short(view.label, isNarrow() ? 26 : 60)) }, zeroline: true },
     yaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [names.length - 0.4, -0.6], automargin: true, zeroline: false, fixedrange: true },
   }), config);
-  $("waterfall").setAttribute("aria-label", `Waterfall of ${view.told}: from ${plain(before)} before to ${plain(after)} after. `
+  $("waterfall").setAttribute("aria-label", `Waterfall of ${view.told}: from ${plain(before, digits)} before to ${plain(after, digits)} after. `
     + steps.map((step) => `${step.label} ${signed(step.share)}`).join("; "));
 };

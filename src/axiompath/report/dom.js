@@ -22,6 +22,11 @@ const plain = (v, digits = 3) => {
   if (Math.abs(v) < 1e-13) return (0).toFixed(digits);  // rounding
   return minus(Math.abs(v) < 0.5 * 10 ** -digits ? v.toExponential(1) : v.toFixed(digits));
 };
+// As many digits as show that two numbers differ; what is below 1e-12 is rounding.
+const apart = (a, b, digits) => {
+  while (digits < 12 && Math.abs(a - b) > 1e-12 && a.toFixed(digits) === b.toFixed(digits)) digits += 1;
+  return digits;
+};
 const signed = (v, digits = 3) => (v >= 0 ? "+" : "") + plain(v, digits);
 const count = (n) => n.toLocaleString("en-US");
 const percent = (v) => (v === null ? "–" : minus((100 * v).toFixed(v > 0.995 && v < 0.9995 ? 1 : 0)) + " %");

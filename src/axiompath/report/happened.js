@@ -25,7 +25,7 @@ const drawHappened = (page) => {
     const more = labels.length > 2 ? `, and ${count(labels.length - 2)} more` : "";
     return [el("small", {}, `carried by ${labels.slice(0, 2).join(", ")}${more}`)];
   };
-  const shown = (v) => plain(v, 3);
+  const shown = (v) => plain(v, apart(told.before, told.after, 3));
   $("blame").tBodies[0].replaceChildren(...(told.blame ? [
     line("before", 0, told.before, shown(told.before), COLOURS.unchanged, []),
     ...steps.map((step) => line(step.name, step.from, step.to,

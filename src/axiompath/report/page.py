@@ -20,7 +20,7 @@ from ..explain.group import Group
 from ..explain.moved import find_flipped
 from ..graphs.labels import label_targets
 from ..graphs.places import Target
-from ..outputs import VALUE
+from ..outputs import VALUE, show_apart
 from .drawn import as_drawn, key_of
 from .movers import Movers
 
@@ -143,11 +143,10 @@ def _tell_ends(moved: pd.DataFrame, class_names: Sequence[str]) -> dict[str, Any
         return {"columns": ["Class before", "Class after"], "before": before, "after": after}
     column, kind = ("label", "prob") if "label" in moved else ("column", "value")
     told = [class_names[k] if k < len(class_names) else f"{column} {k}" for k in moved[column].tolist()]
-    ends = [
-        [f"{name}: {value:.4g}" for name, value in zip(told, moved[f"{kind}_{end}"].tolist(), strict=True)]
-        for end in ("before", "after")
-    ]
-    return {"columns": ["Before", "After"], "before": ends[0], "after": ends[1]}
+    pairs = zip(moved[f"{kind}_before"].tolist(), moved[f"{kind}_after"].tolist(), strict=True)
+    ends = [[f"{name}: {text}" for text in show_apart(pair, 4, "g")] for name, pair in zip(told, pairs, strict=True)]
+    before, after = ([pair[end] for pair in ends] for end in (0, 1))
+    return {"columns": ["Before", "After"], "before": before, "after": after}
 
 
 def describe_movers(movers: Movers, node_names: Mapping[int, str]) -> list[dict[str, Any]]:

@@ -30,6 +30,8 @@ def story_table(story: Story) -> Table:
     )  # fmt: skip
     for s, causes in enumerate(story.causes):
         old, new = story.told_at(s), story.told_at(s + 1)
+        if old is not None and new is not None and story.output.kind not in (CLASSES, BINARY):
+            old, new = story.show_numbers([s, s + 1])
         went = new if old == new else f"{old or 'absent'} → {new or 'absent'}"
         moved = "" if old is None or new is None else f"{story.kl[s]:.4f}"
         shares = ["" if causes is None else signed(float(causes.get(kind, 0 * weights) @ weights)) for kind in shown]

@@ -11,7 +11,7 @@ the sequence: the sum is then exact over each unbroken part. `residual` is what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -28,7 +28,7 @@ from ..graphs.labels import FIRST_EDGE, name_edges, name_node, with_class_names
 from ..graphs.places import NODE_UNIT, EdgePlace, Target
 from ..notebook import show
 from ..origin import Origin
-from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output
+from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
 from ..saved import FileForm, Saved, rebuild
 from ..trust import read_words
 from .words import signed, tell_course, tell_shares
@@ -180,8 +180,12 @@ class Story(Saved):
         label = self.classes[snapshot]
         if self.output.kind in (CLASSES, BINARY) and label is not None:
             return self.class_name(label)
-        told = float(self.probabilities[snapshot, self.column or 0])
-        return f"{told:.4g}" if self.output.kind == VALUE else f"{told:.2f}"
+        return self.show_numbers([snapshot])[0]
+
+    def show_numbers(self, snapshots: Sequence[int]) -> list[str]:
+        """The probability of the label, or the value, at each of these, with digits that tell one from the next."""
+        told = [float(self.probabilities[snapshot, self.column or 0]) for snapshot in snapshots]
+        return show_apart(told, 4, "g") if self.output.kind == VALUE else show_apart(told)
 
     def step_name(self, step: int) -> str:
         """The two snapshots of a step."""

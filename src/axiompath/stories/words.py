@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..outputs import BINARY, CLASSES
+from ..outputs import BINARY, CLASSES, show_apart
 
 if TYPE_CHECKING:
     from .story import Story
@@ -31,17 +31,20 @@ def tell_classes(story: Story) -> str:
     """The classes that it went through."""
     label = story.classes[0]
     if label is not None and set(story.classes) == {label}:
-        ends = [_chance(story, i, label) for i in (0, -1)]
+        ends = show_apart([_chance(story, i, label) for i in (0, -1)])
+        of = _whose(story)
         return (
             f"stayed {_named(story, label)} from {story.snapshot_names[0]} to {story.snapshot_names[-1]} "
-            f"({ends[0]} at first, {ends[1]} at last)"
+            f"({of}{ends[0]} at first, {of}{ends[1]} at last)"
         )
     return _join(list(_clauses(story)), "changed {} times more")
 
 
 def tell_numbers(story: Story) -> str:
     """The probability of a label, or a value, at each snapshot that has it."""
-    told = [f"{story.told_at(i) or 'absent'} at {snapshot}" for i, snapshot in enumerate(story.snapshot_names)]
+    seen = [i for i in range(len(story.snapshot_names)) if story.present[i]]
+    shown = dict(zip(seen, story.show_numbers(seen), strict=True))
+    told = [f"{shown.get(i, 'absent')} at {snapshot}" for i, snapshot in enumerate(story.snapshot_names)]
     return _join(told, "{} more")
 
 
@@ -62,9 +65,15 @@ def _clauses(story: Story) -> Iterator[str]:
     seen: set[int] = set()
     before: int | None = None
     way = "in" if story.output.kind == CLASSES else "as"
+    told = [(i, label) for i, label in enumerate(story.classes) if label is not None]
+    told = [(i, label) for i, label in told if i == 0 or label != story.classes[i - 1]]
+    chances = [_chance(story, i, label) for i, label in told]
+    # One logit's chances are all of a yes: the digits must show on which side of a half each is.
+    texts = show_apart(chances) if story.output.kind == BINARY else [f"{chance:.2f}" for chance in chances]
+    shown_at = {i: _whose(story) + text for (i, _), text in zip(told, texts, strict=True)}
     for i, (label, snapshot) in enumerate(zip(story.classes, story.snapshot_names, strict=True)):
         if label is not None and label != before:
-            shown = f"{_named(story, label).removeprefix('in ')} ({_chance(story, i, label)})"
+            shown = f"{_named(story, label).removeprefix('in ')} ({shown_at[i]})"
             if before is not None:
                 yield f"went {'back ' if label in seen else ''}to {shown} at {snapshot}"
             elif seen:
@@ -82,11 +91,14 @@ def _named(story: Story, label: int) -> str:
     return f"{'in class ' * (story.output.kind == CLASSES)}{story.class_name(label)}"
 
 
-def _chance(story: Story, snapshot: int, label: int) -> str:
-    """The probability of a class; of one logit that of a yes, which is said."""
-    if story.output.kind == CLASSES:
-        return f"{story.probabilities[snapshot, label]:.2f}"
-    return f"{story.class_name(1)}: {story.probabilities[snapshot, 0]:.2f}"
+def _chance(story: Story, snapshot: int, label: int) -> float:
+    """The probability of a class; of one logit that of a yes."""
+    return float(story.probabilities[snapshot, label if story.output.kind == CLASSES else 0])
+
+
+def _whose(story: Story) -> str:
+    """What a probability is of, where it is not that of the class named: of one logit a yes."""
+    return "" if story.output.kind == CLASSES else f"{story.class_name(1)}: "
 
 
 def _join(told: list[str], left_out: str) -> str:
