@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy import special
 from torch_geometric.data import Data
+from torch_geometric.nn import GCN
 
 import axiompath
 from axiompath.blame.blame import blame_target
@@ -286,6 +287,28 @@ def test_the_order_of_edges_is_the_users_own_for_models_that_read_it():
     shuffled = axiompath.Explainer(ByOrder(shuffled=True), before, after, paths=False)
     with pytest.raises(axiompath.InputError, match="answers the same however often it is asked"):
         shuffled.blame(int(shuffled.moved().target[0]))
+
+
+def test_a_change_of_one_direction_has_an_arrow():
+    torch.manual_seed(0)
+    x, edges = torch.randn(5, 3), torch.tensor([[0, 1], [1, 2]])
+    model = GCN(3, 4, 2, 3).double().eval()
+    for both, told in ((False, "edge added 3 → 1"), (True, "edge added 1 – 3")):
+        added = torch.tensor([[3, 1], [1, 3]])[:, : 1 + both]
+        start = torch.cat([edges, edges.flip(0)], dim=1) if both else edges
+        explainer = axiompath.Explainer(
+            model, Data(x=x, edge_index=start), Data(x=x, edge_index=torch.cat([start, added], dim=1))
+        )
+        blame = explainer.blame(1)
+        assert told in blame.summary()
+        assert told in explainer.enough(1).summary()
+        assert told in explainer.happened(1).summary()
+        values = blame.to_dict()
+        assert told in axiompath.Blame.from_dict(values).summary()
+        del values["directed"]  # as files of the first version
+        assert " – " in axiompath.Blame.from_dict(values | {"version": 1}).summary()
+        with pytest.raises(axiompath.InputError, match="true or false for each change in `directed`"):
+            axiompath.Blame.from_dict(values | {"directed": [1]})
 
 
 def test_a_change_too_small_for_two_digits_is_told_with_more():

@@ -272,7 +272,7 @@ def test_the_command_line_takes_folders_of_types(call, folders):
     code, out, _ = call("explain", model, "a", "b", "--target", "paper Q")
     assert code == 0
     assert "–cites→ paper Q" in out
-    assert "edge added (cites) paper R – paper Q" in out
+    assert "edge added (cites) paper R → paper Q" in out
     code, out, _ = call("blame", model, "a", "b", "--by", "relation_name")
     assert code == 0
     assert "cites (1 change)" in out
@@ -280,7 +280,7 @@ def test_the_command_line_takes_folders_of_types(call, folders):
     assert code == 0
     code, out, _ = call("scan", model, "a", "b", "--out", "s", "--min-kl", "0", "--blame", "--workers", "1")
     assert code == 0
-    assert "edge added (cites) paper R – paper Q" in out
+    assert "edge added (cites) paper R → paper Q" in out
     assert axiompath.read_scan("s")["paper Q"].relations
     code, out, _ = call("story", model, "a", "b", "c", "--target", "paper Q")
     assert code == 0

@@ -419,7 +419,7 @@ def test_a_folder_of_tables_and_a_saved_hetero_data_are_graphs(tmp_path):
     assert "paper R –cites→ paper Q" in found.summary()
     again = axiompath.Explanation.from_dict(found.to_dict())
     assert again.relations == found.relations
-    assert "edge added (cites) paper R – paper Q" in explainer.blame("paper Q").summary()
+    assert "edge added (cites) paper R → paper Q" in explainer.blame("paper Q").summary()
     torch.save(before, tmp_path / "saved.pt")
     read = axiompath.read_graph(tmp_path / "saved.pt").data
     assert read["author"].name == ["Ada", "Bob"]

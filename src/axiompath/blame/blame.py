@@ -51,7 +51,7 @@ WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
 class Blame(ChangeRecord):
     """Which changes moved one prediction, and by how much; largest first. A row is a change, or a group of them."""
 
-    form: ClassVar = FileForm("blame", 1)
+    form: ClassVar = FileForm("blame", 2, {"directed": 2})
     drawn_by: ClassVar = "plot().savefig(path)"
 
     target: Target
@@ -78,6 +78,7 @@ class Blame(ChangeRecord):
     origin: Origin | None = None
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
+    directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
     @property
     def told(self) -> str:
@@ -279,8 +280,9 @@ def blame_target(
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
         whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * game.retrained
         kinds, places = tuple(whole[code] for code in order.tolist()), ((-1, -1),) * len(rows)
-        groups = tuple(unique[code] for code in order.tolist())
+        groups, directed = tuple(unique[code] for code in order.tolist()), (False,) * len(rows)
     else:
+        directed = tuple(changes.directed.iloc[order].tolist())
         rows = [(number,) for number in ids[order].tolist()]
         kinds = tell_kinds(changes.iloc[order])
         ends_of = (changes[end].fillna(-1).iloc[order].tolist() for end in ("src", "dst"))
@@ -312,6 +314,7 @@ def blame_target(
         origin=replace(board.origin(), seed=None if found.exact else effort.seed),
         unit=board.unit,
         output=board.output,
+        directed=directed,
     )
 
 

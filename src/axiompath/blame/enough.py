@@ -51,7 +51,7 @@ OF_GROWN = 1 / 4  # share of the effort that is left, that growing them may take
 class Enough(ChangeRecord):
     """The fewest changes that, applied to `before` alone, carry most of the prediction's change."""
 
-    form: ClassVar = FileForm("enough", 1)
+    form: ClassVar = FileForm("enough", 2, {"directed": 2})
 
     target: Target
     class_before: int
@@ -74,6 +74,7 @@ class Enough(ChangeRecord):
     origin: Origin | None = None
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
+    directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
     @property
     def sentence(self) -> str:
@@ -187,6 +188,7 @@ def enough_of_target(
         origin=board.origin(),
         unit=board.unit,
         output=board.output,
+        directed=tuple(rows.directed.tolist()),
     )
 
 

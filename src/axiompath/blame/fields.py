@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..errors import InputError
 from ..explain.explanation import read_target, read_task
-from ..graphs.labels import TO
+from ..graphs.labels import ONE_WAY, TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..origin import Origin
@@ -30,10 +30,12 @@ class ChangeRecord(Saved):
     node_names: dict[int, str]
     kinds: tuple[str, ...]
     ends: tuple[tuple[int, int], ...]
+    directed: tuple[bool, ...]  # whether a change is of one direction only; empty where a file does not say
 
     def name_change(self, row: int) -> str:
         """A change in words: what happened, and to what."""
-        return f"{self.kinds[row]} {TO.join(self.name_of(end) for end in self.ends[row] if end >= 0)}".rstrip()
+        between = ONE_WAY if row < len(self.directed) and self.directed[row] else TO
+        return f"{self.kinds[row]} {between.join(self.name_of(end) for end in self.ends[row] if end >= 0)}".rstrip()
 
     def list_changes(self) -> str:
         """The first of them in words, and how many others there are."""
@@ -100,8 +102,16 @@ def read_caption(values: Mapping[str, Any], num_logits: int) -> dict[str, Any]:
     classes = read_counts(values, "class_before", "class_after")
     if not all(label < num_logits + (output.kind == BINARY) for label in classes.values()):
         raise InputError(f"Expected classes between 0 and {num_logits - 1} (got {classes}).")
+    directed = values.get("directed", [])  # of a file of the first version, none
+    if (
+        not isinstance(directed, list)
+        or {*map(type, directed)} - {bool}
+        or len(directed) not in (0, len(values["kinds"]))
+    ):
+        raise InputError("Expected true or false for each change in `directed` (got something else).")
     return {
         **classes,
+        "directed": tuple(directed),
         "target": read_target(values["target"], unit),
         "unit": unit,
         "output": output,

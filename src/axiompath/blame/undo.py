@@ -27,7 +27,7 @@ from .tries import Tries
 class Undo(ChangeRecord):
     """The fewest changes whose undoing gives the old prediction back."""
 
-    form: ClassVar = FileForm("undo", 1)
+    form: ClassVar = FileForm("undo", 2, {"directed": 2})
 
     target: Target
     class_before: int
@@ -53,6 +53,7 @@ class Undo(ChangeRecord):
     origin: Origin | None = None
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
+    directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
     def summary(self) -> str:
         """What to undo, in a few sentences."""
@@ -124,6 +125,7 @@ def undo_target(
         origin=board.origin(),
         unit=board.unit,
         output=board.output,
+        directed=tuple(rows.directed.tolist()),
     )
 
 

@@ -17,7 +17,7 @@ ANY = -2  # in place of a node on a path: any, and any number of further ones or
 ANYTHING = "any"
 ABSENT = -3  # in a path of the shallower of two models, where the deeper one's begin earlier
 FIRST_EDGE = -1000  # in place of a node on a path: the first edge that is a place; further ones are below it
-TO = " – "  # between the names of a pair
+TO, ONE_WAY = " – ", " → "  # between the names of a pair, and of the ends of an edge that has a direction
 
 
 def label_nodes(nodes: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.object_]:

@@ -28,7 +28,7 @@ from ..graphs.changes import (
     NODE_ADDED,
     tell_kinds,
 )
-from ..graphs.labels import TO
+from ..graphs.labels import ONE_WAY, TO
 from ..scan.tally import TENTH
 from .credits import ELSEWHERE, RENORMALISED, UNIT_KINDS, Credits, Index
 
@@ -65,6 +65,7 @@ class Credited(NamedTuple):
     groups: Sequence[str] = ()
     told: Sequence[str] = ()  # [num_changes]: the kinds of the changes in words, and the relation of an edge
     spread: IntArray = np.zeros((0, 2), dtype=np.int64)  # of the Index: units of nodes, and changes there
+    directed: Sequence[bool] = ()  # [num_changes]: whether each is of one direction only
 
 
 class _Family(NamedTuple):
@@ -97,8 +98,9 @@ def list_units(
     found = classes.reindex(ends.ravel()).fillna(-1).to_numpy(dtype=np.int64).reshape(-1, 2)
     kinds = np.concatenate([index.kinds, renormalised, last]).astype(np.int64)
     return Credited(
-        kinds, ends, (names[0], names[1]), found, class_names, labels, groups, tell_kinds(changes), index.spread
-    )
+        kinds, ends, (names[0], names[1]), found, class_names, labels, groups, tell_kinds(changes), index.spread,
+        changes.directed.tolist(),
+    )  # fmt: skip
 
 
 def find_statements(
@@ -268,7 +270,8 @@ def name_unit(units: Credited, row: int) -> str:
     if kind == MODEL_RETRAINED:
         return "the retrained model"
     kind = units.told[row] if row < len(units.told) else kind
-    return f"{kind} {src}{TO}{dst}" if units.ends[row, 1] >= 0 else f"{kind} {src}"
+    between = ONE_WAY if row < len(units.directed) and units.directed[row] else TO
+    return f"{kind} {src}{between}{dst}" if units.ends[row, 1] >= 0 else f"{kind} {src}"
 
 
 def _words(units: Credited, family: str, label: int, rows: IntArray) -> str:

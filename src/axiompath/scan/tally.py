@@ -21,7 +21,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..blame.groups import label_rows, number_groups
 from ..graphs.changes import tell_kinds
-from ..graphs.labels import TO
+from ..graphs.labels import ONE_WAY, TO
 from ..notebook import show
 from ..outputs import VALUE, Output
 
@@ -154,7 +154,7 @@ def _error(facts: Facts, shares: FloatArray, sample: pd.DataFrame, num_changes: 
 
 
 def _frame(changes: pd.DataFrame) -> pd.DataFrame:
-    kept = [name for name in ("kind", "src", "src_name", "dst", "dst_name") if name in changes]
+    kept = [name for name in ("kind", "src", "src_name", "dst", "dst_name", "directed") if name in changes]
     frame = changes[kept].assign(kind=list(tell_kinds(changes)))
     frame.insert(0, "change", changes.id.to_numpy())
     return frame
@@ -164,4 +164,4 @@ def _name(row: Mapping[Hashable, Any]) -> str:
     if "group" in row:
         return f"{row['group']} ({row['num_changes']:,} change{'s' * (row['num_changes'] != 1)})"
     ends = [row.get(f"{end}_name") or row[end] for end in ("src", "dst") if not pd.isna(row[end])]
-    return f"{row['kind']} {TO.join(map(str, ends))}"
+    return f"{row['kind']} {(ONE_WAY if row.get('directed') else TO).join(map(str, ends))}"
