@@ -4,10 +4,13 @@ Blocks and commands of research/ are run by its own tests.
 """
 
 import json
+import os
 import re
 import runpy
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -21,17 +24,43 @@ BLOCK = re.compile(r"(<!-- not run:[^>]*-->\s*)?^```python\n(.*?)^```", re.MULTI
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_python_block_runs(page, tmp_path, monkeypatch):
+def script_of(page):
+    """The blocks of a page, each on the lines that it has there; nothing where there is none."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    blocks = [match for match in BLOCK.finditer(text) if match[1] is None]
-    if not blocks or "from research" in text:
-        pytest.skip("no Python here, or code of research/, which its own tests run")
-    monkeypatch.chdir(tmp_path)
-    space = {"__name__": "__main__"}
-    for block in blocks:
-        line = text[: block.start()].count("\n") + 1
-        exec(compile("\n" * line + block[2], str(ROOT / page), "exec"), space)
+    if "from research" in text:  # its own tests run it
+        return ""
+    script = ""
+    for block in BLOCK.finditer(text):
+        if block[1] is None:
+            script += "\n" * (text[: block.start(2)].count("\n") - script.count("\n")) + block[2]
+    return script
+
+
+def run_page(page, folder, **settings):
+    """In a process of its own, where nothing was imported, patched or compiled before."""
+    script = folder / f"{Path(page).stem.replace('-', '_')}.py"
+    script.write_text(script_of(page), encoding="utf-8")
+    command = [sys.executable, script.name]
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+WITH_CODE = [page for page in PAGES if script_of(page)]
+QUICK = ("README.md", "docs/tutorial.md")  # in seconds, even where everything has to be compiled
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_CODE if page not in QUICK])
+def test_every_python_block_runs(page, tmp_path):
+    run_page(page, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "page", [page if page in QUICK else pytest.param(page, marks=pytest.mark.slow) for page in WITH_CODE]
+)
+def test_every_python_block_runs_after_an_installation(page, tmp_path):
+    """Where nothing has been compiled yet."""
+    (tmp_path / "compiled").mkdir()
+    run_page(page, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "compiled"))
 
 
 @pytest.mark.slow
