@@ -91,6 +91,27 @@ def brute_force(C, z0, z1, n, objective="sufficiency", at_most=False):
     return best
 
 
+def all_values(output, C, z0, z1, objective):
+    """What every set of paths leaves [2^m], and how many it has; with more digits than floats have."""
+    rows, start, target = (np.asarray(part, dtype=np.longdouble) for part in problem(C, z0, z1, objective))
+    members = np.arange(1 << len(C))[:, None] >> np.arange(len(C)) & 1
+    off = start - target + members @ rows
+    if output == "value":
+        return (off**2).sum(axis=1) / 2, members.sum(axis=1)
+    if output == "classes":
+        pairs = [(off, np.exp(target - target.max()))]
+    else:
+        pairs = [
+            (np.stack([v, 0 * v], axis=1), np.exp([z, -z] - abs(z))) for v, z in zip(off.T, target / 2, strict=True)
+        ]
+    values = np.zeros(len(members), dtype=np.longdouble)
+    for v, q in pairs:
+        q = q / q.sum()
+        v = v - (v @ q)[:, None]
+        values += np.log1p((q * (np.expm1(v) - v)).sum(axis=1))
+    return values, members.sum(axis=1)
+
+
 def precise_kl(z_target, z_other):
     """KL(softmax(z_target) || softmax(z_other)) of logits given as floats or mpmath numbers, to some fifty digits.
 

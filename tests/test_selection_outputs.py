@@ -10,6 +10,7 @@ from axiompath.compiled import door
 from axiompath.selection import select, select_budgets, select_many
 from axiompath.selection.objective import SIGMOIDS, SQUARES, divergence, find_goal
 from certificates import (
+    all_values,
     apart_best,
     apart_value,
     infeasibility,
@@ -113,9 +114,36 @@ def test_bounds_are_below_every_choice_and_optimal_is_the_best_of_all(output, se
         assert len(answer.chosen) <= n if at_most else len(answer.chosen) == n
         if answer.status.startswith("optimal: no choice"):
             assert answer.kl_residual <= best + 2e-10 * max(whole, best) + grain
-        elif method == "exact":
-            assert answer.status.startswith("searched"), answer.status
+        else:
+            assert method != "exact", answer.status
         assert method == "exact" or answer.status.startswith("optimal" if method == "convex" else "ranked")
+
+
+@pytest.mark.parametrize("output", ["classes", "labels", "value"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_exact_is_the_best_of_all_sets_at_every_scale_and_says_so(output, objective):
+    rng = np.random.default_rng(5)
+    judged = 0
+    for _ in range(12):
+        m, c, scale = int(rng.integers(2, 15)), int(rng.integers(1 + (output == "classes"), 5)), rng.uniform(-5, 2)
+        C = rng.normal(size=(m, c)) * rng.exponential(size=(m, 1)) ** 2 * 10.0**scale
+        z0 = rng.normal(size=c) * 10.0 ** rng.uniform(-1, 1.5)
+        z1 = z0 + C.sum(axis=0)
+        values, sizes = all_values(output, C, z0, z1, objective)
+        for at_most in (False, True):
+            for n, answer in enumerate(
+                select_budgets(C, z0, z1, range(m + 1), "exact", objective, at_most, output=output)
+            ):
+                if answer.status.startswith("unresolved"):
+                    continue
+                judged += 1
+                best = values[sizes <= n if at_most else sizes == n].min()
+                unit = max(values[0] if output == "value" else min(1.0, values[0]), best)
+                assert answer.status.startswith("optimal: no choice")
+                assert answer.kl_residual <= best + 2e-10 * unit
+                assert answer.kl_bound <= best + 1e-11 * unit
+                assert 0 <= answer.gap <= 1.01e-10 * unit
+    assert judged > 150
 
 
 @pytest.mark.parametrize("output", ["labels", "value"])

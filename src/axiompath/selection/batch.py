@@ -31,6 +31,7 @@ from .objective import (
     resolution_of,
     tilt,
     total_reach,
+    unit_of,
 )
 from .smallest import ranked_smallest, sum_of_smallest
 
@@ -206,9 +207,12 @@ def _relaxed_choice(instance: Instance, way: Way, n: int, x: FloatArray, price: 
         if not value >= residual:
             members, residual = found, value
     outcome = _outcome(goal, certificate, residual, resolution_of(goal, instance.before, instance.after))
+    bound = min(certificate.bound, residual)
     if search and outcome not in (UNKNOWN, UNRESOLVED):
         outcome = PROVED if proved else SEARCHED
-    return Found(members, residual, min(certificate.bound, residual), certificate.iterations, outcome)
+        if proved:
+            bound = max(bound, residual - TOLERANCE * max(unit_of(goal), bound))
+    return Found(members, residual, bound, certificate.iterations, outcome)
 
 
 @compiled(inner=True, error_model="numpy")
