@@ -70,6 +70,48 @@ def test_every_number_of_an_explanation_follows_from_its_paths(explainer, method
     np.testing.assert_allclose(sum(e.causes.values()), found.delta_logits, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_not_chosen_is_summed_by_its_sign(explainer, method):
+    for target in explainer.moved().target[:6].tolist():
+        found = explainer.attribute(target)
+        for e in (explainer.explain(target, 4, method), *explainer.frontier(target, (0, 4), method)):
+            _, weights = e.view
+            chosen = {tuple(path) for path in e.paths.tolist()}
+            others = [tuple(path) not in chosen for path in found.paths.tolist()]
+            left = found.contributions[others] @ weights
+            assert e.left_out == pytest.approx((left[left > 0].sum(), left[left < 0].sum()), abs=1e-12)
+            if 0 < len(e.paths) < e.num_paths - 1:
+                up, down = e.left_out
+                assert f"add {up:.3g} to" in e.summary()
+                assert f"take {-down:.3g} away" in e.summary()
+            assert Explanation.from_dict(e.to_dict()).left_out == e.left_out
+        everything = explainer.explain(target, 10**6, "exact")
+        assert everything.left_out == (0.0, 0.0)
+        assert everything.others == ""
+
+
+def test_what_is_chosen_whole_has_the_weight_1(explainer):
+    target = target_of(explainer)
+    assert (explainer.explain(target, 6, "exact").weights == 1).all()
+    assert (explainer.explain(target, 6, "exact", by="edge").weights == 1).all()
+    assert (explainer.explain(target, 6, "convex").weights < 1).any()
+
+
+def test_paths_that_cancel_are_told_of():
+    """Two of +1.2 and -1.2 are left out by a choice that explains everything."""
+    x = torch.tensor([[0.0], [1.2], [-1.2], [0.5]]).double()
+    before = Data(x=x, edge_index=torch.tensor([[0], [0]]))
+    after = Data(x=x, edge_index=torch.tensor([[0, 1, 2, 3], [0, 0, 0, 0]]))
+    model = SumGNN(1, 1).double()
+    torch.nn.init.ones_(model.convs[0].lin.weight)
+    e = axiompath.Explainer(model, before, after, output="value").explain(0, 1)
+    assert e.explained == pytest.approx(1.0)
+    assert e.left_out == pytest.approx((1.2, -1.2))
+    assert "The other 2 paths add 1.2 to the value and take 1.2 away." in e.summary()
+    page = e.to_html()
+    assert "The other 2 paths add 1.2 to the value and take 1.2 away." in page
+
+
 def test_fidelity_is_1_for_nothing_and_0_for_everything(explainer):
     target = target_of(explainer)
     nothing, everything = (explainer.explain(target, budget) for budget in (0, 10**6))
@@ -134,7 +176,7 @@ def test_a_saved_explanation_comes_back_whole(explainer, tmp_path):
 
 BROKEN = {
     "another file": (lambda d: {"a": 1}, r"Expected a saved explanation"),
-    "another version": (lambda d: d | {"version": 99}, r"Expected version 1 to 4 of the format \(got 99\)"),
+    "another version": (lambda d: d | {"version": 99}, r"Expected version 1 to 5 of the format \(got 99\)"),
     "a field missing": (lambda d: {k: v for k, v in d.items() if k != "kl"}, r"missing: kl"),
     "a field too many": (lambda d: d | {"evil": 1}, r"unknown: evil"),
     "another shape": (lambda d: d | {"contributions": [[1.0]]}, r"`contributions` of shape"),

@@ -41,7 +41,7 @@ def test_explanations(path, tmp_path):
     assert found.name_of(found.target) in found.summary()
     assert "The network itself" in found.summary() or "the network itself" in found.summary()
     found.save(tmp_path / "again.json")  # in the format of today
-    assert json.loads((tmp_path / "again.json").read_text())["version"] == 4
+    assert json.loads((tmp_path / "again.json").read_text())["version"] == 5
     check(axiompath.Explanation.load(tmp_path / "again.json"), written)
 
 

@@ -118,7 +118,8 @@ def _replaced(given: tuple[Any, ...], widened: dict[Any, NDArray[Any]]) -> Any:
             values.append(widened[_place_of(value)] if isinstance(value, np.ndarray) else value.item())
         else:
             values.append(value)
-    return type(given)._make(values) if hasattr(type(given), "_make") else tuple(values)
+    make: Callable[[list[Any]], Any] = getattr(type(given), "_make", tuple)  # of a NamedTuple
+    return make(values)
 
 
 def interpreted(loop: Any) -> Any:

@@ -30,7 +30,7 @@ from .members import find_groups, tell_units
 from .question import AUTO_DEPTH, Question
 from .records import Records, make_records
 from .relaxation import MAX_PASSES, OFFERED, choose_budgets, choose_searched
-from .remains import ends_of, first_enough, residuals_of, wholes_of
+from .remains import ends_of, first_enough, gross_left, residuals_of, told_weights, wholes_of
 from .retrained import measure
 from .searched import search_rows
 from .walks import Walks, is_priced, walk_rows
@@ -195,7 +195,16 @@ def _gather(change: Change, choices: Sequence[_Choice]) -> Choices:
         np.array([choice.fewest for choice in choices], dtype=object),
         np.stack([choice.source.causes for choice in choices]),
         [_tell_groups(change, choice) for choice in choices] if asked[0].depth is not None else (),
+        np.array([_left_out(change, choice) for choice in choices]),
     )
+
+
+def _left_out(change: Change, choice: _Choice) -> tuple[float, float]:
+    """What paths that are not chosen add and take away; nan where they are not listed, or groups are chosen."""
+    if not isinstance(choice.source, Held) or choice.question.depth is not None:
+        return np.nan, np.nan
+    (weights,) = told_weights(change, np.array([choice.source.row]))
+    return gross_left(choice.source.pool.contributions, choice.pool.contributions, weights)
 
 
 def _explain(change: Change, choices: Choices, question: Question, caption: Caption) -> Records:

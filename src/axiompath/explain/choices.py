@@ -43,6 +43,7 @@ class Choices:
     fewest: NDArray[np.object_]  # as in Selection
     causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
     groups: Sequence[tuple[Group, ...]]  # of each, where groups of paths are chosen; else nothing
+    left_out: FloatArray  # [num_answers, 2]: what paths that are not chosen add and take away; nan where not known
 
 
 def merge_choices(parts: Sequence[Choices], places: IntArray) -> Choices:
@@ -70,6 +71,7 @@ def merge_choices(parts: Sequence[Choices], places: IntArray) -> Choices:
         np.concatenate([part.fewest for part in parts])[order],
         np.concatenate([part.causes for part in parts])[order],
         (),
+        np.concatenate([part.left_out for part in parts])[order],
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
     from torch_geometric.explain import Explanation as PyGExplanation
 
-EXPLANATION_VERSION = 4
+EXPLANATION_VERSION = 5
 FIELDS_SINCE = {
     "origin": 2,
     "hops": 2,
@@ -44,6 +44,7 @@ FIELDS_SINCE = {
     "until": 4,
     "edge_places": 4,
     "relations": 4,
+    "left_out": 5,
 }  # field -> the version of the format that brought it
 UNSAVED = frozenset({"graph", "graph_before"})
 
@@ -73,7 +74,7 @@ class Explanation(Saved):
     num_paths: int  # altered paths in all
     paths: IntArray  # [n, num_hops + 1], leaf first, -1 before a bias, -2 before a group's end; most important first
     contributions: FloatArray  # [n, num_classes]
-    weights: FloatArray  # [n]: of the relaxation, or 1
+    weights: FloatArray  # [n]: of the relaxation (convex), else 1
     kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
     causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change; over all altered paths, and of the model
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
@@ -94,6 +95,7 @@ class Explanation(Saved):
     until: float | None = None  # the share that the fewest paths were to explain; None where a budget was given
     relations: tuple[tuple[int, int, str], ...] = ()  # of steps of paths, where edges have types: from, to, and what
     edge_places: dict[int, EdgePlace] = field(default_factory=dict)  # those on `paths`, by what stands for them there
+    left_out: tuple[float, float] | None = None  # what altered paths not chosen add to `view`, and take away from it
     graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
     graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
 
@@ -206,6 +208,11 @@ class Explanation(Saved):
     def replayed(self) -> str:
         """What the network itself answers with the chosen paths, in a sentence or two; empty where none were chosen."""
         return sentences.replayed(self)
+
+    @property
+    def others(self) -> str:
+        """What the altered paths that were not chosen add and take away, in a sentence; empty where all were."""
+        return sentences.others(self)
 
     def summary(self, limit: int = 5) -> str:
         """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
@@ -372,6 +379,12 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         raise InputError("Expected a share above 0 and up to 1 in `until` (got something else).")
     method, objective, status = read_words([values[key] for key in ("method", "objective", "status")], "status")
     names = read_words(list(values["node_names"].values()), "node_names")
+    left_out = values.get("left_out")
+    if left_out is not None:
+        up, down = read_array(left_out, np.float64, (2,), "left_out").tolist()
+        left_out = (up, down)
+        if not (np.isfinite(left_out).all() and down <= 0 <= up):
+            raise InputError("Expected what is added and what is taken away in `left_out` (got something else).")
     known: dict[str, Any] = {**whole, **vectors, **numbers}
     return cls(
         **known,
@@ -392,6 +405,7 @@ def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
         until=until,
         relations=read_relations(values.get("relations") or ()),
         edge_places=edges,
+        left_out=left_out,
     )  # fmt: skip
 
 

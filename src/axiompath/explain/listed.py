@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import IntArray
+from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..selection.batch import Answers
 from ..selection.choice import FEWEST, STATUS, solve_many
@@ -12,7 +12,7 @@ from .candidates import ListedPaths
 from .choices import Choices, Chosen, words_of
 from .pools import Pools
 from .question import Question
-from .remains import ends_of
+from .remains import ends_of, gross_left, told_weights
 
 
 def choose_listed(change: Change, listed: ListedPaths, question: Question) -> Choices:
@@ -33,7 +33,17 @@ def choose_listed(change: Change, listed: ListedPaths, question: Question) -> Ch
         words_of(FEWEST, fewest),
         shares.causes,
         (),
+        _left_out(change, found.targets, pools, chosen),
     )
+
+
+def _left_out(change: Change, rows: IntArray, pools: Pools, chosen: Chosen) -> FloatArray:
+    """What the paths of each pool that are not chosen add to what is told and take away from it, [num_pools, 2]."""
+    found = np.zeros((len(rows), 2))
+    for i, weights in enumerate(told_weights(change, rows)):
+        every = pools.contributions[pools.indptr[i] : pools.indptr[i + 1]]
+        found[i] = gross_left(every, chosen.contributions[chosen.indptr[i] : chosen.indptr[i + 1]], weights)
+    return found
 
 
 def solve_pools(change: Change, rows: IntArray, pools: Pools, question: Question, method: str | None = None) -> Answers:

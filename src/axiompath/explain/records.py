@@ -20,6 +20,7 @@ from ..change.states import KINDS, name_causes
 from ..graphs.labels import label_targets
 from ..graphs.places import EdgePlace, as_target
 from ..outputs import Output
+from ..selection.batch import EXACT, METHODS
 from .choices import Choices, Chosen
 from .explanation import Caption, Explanation
 from .group import Group
@@ -58,6 +59,7 @@ class Records(Sequence[Explanation]):
     fidelity_minus: FloatArray
     fidelity_plus: FloatArray
     completeness: FloatArray
+    left_out: FloatArray  # [num_answers, 2]; nan where it is not known
     caption: Caption
     unit: str
     output: Output
@@ -153,6 +155,9 @@ class Records(Sequence[Explanation]):
             fidelity_plus=float(self.fidelity_plus[i]),
             completeness=float(self.completeness[i]),
             status=self.status[i],
+            left_out=None
+            if np.isnan(self.left_out[i]).any()
+            else (float(self.left_out[i, 0]), float(self.left_out[i, 1])),
             node_names={node: names[node] for node in self.mentioned[1][mentions].tolist()},
             class_names=self.caption.class_names,
             origin=self.caption.origin,
@@ -208,6 +213,8 @@ def make_records(change: Change, choices: Choices, question: Question, measured:
     before, after = (np.ascontiguousarray(logits[rows]) for logits in (change.logits_before, change.logits_after))
     class_before, class_after = output.told_of(before, after)
     numbered = change.numbers(chosen.paths)
+    # What `exact` searched with are the weights of a relaxation; what it chose are whole paths.
+    weights = np.ones_like(chosen.weights) if question.method == METHODS[EXACT] else chosen.weights
     return Records(
         method=question.method,
         objective=question.objective,
@@ -224,13 +231,14 @@ def make_records(change: Change, choices: Choices, question: Question, measured:
         logits_before=before,
         logits_after=after,
         kl=output.divergence(after, before),
-        chosen=Chosen(chosen.indptr, numbered, chosen.contributions, chosen.weights, chosen.kinds),
+        chosen=Chosen(chosen.indptr, numbered, chosen.contributions, weights, chosen.kinds),
         causes=causes,
         kl_residual=choices.kl_residual,
         kl_bound=choices.kl_bound,
         gap=choices.kl_residual - choices.kl_bound,
         fidelity_minus=measured.minus,
         fidelity_plus=measured.plus,
+        left_out=choices.left_out,
         completeness=np.abs(causes.sum(axis=1) - (after - before)).max(axis=1),
         caption=caption,
         unit=change.unit,

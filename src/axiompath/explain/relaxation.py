@@ -130,6 +130,7 @@ def _choose(searched: Searched, question: Question, pools: Pools | None) -> tupl
         np.full(len(residuals), "", dtype=object),
         searched.causes,
         (),
+        np.full((len(residuals), 2), np.nan),
     )
     return choices, found.pools
 

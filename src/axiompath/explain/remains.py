@@ -6,8 +6,11 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..outputs import CLASSES
 from ..selection.batch import MISSED, NO_FEWER
 from ..selection.choice import FEWEST
+
+ROUNDING = 1e-13  # of a sum, beside which what is left of it is nothing
 
 
 def ends_of(change: Change, rows: IntArray, objective: str) -> tuple[FloatArray, FloatArray]:
@@ -20,6 +23,29 @@ def wholes_of(change: Change, rows: IntArray, objective: str) -> FloatArray:
     """What choosing nothing leaves of each target's change."""
     before, after = ends_of(change, rows, objective)
     return change.output.divergence(*((after, before) if objective == "sufficiency" else (before, after)))
+
+
+def told_weights(change: Change, rows: IntArray) -> FloatArray:
+    """What shares of each target are told of, as weights of the columns; see `sentences.view`. [num_rows, columns]."""
+    before, after, output = change.logits_before[rows], change.logits_after[rows], change.output
+    old, new = output.told_of(before, after)
+    found = np.zeros(before.shape)
+    for i, ends in enumerate(zip(old.tolist(), new.tolist(), strict=True)):
+        found[i] = output.weights(*ends, before.shape[1])
+    stayed = np.flatnonzero((old == new) & (output.kind == CLASSES))
+    found[stayed] = output.slopes(new[stayed], before[stayed], after[stayed])
+    return found
+
+
+def gross_left(every: FloatArray, chosen: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """What those of all paths that are not chosen add, and what they take away: 0 or more, 0 or less."""
+    sums = []
+    for side in (np.maximum, np.minimum):
+        # Row by row: a product may round a row by how many there are.
+        whole, taken = (float(side((shares * weights).sum(axis=1), 0.0).sum()) for shares in (every, chosen))
+        left = whole - taken
+        sums.append(left if abs(left) > ROUNDING * abs(whole) else 0.0)
+    return sums[0], sums[1]
 
 
 def residuals_of(change: Change, row: int, objective: str, contributions: FloatArray) -> FloatArray:

@@ -166,8 +166,26 @@ def summary(e: Explanation, limit: int = 5) -> str:
     ]
     if len(e.paths) > limit:
         told.append(f"  and {len(e.paths) - limit:,} more")
-    said = " ".join(part for part in (verdict(e), replayed(e)) if part)
+    said = " ".join(part for part in (verdict(e), replayed(e), others(e)) if part)
     return f"{said}\nThe paths, and in brackets their shares of {about}:\n" + "\n".join(told)
+
+
+def others(e: Explanation) -> str:
+    """What the altered paths that were not chosen add and take away, in a sentence; empty where all were.
+
+    The chosen paths can explain all of a change although others are as large, where these cancel.
+    """
+    number = e.num_paths - sum(size for size, kind in zip(e.sizes, e.kinds, strict=True) if kind != "unchanged")
+    if len(e.paths) == 0 or number <= 0:
+        return ""
+    about, weights = view(e)
+    paths = f"The other {number:,} path{'s' * (number != 1)}"
+    verb, ending = ("adds", "takes") if number == 1 else ("add", "take")
+    if e.left_out is None:
+        net = float((e.data_share - e.contributions.sum(axis=0)) @ weights)
+        return f"{paths} {verb} {net:+.3g} to {about} in total; how much cancels among them is not known."
+    up, down = e.left_out
+    return f"{paths} {verb} {up:.3g} to {about} and {ending} {abs(down):.3g} away."
 
 
 def replayed(e: Explanation) -> str:

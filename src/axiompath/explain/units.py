@@ -30,6 +30,7 @@ from ..memory import show_bytes
 from ..metrics import fidelity_minus, fidelity_plus
 from ..paths.entries import Cone, EntryShares
 from ..selection import METHODS, select_many
+from ..selection.batch import EXACT
 from .case import Case
 from .edge_explanation import BY, EDGE_KINDS, LAYER_EDGE, EdgeExplanation
 from .question import Question
@@ -235,7 +236,9 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         edges=labels[:, 1:],
         kinds=tuple(EDGE_KINDS[kind] for kind in kinds[selection.chosen].tolist()),
         contributions=contributions[selection.chosen],
-        weights=selection.weights[selection.chosen],
+        weights=np.ones(len(selection.chosen))
+        if question.method == METHODS[EXACT]
+        else selection.weights[selection.chosen],
         kl_residual=selection.kl_residual,
         kl_bound=selection.kl_bound,
         logits_added=old[0],

@@ -68,6 +68,7 @@ def describe_target(frontier: Sequence[Explanation]) -> dict[str, Any]:
                 **{key: number(getattr(e, key)) for key in MEASURED},
                 "of_models": None if e.retrained is None else e.verdict.removeprefix(f"{e.headline}. "),
                 "replayed": e.replayed,
+                "others": e.others,
                 "disagrees": bool(e.disagrees),
                 "status": e.status,
                 "told": sentences.chosen_explain(e),

@@ -148,9 +148,9 @@ const drawPaths = ({ page, chosen, view }) => {
 
 const tell = ({ page, choice }) => {
   $("headline").textContent = page.headline;
-  $("sentence").textContent = choice.of_models ? `${choice.of_models} ${choice.replayed}` : page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
+  $("sentence").textContent = choice.of_models ? [choice.of_models, choice.replayed, choice.others].filter(Boolean).join(" ") : page.num_paths === 0 ? "Nothing that reaches it changed." : choice.chosen.length === 0
     ? `None of its ${count(page.num_paths)} altered paths is chosen${slider ? ": move the slider" : ""}.`
-    : `${choice.told} ${percent(choice.explained)} of the change. ${choice.replayed}`;
+    : `${choice.told} ${percent(choice.explained)} of the change. ${[choice.replayed, choice.others].filter(Boolean).join(" ")}`;
   $("sentence").classList.toggle("warned", choice.disagrees);
   const goal = page.objective === "sufficiency" ? "added to before they should give after" : "taken from after they should leave before";
   $("method-note").textContent = `Paths chosen by the method ${page.method} for ${page.objective} (${goal}). Contributions of all altered paths${page.causes.model ? " and the model's share" : ""} sum to `

@@ -65,6 +65,7 @@ COLUMNS: dict[str, pa.DataType] = {
     "node_names": pa.map_(pa.int64(), pa.string()),
     "class_names": TEXTS,
     "hops": pa.list_(pa.struct([("flow", pa.string()), ("weighted", pa.bool_())])),
+    "left_out": VECTOR,
 }
 NUMBERS = ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
 VECTORS = ("prob_before", "prob_after", "logits_before", "logits_after")
@@ -77,6 +78,7 @@ EDGES = pa.map_(pa.int64(), pa.list_(pa.int64()))  # where edges are places of p
 STEP = {"src": pa.int64(), "dst": pa.int64(), "relation": pa.string()}  # where edges have types
 PARTNER = "partner"  # the second end, where targets are links
 LATER = {"hops"}  # columns that scans of 0.1 do not have
+OPTIONAL = {"left_out"}  # columns that older scans may lack
 BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
 
 
@@ -201,7 +203,8 @@ def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, 
         notes, limit = parquet.read_notes(file.schema_arrow), bound_growth(path, MAX_BYTES)
         task = notes.get("task", {})
         version = EXPLANATION_VERSION if "hops" in held else 1
-        if held - set(BESIDE) != set(columns_of(task)) - set(BESIDE) - (LATER if version == 1 else set()):
+        beside = {*BESIDE, *OPTIONAL}
+        if held - beside != set(columns_of(task)) - beside - (LATER if version == 1 else set()):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
         later: dict[str, Any] = {}
         if version > 1:
@@ -271,6 +274,7 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
         ),
         "class_names": _alike(list(classes), TEXTS, size),
         "hops": _alike([asdict(hop) for hop in found.hops], COLUMNS["hops"], size),
+        "left_out": pa.array([None if np.isnan(sums).any() else sums.tolist() for sums in found.left_out], VECTOR),
     }
     if found.edge_places:
         told_edges = [[(code, list(edge)) for code, edge in edges.items()] for edges in found.edges_of_each]
@@ -344,5 +348,6 @@ def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Expla
     if "relations" in held:
         held["relations"] = [[step[key] for key in STEP] for step in held["relations"]]
     if version == EXPLANATION_VERSION:
-        held = {"retrained": None, "until": None, "edge_places": None, "relations": None} | held  # a scan has budgets
+        unsaid = dict.fromkeys(("retrained", "until", "edge_places", "relations", "left_out"))  # a scan has budgets
+        held = unsaid | held
     return Explanation.from_dict({"format": Explanation.form.name, "version": version, **held, **later})
