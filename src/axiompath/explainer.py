@@ -292,7 +292,7 @@ class Explainer:
     ) -> Enough:
         """The fewest changes that, applied to `before` alone, carry the share `until` of the prediction's change.
 
-        With a `budget`, the so many changes that carry the most of it, whatever `until` is.
+        With a `budget`, the set of at most so many changes that carries the most of it, whatever `until` is.
         """
         return enough_of_target(
             self._board, self._only(target), until=until, budget=budget, open_nodes=open_nodes, seconds=seconds

@@ -51,7 +51,7 @@ WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
 class Blame(ChangeRecord):
     """Which changes moved one prediction, and by how much; largest first. A row is a change, or a group of them."""
 
-    form: ClassVar = FileForm("blame", 2, {"directed": 2})
+    form: ClassVar = FileForm("blame", 2, {"directed": 2, "note": 2})
     drawn_by: ClassVar = "plot().savefig(path)"
 
     target: Target
@@ -79,6 +79,7 @@ class Blame(ChangeRecord):
     unit: str = NODE_UNIT
     output: Output = CLASSES_OUTPUT
     directed: tuple[bool, ...] = ()  # whether each row is of one direction only
+    note: str = ""  # why the model itself was run, where what was read from it gives other logits; else empty
 
     @property
     def told(self) -> str:
@@ -178,6 +179,8 @@ class Blame(ChangeRecord):
             tried = f"{self.num_evaluations:,} evaluations"
             exact, rough = f"Exact, by all subsets: {tried}.", "Estimated, by random orders"
             lines.append(exact if self.exact else f"{rough}: {tried}; ± is a standard error.")
+        if self.note:
+            lines.append(self.note)
         return "\n".join(lines)
 
     def _digits(self) -> int:
@@ -315,6 +318,7 @@ def blame_target(
         unit=board.unit,
         output=board.output,
         directed=directed,
+        note=game.note,
     )
 
 
@@ -388,4 +392,5 @@ def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
         exact=values["exact"],
         open_nodes=values["open_nodes"],
         interactions=None if joint is None else read_numbers(joint, (n, n, c), "interactions"),
+        note=read_words([values.get("note", "")], "note")[0],
     )

@@ -6,9 +6,9 @@ with v(S) the logits of the real graph with S applied (of values the distance ta
 search is that of `fewest`: every set of one change, of two, ... while they can be afforded, which proves that no fewer
 do; beyond, greedy and blame's own order, with what is not needed taken away again and two exchanged for one.
 
-With a budget n instead, the n changes that leave least: all sets where they can be afforded, else the best few of each
-size, one change added at a time (a single one is greedy), and blame as starts, each improved by exchanging one change
-for another until none helps.
+With a budget n instead, the set of at most n changes that leaves least, which may be none: all sets where they can be
+afforded, else the best few of each size, one change added at a time (a single one is greedy), and blame as starts, each
+improved by exchanging one change for another until none helps; what is not needed is left out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Enough(ChangeRecord):
     logits: FloatArray  # [num_logits] of `before` with them alone
     logits_before: FloatArray  # [num_logits]
     logits_after: FloatArray  # [num_logits]
-    proved: bool  # whether no fewer do; of a number of changes, whether no others do better
+    proved: bool  # whether no fewer do; with a budget, whether no set of at most so many does better
     how: str  # how that is known, or what is not, in a sentence
     num_in_sight: int
     num_evaluations: int
@@ -128,7 +128,7 @@ def enough_of_target(
     most_evaluations: float = math.inf,
     starts: tuple[tuple[int, ...], ...] = (),
 ) -> Enough:
-    """The fewest that carry `until` of the change, or the `budget` changes that carry most.
+    """The fewest that carry `until` of the change, or at most `budget` changes that carry most.
 
     `starts` are further orders of ids to search along; besides `seconds`, the effort may be counted in evaluations.
     """
@@ -160,7 +160,7 @@ def enough_of_target(
         place_of = {number: place for place, number in enumerate(game.changes.id.tolist())}
         orders = [np.array([place_of[i] for i in order if i in place_of], dtype=np.int64) for order in starts]
         chosen, proved = find_best(search, min(int(budget), size), orders)
-        how = "No others of this number do better: all were tried." if proved else "Others may do better."
+        how = f"No other set of at most {budget} does better: all were tried." if proved else "Others may do better."
     logits = search.judge(chosen)[1]
     class_before, class_after = board.output.told(ends[0], ends[1])
     rows = game.changes.iloc[chosen]
@@ -179,7 +179,7 @@ def enough_of_target(
         logits_before=ends[0],
         logits_after=ends[1],
         proved=bool(proved),
-        how=how,
+        how=f"{how} {game.note}".rstrip(),
         num_in_sight=size,
         num_evaluations=search.num_evaluations,
         open_nodes=game.players.opened,
@@ -193,26 +193,29 @@ def enough_of_target(
 
 
 def find_best(search: Tries, number: int, orders: list[IntArray]) -> tuple[IntArray, bool]:
-    """The best set of so many, in places among the changes in sight; and whether every such set was tried."""
+    """The best set of at most so many, in places among the changes in sight; and whether every such set was tried."""
     starts = [np.concatenate([order, np.setdiff1d(search.free, order)])[:number] for order in (*orders, search.free)]
-    best = _Best(starts[0])
+    best = _Best(search.free[:0])
     try:
-        if search.affords(math.comb(len(search.free), number)):
-            for sets in sets_of_size(search.free, number):
-                best.offer(sets, search.margins(sets))
+        if search.affords(sum(math.comb(len(search.free), size) for size in range(number + 1))):
+            for size in range(number + 1):
+                for sets in sets_of_size(search.free, size):
+                    best.offer(sets, search.margins(sets))
             return np.sort(best.chosen), True
-        best.offer(np.stack(starts), search.margins(np.stack(starts)))
+        for sets in (search.free[None, :0], np.stack(starts)):
+            best.offer(sets, search.margins(sets))
         sets = np.stack([_grow(search, number, best), *starts[:-1]])
         margins = search.margins(sets)
         for place in np.argsort(-margins, kind="stable").tolist():  # the best one first: the time may end
             _exchange(search, sets[place], best)
+        _leave_out(search, best)
     except Spent:
         pass
     return np.sort(best.chosen), False
 
 
 class _Best:
-    """The set of the largest margin so far."""
+    """The set of the largest margin so far; of sets that are equal but for rounding the one that came first."""
 
     def __init__(self, chosen: IntArray) -> None:
         self.chosen, self.margin = chosen, -math.inf
@@ -220,7 +223,7 @@ class _Best:
     def offer(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray, float]:
         """Keep the best of these, where it is better; the best of these alone, and its margin."""
         place = int(margins.argmax())
-        if margins[place] > self.margin:
+        if margins[place] > self.margin + GAIN:
             self.chosen, self.margin = sets[place], float(margins[place])
         return sets[place], float(margins[place])
 
@@ -242,8 +245,7 @@ def _grow(search: Tries, number: int, best: _Best) -> IntArray:
             alone = longer[order[:number], 0]
             best.offer(alone[None], search.margins(alone[None]))
         beam = longer[order[:width]]
-        if size + 1 == number:
-            best.offer(longer, margins)
+        best.offer(longer, margins)
     return np.asarray(beam[0])
 
 
@@ -258,6 +260,15 @@ def _exchange(search: Tries, chosen: IntArray, best: _Best) -> None:
         if not gained > margin + GAIN:
             return
         chosen, margin = other, gained
+
+
+def _leave_out(search: Tries, best: _Best) -> None:
+    """One change after the other, as long as that leaves less of the prediction's change."""
+    size = len(best.chosen) + 1
+    while 0 < len(best.chosen) < size:
+        size = len(best.chosen)
+        sets = np.stack([np.delete(best.chosen, place) for place in range(size)])
+        best.offer(sets, search.margins(sets))
 
 
 def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:

@@ -1,6 +1,8 @@
 """Board: a model and two graphs. Board + target -> Game: the changes in sight, and logits under any subset of them.
 
-The network answers where there is one; the user's own model referees, and answers alone where no reader understands it.
+The network answers where there is one, as long as it agrees with the user's own model on graphs that have only some of
+the changes: a number that the model takes from the size of a graph is a constant of the network. Elsewhere the user's
+own model answers itself.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, WrongKind
 from ..explain.case import BEFORE_END, Case
-from ..graphs.changes import add_model_row
+from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED, NODE_ADDED, NODE_REMOVED, add_model_row
 from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import find_numbers
 from ..network.layers import Network
 from ..origin import Origin
 from ..outputs import Output
+from ..readers.reader import HALF_TOLERANCE
+from ..readers.trial import dtype_of_model
 from .copies import run_copies
 from .players import Players, find_players
 from .referee import OwnModel, Referee
@@ -33,6 +38,13 @@ from .variants import Variants, knows
 NUM_TRIALS = 4  # random subsets on which a part of the graph is held against the whole
 AGREEMENT = 1e-4  # largest difference, relative to the largest logit, of a float32 model between a part and the whole
 EXACT_AGREEMENT = 1e-7  # the same for the network, which is float64
+CLOSE_AGREEMENT = 1e-6  # the same between the network and the user's model in float64, which may hold float32 constants
+NUM_HALVES = 2  # random halves of the changes, on which the network is held against the user's model
+SMALL = 2 * 10**5  # numbers of features: on graphs of up to so many the model is always run whole
+RUN_DIRECTLY = (
+    "The model itself was run for every evaluation, because what was read from it gives other logits on graphs that "
+    "have only some of the changes; models that use the number of nodes or edges do that."
+)
 
 Evaluator = Callable[[BoolArray], FloatArray]
 
@@ -53,6 +65,7 @@ class Game:
     root: RootPlace
     double: bool  # whether the user's model computes in float64, as the network does
     retrained: bool = False  # whether the last of the changes is the model itself
+    note: str = ""  # where the model was read, but runs itself: why
 
     @property
     def num_changes(self) -> int:
@@ -103,7 +116,8 @@ class Board:
     num_hops: int = 0  # of a model that was not read: how often it passes messages
     moved: Callable[[], pd.DataFrame] | None = None  # of such a one: every target whose answer is another one
     known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for, by whether nodes are opened
-    judges: dict[bool, Referee] = field(default_factory=dict)  # likewise
+    judges: dict[tuple[bool, bool], Referee] = field(default_factory=dict)  # likewise, and by whether in float64
+    trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
     under_before: Board | None = None  # the same graphs under the model before, where that is another one
 
     def players(self, *, open_nodes: bool) -> Players:
@@ -142,10 +156,14 @@ class Board:
         span = Span(self.num_hops, self.num_hops) if self.network is None else find_span(self.network)
         scene = cut_scene(players, self.pair, nodes, span, counted=counted, standing=new)
         run = self._by_network(target, scene, place(scene))
+        if run is not None:
+            whole = partial(self._judge, players, new, counted=counted, precise=True)
+            run = run if self._trusts(target, run, scene, players, place, whole) else None
         by_network = run is not None
         if run is None and self.pair.whole is not None:
             judge = self._judge(players, new, counted=counted)
-            run = None if self.network is not None else self._by_part(scene, judge, place)
+            unsure = self.network is not None or not self.trusted.get(None, True)
+            run = None if unsure else self._by_part(scene, judge, place)
             scene = scene if run is not None else judge.scene
         own = own_on(scene)
         if self.network is None:
@@ -162,7 +180,14 @@ class Board:
             scene,
             place(scene),
             self.own.double,
+            note="" if by_network or self.network is None else RUN_DIRECTLY,
         )
+
+    def distrust(self) -> None:
+        """From now on the user's model is run itself, on the whole graph."""
+        self.trusted[None] = False
+        if self.under_before is not None:
+            self.under_before.distrust()
 
     def _part(self, scene: Scene) -> Referee:
         return Referee(self.own, scene, whole=False, ordered=self.network is None)
@@ -180,19 +205,24 @@ class Board:
                 "draw no random numbers in it, and sort what it reads by position."
             )
 
-    def _judge(self, players: Players, new: IntArray, *, counted: bool) -> Referee:
-        """The user's model on all of both graphs, made once for all targets that are not new themselves."""
-        if len(new) == 0 and players.opened in self.judges:
-            return self.judges[players.opened]
+    def _judge(self, players: Players, new: IntArray, *, counted: bool, precise: bool = False) -> Referee:
+        """The user's model on all of both graphs, made once for all targets that are not new themselves.
+
+        `precise`: in float64, and every answer is kept for the next target.
+        """
+        key = players.opened, precise
+        if len(new) == 0 and key in self.judges:
+            return self.judges[key]
         everything = cut_scene(players, self.pair, new, None, counted=counted, standing=new)
-        judge = Referee(self.own, everything, whole=True, ordered=self.network is None)
+        own, kept = (self.own.precise, dict[bytes, FloatArray]()) if precise else (self.own, None)
+        judge = Referee(own, everything, whole=True, ordered=self.network is None, kept=kept)
         if len(new) == 0:
-            self.judges[players.opened] = judge
+            self.judges[key] = judge
         return judge
 
     def _by_network(self, target: Target, scene: Scene, root: RootPlace) -> Evaluator | None:
         """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
-        if self.network is None:
+        if self.network is None or not self.trusted.get(None, True):
             return None
         run: Evaluator = partial(run_copies, self.network, scene, root)
         if knows(self.network):
@@ -200,6 +230,71 @@ class Board:
         ends = self.ends(target)
         agrees = ends is None or _agree(run(_both_ends(scene.num_players)), np.stack(ends), EXACT_AGREEMENT)
         return run if agrees else None
+
+    def _trusts(
+        self,
+        target: Target,
+        run: Evaluator,
+        scene: Scene,
+        players: Players,
+        place: Callable[[Scene], RootPlace],
+        judge: Callable[[], Referee],
+    ) -> bool:
+        """Whether the network agrees with the user's model on mixed graphs; found once for each target."""
+        key = target, players.opened
+        if key not in self.trusted:
+            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(run, scene, players, place, judge)
+            self.trusted[None] = self.trusted.get(None, True) and self.trusted[key]
+        return self.trusted[key]
+
+    def _agrees_when_mixed(
+        self,
+        run: Evaluator,
+        scene: Scene,
+        players: Players,
+        place: Callable[[Scene], RootPlace],
+        judge: Callable[[], Referee],
+    ) -> bool:
+        """The same, found anew: on copies of the part that decides the target, or on the whole graph.
+
+        Copies side by side have other sizes than the graphs, so a model that agrees there does not look at sizes. Small
+        graphs are run whole at once: a model may ask whether a graph has more than so many nodes.
+        """
+        pair = self.pair
+        trials = _mix(players, scene.rows)
+        ours = run(trials[:, scene.rows])
+        if pair.whole is None or pair.num_nodes * pair.before.graph.num_features > SMALL:
+            part = Referee(self.own.precise, scene, whole=False, padded=True)
+            try:
+                if self._same(ours, part, place(scene), trials[:, scene.rows]):
+                    return True
+            except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
+                if pair.whole is None:
+                    raise
+            if pair.whole is None:
+                raise InputError(
+                    f"Expected a model that predicts a {self.unit} from its neighbourhood only, for stored graphs (got "
+                    "one whose answer depends on the size of the graph); load the graphs into memory."
+                )
+        whole = judge()
+        return self._same(ours, whole, place(whole.scene), trials[:, whole.scene.rows])
+
+    def _same(self, ours: FloatArray, referee: Referee, root: RootPlace, trials: BoolArray) -> bool:
+        """Whether the user's model answers alike, in float64 where it can be run so."""
+        own = referee.own
+        try:
+            theirs = referee.run(root, trials)
+        except InputError:
+            own = self.own
+            theirs = replace(referee, own=own, kept=None).run(root, trials)
+        tolerance = {torch.float64: CLOSE_AGREEMENT, torch.float32: AGREEMENT}
+        allowed = tolerance.get(dtype_of_model(own.duplicate), HALF_TOLERANCE)
+        if not np.isfinite(theirs).all():  # a softmax or sigmoid that was rounded to 0 or 1
+            return _agree(self.output.means(ours), self.output.means(theirs), allowed)
+        assert self.network is not None
+        if self.network.end == "softmax":  # which leaves logits known up to a constant
+            ours, theirs = (logits - logits.mean(axis=1, keepdims=True) for logits in (ours, theirs))
+        return _agree(ours, theirs, allowed)
 
     def _by_part(self, scene: Scene, judge: Referee, place: Callable[[Scene], RootPlace]) -> Evaluator | None:
         """The user's model on a part of the graph; None where it answers otherwise there than on the whole.
@@ -283,7 +378,31 @@ def _with_model(before: Game, after: Game) -> Game:
         root=deeper.root,
         double=before.double and after.double,
         retrained=True,
+        note=before.note or after.note,
     )
+
+
+def _mix(players: Players, rows: IntArray) -> BoolArray:
+    """Subsets of all changes whose graphs are as unlike `before` and `after` as can be. [num_subsets, len(players)].
+
+    All that was added and nothing that was removed, which makes the largest of all mixed graphs; random halves, which
+    split the changes in sight (`rows`), too; last the smallest graph, which leaves most nodes without edges.
+    """
+    kinds, every = players.changes.kind, np.arange(len(players))
+    added, removed = kinds.isin((NODE_ADDED, EDGE_ADDED)), kinds.isin((NODE_REMOVED, EDGE_REMOVED))
+    rng = np.random.default_rng(0)
+    halves = [_half(rng, every, len(players)) for _ in range(NUM_HALVES)]
+    for half in halves:
+        if len(rows) > 1 and len({*half[rows].tolist()}) == 1:
+            half[rows] = _half(rng, rows, len(players))[rows]
+    largest, smallest = (one | (~other & halves[0]) for one, other in ((added, removed), (removed, added)))
+    return np.stack([largest, *halves, smallest])
+
+
+def _half(rng: np.random.Generator, rows: IntArray, number: int) -> BoolArray:
+    half = np.zeros(number, dtype=np.bool_)
+    half[rng.permutation(rows)[: len(rows) // 2]] = True
+    return half
 
 
 def _both_ends(num_changes: int) -> BoolArray:

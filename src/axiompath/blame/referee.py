@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,16 +40,22 @@ class OwnModel:
     model: Any
     call: ModelCall | None
     before_end: Callable[[FloatArray], FloatArray]  # undoes the softmax or sigmoid at its end
+    widened: bool = False  # whether the copy that runs computes in float64, whatever the user's model does
 
     @cached_property
     def duplicate(self) -> torch.nn.Module:
         """A copy to run; the user's own is never touched."""
-        return copy_model(self.model)
+        return copy_model(self.model).double() if self.widened else copy_model(self.model)
 
     @cached_property
     def double(self) -> bool:
         """Whether it computes in float64, as the network does, and so answers alike to many digits."""
-        return all(one.dtype == torch.float64 for one in self.duplicate.parameters() if one.is_floating_point())
+        return all(one.dtype == torch.float64 for one in self.model.parameters() if one.is_floating_point())
+
+    @cached_property
+    def precise(self) -> OwnModel:
+        """The same model in float64, which differs from the network by no more than rounding where both agree."""
+        return self if self.double else replace(self, widened=True)
 
     def answer(self, data: Data) -> FloatArray:
         """Logits of everything that the model predicts on a graph. [num_rows, num_logits]."""
@@ -65,6 +71,8 @@ class Referee:
     scene: Scene
     whole: bool  # whether the scene is all of both graphs: then one copy at a time, as the model is used to
     ordered: bool = False  # whether edges come in the user's order, which a model that nobody read may depend on
+    padded: bool = False  # whether an isolated node comes first, which only a model that counts nodes notices
+    kept: dict[bytes, FloatArray] | None = None  # answers for all nodes or graphs by subset, where they are asked again
 
     def run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
@@ -75,7 +83,9 @@ class Referee:
 
     def _run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
         data, places = self.copies(root, subsets)
-        answer = self.own.answer(data)
+        known = {} if self.kept is None or root.kind == "link" else self.kept
+        answer = known[key] if (key := subsets.tobytes()) in known else self.own.answer(data)
+        known[key] = answer
         if len(answer) <= int(places.max()):
             raise InputError(
                 f"Expected the model to answer for every node, graph or pair (got {len(answer)} rows for "
@@ -93,7 +103,9 @@ class Referee:
         flat = np.full(present.shape, -1, dtype=np.int64)
         chosen = np.flatnonzero(present[:, order].reshape(-1))
         which, node = chosen // scene.num_nodes, order[chosen % scene.num_nodes]
-        flat[which, node] = np.arange(len(chosen))
+        flat[which, node] = np.arange(len(chosen)) + self.padded
+        if self.padded:
+            which, node = np.append(which[:1], which), np.append(node[:1], node)
         where, edge = np.nonzero(hold[scene.condition[self._edge_order]].T)
         edge = self._edge_order[edge]
         data = Data(
@@ -115,8 +127,10 @@ class Referee:
             data[LINKS_FIELD] = torch.from_numpy(np.ascontiguousarray(flat[:, root.nodes].T))
             return data, np.arange(num_copies)
         if not self.whole:
-            data.batch = torch.from_numpy(which)
-            return data, np.arange(num_copies)
+            data.batch = torch.from_numpy(which + self.padded)
+            if self.padded:
+                data.batch[0] = 0
+            return data, np.arange(num_copies) + self.padded
         if data.get("batch") is None:
             data.batch = torch.zeros(len(chosen), dtype=torch.long)
         return data, data.batch.numpy()[flat[:, root.nodes[present[0, root.nodes]][0]]]
@@ -162,7 +176,13 @@ class Referee:
             tables = [data.x for data in self._graphs]
             rows = self._rows_in_tables
             if all(isinstance(table, torch.Tensor) and table.layout == torch.strided for table in tables):
-                return torch.cat([table.detach().cpu() for table in tables])[torch.from_numpy(rows)]
+                after = torch.from_numpy(rows >= len(tables[0]))
+                picked = torch.from_numpy(np.where(rows >= len(tables[0]), rows - len(tables[0]), rows))
+                parts = [
+                    table.detach().cpu()[picked[some]] for table, some in zip(tables, (~after, after), strict=True)
+                ]
+                order = torch.argsort(after.long(), stable=True)
+                return torch.cat(parts)[torch.argsort(order)]
         parts = [self.scene.features(nodes, applied=applied) for applied in (False, True)]
         if all(isinstance(part, np.ndarray) for part in parts):
             return torch.from_numpy(np.concatenate(parts)).to(self._x_dtype)

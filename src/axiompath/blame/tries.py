@@ -32,6 +32,10 @@ class Spent(Exception):
     """The time is over; what was found until then is the answer."""
 
 
+class Disagreement(Exception):
+    """The user's model decides otherwise than the evaluator, beyond rounding; the search has to be made with it."""
+
+
 class Tries:
     """The sets that were tried; truth values are of what is undone."""
 
@@ -113,9 +117,15 @@ class Tries:
             raise Spent
 
     def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
-        """What the user's own model says."""
-        logits = self.game.own(self.applied(undone[None]))
-        return bool(self.goal.reached(logits)[0]), logits[0]
+        """What the user's own model says; Disagreement where the evaluator clearly says otherwise."""
+        applied = self.applied(undone[None])
+        logits = self.game.own(applied)
+        reached = bool(self.goal.reached(logits)[0])
+        if self.game.run is not self.game.own:
+            margin = float(self.goal.margin(self.game.run(applied))[0])
+            if abs(margin) > self.near and (margin > 0) != reached:
+                raise Disagreement
+        return reached, logits[0]
 
     def first_that_holds(self, sets: IntArray, margins: FloatArray) -> tuple[IntArray | None, bool]:
         """The cheapest set, best first among equals, that the user's model agrees with; whether one was passed over.

@@ -20,7 +20,7 @@ from .fewest import Terms, find_fewest
 from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
 from .game import Board, Game
 from .goal import find_goal
-from .tries import Tries
+from .tries import Disagreement, Tries
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,17 @@ def undo_target(
     open_nodes: bool = False,
     terms: Terms,
 ) -> Undo:
-    """Search by size, then judge."""
+    """Search by size, then judge; where the judge and the evaluator disagree, search again with the judge."""
+    try:
+        return _search(board, target, to, below, open_nodes, terms)
+    except Disagreement:
+        board.distrust()
+        return _search(board, target, to, below, open_nodes, terms)
+
+
+def _search(
+    board: Board, target: Target, to: int | str | None, below: float | None, open_nodes: bool, terms: Terms
+) -> Undo:
     game = board.game(target, open_nodes=open_nodes)
     ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
     goal = find_goal(board.output, ends[0], ends[1], to, below, board.class_names)
@@ -113,7 +123,7 @@ def undo_target(
         logits_before=ends[0],
         logits_after=ends[1],
         proved=bool(found.proved),
-        how=found.how,
+        how=f"{found.how} {game.note}".rstrip(),
         excluded=found.excluded,
         cost=float(costs[chosen].sum()),
         num_in_sight=game.num_changes,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from ..arrays import FloatArray
-from ..errors import InputError
+from ..errors import InputError, Notice
 from ..graphs.places import Target
 from .game import Board
 
@@ -31,5 +32,7 @@ def try_changes(
     game = board.game(target, open_nodes=open_nodes)
     sets = wanted if several else [wanted]
     subsets = np.stack([game.subset(some, applied=apply is not None, name=name) for some in sets])
+    if game.note:
+        warnings.warn(game.note, Notice, stacklevel=3)
     logits = game.run(subsets)
     return logits if several else np.asarray(logits[0])

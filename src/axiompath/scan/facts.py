@@ -64,6 +64,7 @@ EDGES_A_SECOND = 1e6  # that a core runs over, roughly: for saying what it will 
 WORTH_A_NOTICE = 60.0  # seconds
 MOST_ROWS = 200_000_000  # pairs of a change and a target
 TORCH_BYTES = 300e6  # of a worker that has loaded what toggling needs
+NUM_COMPARED = 3  # targets on which the network is held against the user's model before changes are toggled
 NUM_SAMPLED = 20  # targets on which the estimate is held against exact blame
 SAMPLED_EVALUATIONS = 20_000  # of each of them, where not all subsets are tried
 
@@ -236,7 +237,11 @@ def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> Fa
     targets = BlamedTargets(change.root_ids[rows], change.output.told_of(*logits), logits, change.output)
     told = digest_of("facts", digest, str(len(rows)), str([PART_EDGES, PART_OF_TARGETS, STACK, NUM_SAMPLED]))
     assert board.network is not None
-    if board.under_before is not None or not can_toggle(board.network):
+    one_by_one = board.under_before is not None or not can_toggle(board.network)
+    notes = [] if one_by_one else [board.game(_plain(target)).note for target in targets.ids[:NUM_COMPARED]]
+    if any(notes):
+        warnings.warn(next(filter(None, notes)), Notice, stacklevel=2)
+    if one_by_one or any(notes):
         return FactPlan(board, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
     numbers = targets.ids if board.pair.whole is None else find_numbers(board.pair.whole[0].node_ids, targets.ids)[0]
     with threadpool_limits(1):
