@@ -778,25 +778,26 @@ def literal_changes(before, after, directed=False, open_nodes=False):
             found[int(snapshot.node_ids[u]), int(snapshot.node_ids[v]), int(t)].append(float(w))
         return found
 
-    def has_edges_back(edges):
-        return all(sorted(weights) == sorted(edges.get((v, u, t), [])) for (u, v, t), weights in edges.items())
-
     old, new = edges_of(before), edges_of(after)
-    merged = not directed and has_edges_back(old) and has_edges_back(new)
     edge_rows = []
     for u, v, t in sorted(set(old) | set(new)):
-        if merged and u > v:
-            continue
         gone, come = sorted(old.get((u, v, t), [])), sorted(new.get((u, v, t), []))
         for weight in list(gone):
             if weight in come:
                 gone.remove(weight)
                 come.remove(weight)
         both = min(len(gone), len(come))
-        one_way = not merged or u == v
-        edge_rows += [("edge reweighted", u, v, t, b, a, 1, one_way) for b, a in zip(gone, come, strict=False)]
-        edge_rows += [("edge removed", u, v, t, b, None, 1, one_way) for b in gone[both:]]
-        edge_rows += [("edge added", u, v, t, None, a, 1, one_way) for a in come[both:]]
+        edge_rows += [("edge reweighted", u, v, t, b, a, 1, True) for b, a in zip(gone, come, strict=False)]
+        edge_rows += [("edge removed", u, v, t, b, None, 1, True) for b in gone[both:]]
+        edge_rows += [("edge added", u, v, t, None, a, 1, True) for a in come[both:]]
+    one_way, joined = list(edge_rows), []
+    for row in edge_rows if not directed else ():
+        back = (row[0], row[2], row[1], *row[3:])
+        if row[1] < row[2] and back in one_way:
+            one_way.remove(row)
+            one_way.remove(back)
+            joined.append((*row[:-1], False))
+    edge_rows = joined + one_way
     ids = before.node_ids.tolist()
     here = {node: (bool(before.present[i]), bool(after.present[i])) for i, node in enumerate(ids)}
     come_or_gone = {node for node, (was, is_) in here.items() if was != is_}

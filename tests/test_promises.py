@@ -434,8 +434,8 @@ PROMISES = {
         "no choice of as many paths leaves less": "selection::bound_is_below_every_choice",
         "A change that rounding the logits could have made is called *unresolved*":
             "tiny_changes::a_change_within_the_rounding_of_the_logits_is_called_so",
-        "**Both directions are one change** where every edge of both graphs has one back of the same weight":
-            "changes::a_graph_is_symmetric_if_every_edge_has_one_back",
+        "**Both directions are one change** if both changed alike":
+            "changes::a_directed_edge_elsewhere_splits_no_other_change",
         "the same graphs and options always give the same ids": "changes::changes_are_the_literal_ones",
         "One parallel edge more is an edge added": "changes::changes_are_the_literal_ones",
     },

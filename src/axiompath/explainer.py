@@ -217,8 +217,8 @@ class Explainer:
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
 
-        Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Where every edge
-        of both graphs has one back, the two directions are one change, unless `directed`. A node that comes or goes is
+        Kinds: node added, node removed, features changed, edge added, edge removed, edge reweighted. Two
+        directions of an edge that changed alike are one change, unless `directed`. A node that comes or goes is
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
         this very call, ordered by kind, then by src and dst. Where the model is another one, a last row says so.
         """

@@ -27,6 +27,7 @@ from ..graphs.changes import (
     FEATURES_CHANGED,
     NODE_ADDED,
     NODE_REMOVED,
+    pair_directions,
     tell_weights,
 )
 from ..graphs.pair import Pair
@@ -115,19 +116,18 @@ def _numbers(pair: Pair, ids: IntArray) -> IntArray:
 
 
 def _rows_of_edges(changes: pd.DataFrame, single: pd.DataFrame) -> IntArray:
-    """The row of each edge's change: both directions have one row where the table holds each pair once."""
+    """The row of each edge's change: two directions that changed alike have one row."""
     columns = ["kind", "src", "dst", "weight_before", "weight_after", *(["relation"] if "relation" in changes else [])]
-    once = bool((~changes.directed).any())
     tables = []
-    for table in (changes, single):
-        keys = table[columns].copy()
+    for table, directed in ((changes, changes.directed.to_numpy()), (single, ~pair_directions(single))):
+        keys = table[columns].assign(directed=directed)
         keys["kind"] = keys.kind.astype(str)
         keys["dst"] = keys.dst.astype(np.int64)
         keys[["weight_before", "weight_after"]] = keys[["weight_before", "weight_after"]].fillna(np.inf)
-        keys["rank"] = keys.groupby(columns, sort=False).cumcount()  # parallel edges that changed alike
+        keys["rank"] = keys.groupby([*columns, "directed"], sort=False).cumcount()  # parallel edges that changed alike
         tables.append(keys)
     rows, keys = tables
     rows["row"] = changes.index.to_numpy()
-    if once:
-        keys["src"], keys["dst"] = np.minimum(keys.src, keys.dst), np.maximum(keys.src, keys.dst)
-    return np.asarray(keys.merge(rows, how="left", on=[*columns, "rank"]).row, dtype=np.int64)
+    ends = keys[["src", "dst"]].to_numpy()
+    keys[["src", "dst"]] = np.where(keys.directed.to_numpy()[:, None], ends, np.sort(ends, axis=1))
+    return np.asarray(keys.merge(rows, how="left", on=[*columns, "directed", "rank"]).row, dtype=np.int64)

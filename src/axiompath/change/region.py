@@ -198,7 +198,6 @@ def number_pair_changes(
     snapshots = cut_rings(pair, pair.touched | pair.altered, 0, 0)
     found = list_changes(
         snapshots,
-        [side.pieces() for side in (pair.before, pair.after)],
         {**pair.names(snapshots[0].node_ids), **names},
         directed=directed,
         open_nodes=open_nodes,

@@ -11,7 +11,7 @@ edge whose *features changed* unless these are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,42 +47,37 @@ SALTS = np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64)  # o
 
 def list_changes(
     snapshots: tuple[Snapshot, Snapshot],
-    graphs: Sequence[Iterable[Edges]],
     names: Mapping[int, str],
     *,
     directed: bool = False,
     open_nodes: bool = False,
     values: EdgeValues | None = None,
 ) -> pd.DataFrame:
-    """`find_changes` with names. `graphs` are all edges of both; the snapshots need hold no more than what differs."""
-
-    def symmetric() -> bool:
-        return not directed and all(is_symmetric(edges) for edges in graphs)
-
-    return name_ends(find_changes(*snapshots, symmetric, open_nodes=open_nodes, values=values), names)
+    """`find_changes` with names; the snapshots need hold no more than what differs."""
+    return name_ends(find_changes(*snapshots, directed=directed, open_nodes=open_nodes, values=values), names)
 
 
 def find_changes(
     before: Snapshot,
     after: Snapshot,
-    symmetric: Callable[[], bool],
     *,
+    directed: bool = False,
     open_nodes: bool = False,
     values: EdgeValues | None = None,
 ) -> pd.DataFrame:
     """The changes between two aligned snapshots, in the order of CHANGES, then of `src`, `dst` and the weights.
 
     Columns: id (0 to n - 1), kind, src, dst (none for a node), relation (of edges that have types, -1 for a node),
-    weight_before, weight_after (of edges, NaN where there is none), num_edges and directed. Where both graphs are
-    `symmetric`, an edge's two directions are one change, with src the smaller number and `directed` false. A node that
+    weight_before, weight_after (of edges, NaN where there is none), num_edges and directed. Two directions of an edge
+    that changed alike are one change, with src the smaller number and `directed` false, unless `directed`. A node that
     comes or goes does so with its edges, `num_edges` of them; with `open_nodes` these have rows of their own instead.
     """
     ids = before.node_ids
     edges = _compare_edges(before, after, values)
     edges["directed"] = True
-    if len(edges) and symmetric():
-        edges["directed"] = edges.src == edges.dst
-        edges = edges[ids[edges.src] <= ids[edges.dst]]
+    if len(edges) and not directed:
+        edges["directed"] = ~pair_directions(edges.assign(src=ids[edges.src], dst=ids[edges.dst]))
+        edges = edges[edges.directed | (ids[edges.src] < ids[edges.dst])]
     one = before.present != after.present
     carried = np.asarray(one[edges.src] | one[edges.dst])
     num_edges = np.zeros(len(ids), dtype=np.int64)
@@ -112,6 +107,21 @@ def find_changes(
     frame.insert(0, "id", np.arange(len(frame)))
     relation = ["relation"] if before.edge_types is not None else []
     return frame[["id", "kind", "src", "dst", *relation, "weight_before", "weight_after", "num_edges", "directed"]]
+
+
+def pair_directions(edges: pd.DataFrame) -> BoolArray:
+    """Which edges have one back that changed alike: of the same kind and relation, with the same weights.
+
+    Of parallel edges that changed alike, the first in one direction goes with the first in the other.
+    """
+    ahead = (edges.src < edges.dst).to_numpy()
+    columns = ["kind", "low", "high", *(["relation"] if "relation" in edges else []), "weight_before", "weight_after"]
+    keys = edges.assign(low=np.minimum(edges.src, edges.dst), high=np.maximum(edges.src, edges.dst), ahead=ahead)
+    alike = keys.groupby(columns, sort=False, dropna=False, observed=True)
+    number = alike.ahead.transform("sum").to_numpy()
+    fewer = np.minimum(number, alike.ahead.transform("size").to_numpy() - number)
+    rank = keys.groupby([*columns, "ahead"], sort=False, dropna=False, observed=True).cumcount().to_numpy()
+    return np.asarray((edges.src != edges.dst).to_numpy() & (rank < fewer))
 
 
 def name_ends(changes: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
