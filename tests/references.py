@@ -258,6 +258,8 @@ def literal_shapley(low, high, i):
 
 def literal_split(before, after):
     """kept, gained, lost of one coefficient."""
+    if abs(after - before) <= 8 * np.finfo(float).eps * abs(before):
+        after = before
     kept = 0.0
     if before * after > 0:
         kept = before if abs(before) <= abs(after) else after

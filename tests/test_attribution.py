@@ -102,6 +102,36 @@ def test_paths_contributions_kinds_and_causes_equal_the_literal_twin(network, gr
     assert_twin(find(network, before, after), np.flatnonzero(before.present & after.present))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_degrees_that_stay_the_same_alter_no_path(seed, weighted):
+    """Two edges exchange their ends: every degree is computed anew, and none differs."""
+    rng = np.random.default_rng(seed)
+    keys = np.array([key for key in rng.permutation(144) if key // 12 < key % 12][:30])
+    low, high = keys // 12, keys % 12
+    known = set(keys.tolist())
+    a, b = next(
+        (a, b)
+        for a, b in itertools.combinations(range(30), 2)
+        if len({low[a], high[a], low[b], high[b]}) == 4
+        and not {min(u, v) * 12 + max(u, v) for u, v in ((low[a], high[b]), (low[b], high[a]))} & known
+    )
+    weights = rng.uniform(0.1, 1.0, size=30)
+    weights[b] = weights[a]
+    order = rng.permutation(60)
+    graphs = []
+    for ends in (high, np.where(np.arange(30) == a, high[b], np.where(np.arange(30) == b, high[a], high))):
+        edges = np.concatenate([[low, ends], [ends, low]], axis=1)
+        which = order if len(graphs) else np.arange(60)
+        data = Data(x=torch.from_numpy(np.eye(12)), edge_index=torch.from_numpy(edges[:, which]))
+        if weighted:
+            data.edge_weight = torch.from_numpy(np.tile(weights, 2)[which])
+        graphs.append(data)
+    torch.manual_seed(seed)
+    change = axiompath.Explainer(GCN(12, 6, 3, 3).double().eval(), *graphs).change
+    assert_twin(change, np.arange(12))
+
+
 @settings(relaxed, max_examples=examples(60))
 @given(any_networks(max_hops=2), graph_pairs(max_nodes=4))
 def test_the_twin_equals_the_sum_over_single_channels_and_states(network, graphs):

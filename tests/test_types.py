@@ -174,12 +174,9 @@ def assert_exact(model, before, after, twins=1):
             continue
         expected = reference(row[target])
         paths = [tuple(back[i] for i in path) for path in found.paths.tolist()]
-        ours = dict(zip(paths, found.contributions, strict=True))
-        # What is computed anew may be rounded anew: a path that one of both lists alone carries that and no more.
-        for path in ours.keys() ^ expected.keys():
-            np.testing.assert_allclose(ours.get(path, expected.get(path)), 0.0, atol=1e-14 * scale)
-        for path in ours.keys() & expected.keys():
-            np.testing.assert_allclose(ours[path], expected[path], rtol=0, atol=1e-10 * scale)
+        assert set(paths) == set(expected)
+        for path, value in zip(paths, found.contributions, strict=True):
+            np.testing.assert_allclose(value, expected[path], rtol=0, atol=1e-10 * scale)
     return explainer
 
 

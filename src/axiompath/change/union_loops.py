@@ -20,6 +20,8 @@ from .states import (
     OF_BEFORE,
 )
 
+ROUNDING = 8 * 2.0**-52  # relative difference up to which two coefficients are one
+
 
 class Stacked(NamedTuple):
     """Some rows of several matrices, one matrix behind the other; the first half of them is `before`'s."""
@@ -85,6 +87,8 @@ def fill_union(start, stop, stacked, union):
                     a = data[at[j]]
                     at[j] += 1
                     mark |= OF_AFTER
+                if abs(a - b) <= ROUNDING * abs(b):
+                    a = b  # the same sum in another order: no path is altered by that
                 shared = 0.0
                 if (a > 0.0 and b > 0.0) or (a < 0.0 and b < 0.0):
                     shared = b if abs(b) <= abs(a) else a
