@@ -166,7 +166,7 @@ def graph_commands(name, *options):
 
 SCAN_FILES = ("manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet")
 BLAME_FILES = ("manifest.json", "changes.parquet", "blamed.parquet", "sampled.parquet", "blame/facts-000000.parquet")
-GRAPH_TABLES = ("changes.parquet", "nodes.parquet")  # which 0.1 did not write
+GRAPH_TABLES = ("changes.parquet", "nodes.parquet")
 SCAN_RECORD = "parts/part-000000.sha256"
 # Gone on with: the same scan, into the folder that was damaged.
 SCANNED = ("scan", "model", "before.npz", "after.npz", "--budget", "3", "--min-kl", "0", "--workers", "1", "--out")
@@ -223,7 +223,7 @@ FORMATS = {
         Format("scan", tuple(f"scan/{part}" for part in (*SCAN_FILES, *GRAPH_TABLES, SCAN_RECORD)), read_scan("scan"),
                (("report", "scan", "--out", "out.html"), (*SCANNED, "scan")), True),
         Format("scan link", tuple(f"scan link/{part}" for part in SCAN_FILES), read_scan("scan link")),
-        Format("scan 0.1", tuple(f"scan 0.1/{part}" for part in SCAN_FILES), read_scan("scan 0.1")),
+        Format("scan 0.2", tuple(f"scan 0.2/{part}" for part in SCAN_FILES), read_scan("scan 0.2")),
         Format("scans", tuple(f"scans/step-000{i}/{part}" for i in (1, 2) for part in (*SCAN_FILES, *GRAPH_TABLES)),
                read_scans, (("report", "scans", "--out", "out.html"),)),
         *(
@@ -289,7 +289,7 @@ def make_seeds(folder):
     explainer.scan(folder / "scan blame", 3, min_kl=0.0, workers=1, progress=False, blame=True)
     list(axiompath.scan_sequence(model, [before, after, before], folder / "scans", budget=3, workers=1, progress=False))
     _make_links(folder, before, after, names)
-    shutil.copytree(Path(__file__).parent / "written_by_0_1/scan", folder / "scan 0.1")
+    shutil.copytree(Path(__file__).parent / "written_by_0_2/scan", folder / "scan 0.2")
 
 
 def _write_tables(stem, table, *kinds):

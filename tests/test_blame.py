@@ -307,7 +307,7 @@ def test_a_change_of_one_direction_has_an_arrow():
         assert told in axiompath.Blame.from_dict(values).summary()
         del values["directed"]  # as files of the first version
         assert " – " in axiompath.Blame.from_dict(values | {"version": 1}).summary()
-        with pytest.raises(axiompath.InputError, match="true or false for each change in `directed`"):
+        with pytest.raises(axiompath.InputError, match=r"`directed\[0\]` should be true or false"):
             axiompath.Blame.from_dict(values | {"directed": [1]})
 
 

@@ -176,14 +176,20 @@ def test_a_saved_explanation_comes_back_whole(explainer, tmp_path):
 
 BROKEN = {
     "another file": (lambda d: {"a": 1}, r"Expected a saved explanation"),
-    "another version": (lambda d: d | {"version": 99}, r"Expected version 1 to 5 of the format \(got 99\)"),
+    "another version": (lambda d: d | {"version": 99}, r"Expected version 4 to 5 of the format \(got 99\)"),
     "a field missing": (lambda d: {k: v for k, v in d.items() if k != "kl"}, r"missing: kl"),
     "a field too many": (lambda d: d | {"evil": 1}, r"unknown: evil"),
-    "another shape": (lambda d: d | {"contributions": [[1.0]]}, r"`contributions` of shape"),
-    "an unknown kind": (lambda d: d | {"kinds": ["odd"] * 5}, r"kinds among those known"),
-    "a class that is none": (lambda d: d | {"class_after": 7}, r"classes between 0 and 2"),
-    "text for a number": (lambda d: d | {"kl": "much"}, r"Expected numbers in `kl`"),
-    "nothing for a list": (lambda d: d | {"logits_before": None}, r"another form"),
+    "another shape": (
+        lambda d: d | {"contributions": [[1.0]]},
+        r"`contributions` should be numbers of shape \(paths, classes\); got shape \(1, 1\)",
+    ),
+    "an unknown kind": (lambda d: d | {"kinds": ["odd"] * 5}, r"`kinds\[0\]` should be one of gained, lost,"),
+    "a class that is none": (
+        lambda d: d | {"class_after": 7},
+        r"`class_after` should be a class between 0 and 2; got 7",
+    ),
+    "text for a number": (lambda d: d | {"kl": "much"}, r"`kl` should be a number; got text"),
+    "nothing for a list": (lambda d: d | {"logits_before": None}, r"`logits_before` should be numbers of shape"),
 }
 
 

@@ -309,8 +309,8 @@ def describe(**changes):
 
 
 BROKEN_MODELS = {
-    "another format": ({"a": 1}, "Expected a model's description"),
-    "another version": (describe(version=2), r"Expected version 1 of the model format .*got 2"),
+    "another format": ({"a": 1}, r"Expected a saved model \(format 'axiompath.model'\) in .*model\.json"),
+    "another version": (describe(version=2), r"Expected version 1 of the format in .*model\.json \(got 2\)"),
     "a class that is not a model": (describe(**{"class": "torch_geometric.nn.Linear"}), "Expected a network of"),
     "a function of the system": (describe(**{"class": "os.system"}), "Expected a network of"),
     "a path into the package": (describe(**{"class": "torch_geometric.nn.models.os.system"}), "Expected a network of"),

@@ -12,7 +12,6 @@ from torch_geometric.nn import GATConv, GCNConv, GraphConv, SAGEConv
 import axiompath
 from axiompath import Explanation
 from axiompath.errors import InputError
-from axiompath.explain.explanation import FIELDS_SINCE
 from references import literal_exchange, literal_placement
 
 FLOWS = {"along": "source_to_target", "against": "target_to_source"}
@@ -180,19 +179,19 @@ def test_a_saved_explanation_asks_for_what_it_needs():
         back.to_pyg(line((0, 1), num_nodes=2))
 
 
-LATER = tuple(FIELDS_SINCE)  # fields that came after the first release
-
-
-def test_a_record_of_the_first_release_has_no_flows():
+def test_a_record_without_hops_has_its_steps_along_the_edges():
     before, after = line((0, 1), (1, 2)), line((1, 2))
     e = axiompath.Explainer(sums(), before, after).explain(2, 9, "topk")
     values = e.to_dict()
-    old = Explanation.from_dict({key: value for key, value in values.items() if key not in LATER} | {"version": 1})
+    old = Explanation.from_dict(values | {"hops": []})
     assert torch.equal(old.to_pyg(after).edge_mask, e.to_pyg().edge_mask)
     assert old.to_pyg(after).lost_edges == e.to_pyg().lost_edges
-    for hops in ([{"flow": "sideways", "weighted": False}] * 2, [{"flow": "both", "weighted": False}]):
-        with pytest.raises(ValueError, match=r"a flow among source_to_target, target_to_source, both"):
-            Explanation.from_dict({**values, "hops": hops})
+    for flow, number, words in (
+        ("sideways", 2, r"`hops\[0\]\.flow` should be one of source_to_target, target_to_source, both"),
+        ("both", 1, "`hops` should be one for each step of a path"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Explanation.from_dict({**values, "hops": [{"flow": flow, "weighted": False}] * number})
 
 
 def test_scans_keep_the_flows(tmp_path):

@@ -100,7 +100,6 @@ PROMISES = {
         "**A scan's manifest names files of its own folder alone**, each with its SHA-256, checked whenever it is read":
             "strangers::a_manifest_names_nothing_outside_its_folder strangers::every_file_of_a_scan_has_a_digest "
             "scan::a_flipped_bit_is_found_at_reading",
-        "Scans written by release 0.1 have none for `moved.parquet` and `too_large.parquet`": "written_by_0_1::scans",
         "In a report they are text": "report::names_are_text_never_markup story::names_are_text_never_markup",
         "the characters in them that would command it are shown as �": "strangers::names_command_no_terminal",
         "listens on 127.0.0.1 alone, answers GET and HEAD, and writes nothing":
@@ -373,7 +372,7 @@ PROMISES = {
         "the model is copied, never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
         "a path that neither graph has is refused": "flows::paths_that_neither_graph_has_are_refused",
         "never leaves more than `convex`": "explanation::exact_is_never_worse_than_convex_and_at_most_may_take_fewer",
-        "JSON, versioned; what 0.1 wrote is read, too": "written_by_0_1::explanations written_by_0_1::stories",
+        "JSON, versioned; files of release 0.2 stay readable": "written_by_0_2::records",
         "Together they sum to the sum over the chosen paths of contribution times number of steps":
             "flows::masks_place_every_step_and_lose_nothing",
         "A graph's does not depend on the order of its nodes and edges": "origin::a_graph_s_digest_is_of_its_numbers_alone",

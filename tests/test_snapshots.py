@@ -326,7 +326,7 @@ def test_a_sequence_shows_itself_and_comes_back_from_its_folder(tmp_path):
         assert torch.equal(one.x, other.x)
         assert torch.equal(one.y, other.y)
     (tmp_path / "folder" / "snapshots.json").write_text('{"format": "axiompath.snapshots", "version": 9}')
-    with pytest.raises(InputError, match="version 1 of the snapshots"):
+    with pytest.raises(InputError, match=r"version 1 of the format in .*make them again"):
         read_snapshots(tmp_path / "folder")
     held = {"format": "axiompath.snapshots", "version": 1, "files": ["../../x.npz"], "names": ["x"], "rule": ""}
     held |= {"bounds": [], "dated": False, "waiting": 0}

@@ -233,14 +233,14 @@ def damage(folder, name, array):
 DAMAGES = {
     "no header": (lambda f: (f / "graph.json").unlink(), "it has no graph.json"),
     "half a header": (lambda f: (f / "graph.json").write_text('{"form'), "Expected JSON in .*graph.json"),
-    "foreign": (lambda f: (f / "graph.json").write_text("[]"), "of another kind"),
+    "foreign": (lambda f: (f / "graph.json").write_text("[]"), "Expected a saved graph"),
     "later version": (
         lambda f: (f / "graph.json").write_text((f / "graph.json").read_text().replace('"version": 1', '"version": 2')),
         "Expected version 1",
     ),
     "no sizes": (
         lambda f: (f / "graph.json").write_text('{"format": "axiompath.graph", "version": 1, "num_nodes": -3}'),
-        "Expected sizes and flags",
+        "Expected the header of a stored graph in .*missing: class_names, named",
     ),
     "missing": (lambda f: (f / "senders.npy").unlink(), "Expected a (file|whole .npy array) at .*senders.npy"),
     "cut short": (lambda f: os.truncate(f / "senders.npy", 300), "Expected a (file|whole .npy array) at .*senders.npy"),

@@ -374,17 +374,25 @@ def test_names_command_no_terminal(case, kind):
 
 # ---- records ------------------------------------------------------------------------------------------------------
 CHANGES = {
-    "a path of fractions": ("paths", [[0.5, 1.0, 2.0]] * 5, "Expected numbers in `paths`"),
-    "an unknown unit": ("unit", 3.5, "a node, a graph or a link"),
-    "an unknown output": ("output", {"kind": ["classes"], "scales": None}, "Expected a kind of output"),
-    "no output": ("output", 7, "Expected a kind of output"),
-    "infinite logits": ("logits_before", [float("inf")] * 3, "Expected finite logits"),
-    "an endless target": ("target", 10**30, "Expected the number of a node"),
-    "a truth value": ("budget", True, "Expected whole numbers"),
-    "text for numbers": ("kl", "3", "Expected numbers in `kl`"),
-    "half a letter": ("status", "\ud800", "Expected text in `status`"),
-    "no causes": ("causes", {}, "kinds among those known"),
-    "names in a list": ("node_names", [1], "one of its fields has another form"),
+    "a path of fractions": (
+        "paths",
+        [[0.5, 1.0, 2.0]] * 5,
+        r"`paths` should be whole numbers of shape \(paths, places\); got fractions",
+    ),
+    "an unknown unit": ("unit", 3.5, "`unit` should be text; got a number"),
+    "an unknown output": (
+        "output",
+        {"kind": ["classes"], "scales": None},
+        r"`output\.kind` should be text; got a list",
+    ),
+    "no output": ("output", 7, "`output` should be fields by name"),
+    "infinite logits": ("logits_before", [float("inf")] * 3, "`logits_before` should be finite numbers"),
+    "an endless target": ("target", 10**30, "`target` should be the number of a node"),
+    "a truth value": ("budget", True, "`budget` should be a whole number"),
+    "text for numbers": ("kl", "3", "`kl` should be a number; got text"),
+    "half a letter": ("status", "\ud800", "`status` should be text that UTF-8 can hold"),
+    "no causes": ("causes", {}, "`causes` should be those known"),
+    "names in a list": ("node_names", [1], "`node_names` should be fields by name; got a list"),
 }
 
 
@@ -516,7 +524,7 @@ def test_a_manifest_without_digests_of_its_tables_is_refused(case):
 def test_a_manifest_that_does_not_say_what_is_predicted_is_refused(case, task):
     path = case / "scan/manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"task": task}))
-    with pytest.raises(InputError, match=r"Expected a (scan's manifest.json|kind of output|target that is a node)"):
+    with pytest.raises(InputError, match=r"Expected a scan's manifest.json in .*: `task(\.unit|\.output)?` should "):
         read_scan(case / "scan")
 
 

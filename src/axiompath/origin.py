@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .codec import Text
 from .memory import CHUNK, release
-from .trust import Damaged, blamed, read_words
 
 RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it here
 
@@ -24,26 +24,9 @@ RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it 
 class Origin:
     """What a record is of."""
 
-    release: str  # of axiompath
-    digests: Mapping[str, str]  # what of -> digest: "model", "before", "after", ...
+    release: Text  # of axiompath
+    digests: Mapping[Text, Text]  # what of -> digest: "model", "before", "after", ...
     seed: int | None = None  # None where nothing is drawn
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold."""
-        return {"release": self.release, "digests": dict(self.digests), "seed": self.seed}
-
-    @classmethod
-    def from_dict(cls, values: Any) -> Origin:
-        """The same again, checked."""
-        with blamed(
-            "Expected an origin with a release, digests and a seed (got something else); "
-            "use the release of axiompath that wrote it, or save it again."
-        ):
-            digests, seed = dict(values["digests"]), values["seed"]
-            release, *_ = read_words([values["release"], *digests, *digests.values()], "origin")
-            if seed is not None and type(seed) is not int:
-                raise Damaged("a seed that is none")
-            return cls(release, digests, seed)
 
 
 def digest_of(*values: Any, begun: Any = None) -> str:

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from scipy import special
 
 from .arrays import BoolArray, FloatArray, IntArray
+from .codec import Shape, one_of, require
 from .errors import InputError
 from .metrics import kl_divergence, kl_of_logits
 
@@ -53,8 +54,8 @@ def show_apart(values: Sequence[float], digits: int = 2, kind: str = "f") -> lis
 class Output:
     """What the columns mean; of values also what one unit of each is worth."""
 
-    kind: str = CLASSES
-    scales: FloatArray | None = None  # [num_columns], of values
+    kind: Annotated[str, one_of(*OUTPUTS)] = CLASSES
+    scales: Annotated[FloatArray | None, Shape("classes", finite=True)] = None  # of values
 
     def means(self, logits: FloatArray) -> FloatArray:
         """What people are shown: probabilities of classes, of a yes in each column, or the values themselves."""
@@ -186,23 +187,10 @@ class Output:
         """What may remain of a divergence where `explained` is this share: the other way round; never quite nothing."""
         return max(1.0 - share, NEGLIGIBLE) ** (2 if self.kind == VALUE else 1)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold."""
-        return {"kind": self.kind, "scales": None if self.scales is None else self.scales.tolist()}
-
-    @classmethod
-    def from_dict(cls, values: Any) -> Output:
-        """The same again, checked."""
-        held = values if isinstance(values, dict) and set(values) == {"kind", "scales"} else {"kind": ""}
-        if not isinstance(held["kind"], str):
-            held = {"kind": ""}
-        scales = None if held["kind"] not in OUTPUTS or held["scales"] is None else np.asarray(held["scales"])
-        numbers = scales is None or (
-            scales.ndim == 1 and scales.dtype.kind in "if" and bool(((scales > 0) & (scales < np.inf)).all())
-        )
-        if held["kind"] not in OUTPUTS or not numbers or (scales is None) == (held["kind"] == VALUE):
-            raise InputError(f"Expected a kind of output among {', '.join(OUTPUTS)}, and units of values (got others).")
-        return cls(held["kind"], None if scales is None else scales.astype(np.float64))
+    def check(self) -> None:
+        """Values, and nothing else, have units."""
+        require((self.scales is not None) == (self.kind == VALUE), "`output.scales` should be the units of values")
+        require(self.scales is None or (self.scales > 0).all(), "`output.scales` should be above 0")
 
     def check_width(self, width: int, what: str) -> None:
         """Refuse a record of another number of columns."""

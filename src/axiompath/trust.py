@@ -14,7 +14,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -130,15 +130,6 @@ def parse_json(data: bytes) -> Any:
     if depth.max(initial=0) > MAX_NESTED:
         raise Damaged("too deep")
     return json.loads(data.decode())
-
-
-def check_version(values: Mapping[str, Any], newest: int, what: str, remedy: str) -> int:
-    """The version of what was read, where it is one that is known; `what` it is the version of."""
-    held = values.get("version")
-    if type(held) is int and 1 <= held <= newest:
-        return held
-    known = f"1 to {newest}" if newest > 1 else "1"
-    raise InputError(f"Expected version {known} of {what} (got {str(held)[:20]}); {remedy}.")
 
 
 def map_array(path: Path) -> np.ndarray[Any, Any]:

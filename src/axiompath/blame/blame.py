@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
+from ..codec import Count, FileForm, Finite, Shape, Text, require
 from ..errors import InputError, Notice
-from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
+from ..graphs.changes import MODEL_RETRAINED, tell_kinds
 from ..graphs.labels import label_class
-from ..graphs.places import NODE_UNIT, Target
+from ..graphs.places import NODE_UNIT, Target, Unit
 from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
-from ..saved import FileForm, rebuild
-from ..trust import read_words
 from .cost import check_affordable, predict_seconds
-from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
+from .fields import ChangeRecord, Ids, RowEnds
 from .game import Board, Game
 from .goal import tell
 from .groups import label_changes, number_groups
@@ -51,35 +50,39 @@ WORTH_SAYING = 2.0  # seconds from which on the cost is said before it is spent
 class Blame(ChangeRecord):
     """Which changes moved one prediction, and by how much; largest first. A row is a change, or a group of them."""
 
-    form: ClassVar = FileForm("blame", 2, {"directed": 2, "note": 2})
+    form: ClassVar = FileForm("blame", 2, {1: {"directed": [], "note": ""}})
     drawn_by: ClassVar = "plot().savefig(path)"
+    other_kinds: ClassVar = (MODEL_RETRAINED, GROUP_ROW)
 
     target: Target
-    class_before: int  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
-    class_after: int
-    logits_before: FloatArray  # [num_logits]
-    logits_after: FloatArray  # [num_logits]
-    changes: tuple[tuple[int, ...], ...]  # ids of each row, as `changes(open_nodes=open_nodes)` numbers them
-    kinds: tuple[str, ...]  # of changes, else `group`
-    ends: tuple[tuple[int, int], ...]  # src and dst; -1 for none
-    groups: tuple[str, ...]  # label of each row's group; empty without groups
-    shares: FloatArray  # [num_rows, num_logits]
-    errors: FloatArray  # [num_rows, num_logits]: standard errors, 0 where exact
-    prob_shares: FloatArray  # [num_rows]: of the probability of the new class; of values, of the value
-    prob_errors: FloatArray  # [num_rows]
+    class_before: Count  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
+    class_after: Count
+    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
+    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
+    # Ids of each row, as `changes(open_nodes=open_nodes)` numbers them.
+    changes: Annotated[tuple[Ids, ...], Shape("rows")]
+    kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of changes, else `group`
+    ends: RowEnds
+    groups: tuple[Text, ...]  # label of each row's group; empty without groups
+    shares: Annotated[FloatArray, Shape("rows", "classes", finite=True)]
+    errors: Annotated[FloatArray, Shape("rows", "classes", finite=True)]  # standard errors, 0 where exact
+    # Shares of the probability of the new class; of values, of the value.
+    prob_shares: Annotated[FloatArray, Shape("rows", finite=True)]
+    prob_errors: Annotated[FloatArray, Shape("rows", finite=True)]
     exact: bool
-    num_evaluations: int
-    residual: float  # largest difference between the sum of all shares and the change of a logit
-    num_changes: int  # in all, in sight or not
+    num_evaluations: Count
+    residual: Finite  # largest difference between the sum of all shares and the change of a logit
+    num_changes: Count  # in all, in sight or not
     open_nodes: bool  # whether the edges of nodes that came or went are changes of their own
-    interactions: FloatArray | None = None  # [num_rows, num_rows, num_logits]: what pairs do together alone; on request
-    node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
-    class_names: tuple[str, ...] = ()
+    # What pairs do together alone; on request.
+    interactions: Annotated[FloatArray | None, Shape("rows", "rows", "classes", finite=True)] = None
+    node_names: dict[int, Text] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
+    class_names: tuple[Text, ...] = ()
     origin: Origin | None = None
-    unit: str = NODE_UNIT
+    unit: Unit = NODE_UNIT
     output: Output = CLASSES_OUTPUT
     directed: tuple[bool, ...] = ()  # whether each row is of one direction only
-    note: str = ""  # why the model itself was run, where what was read from it gives other logits; else empty
+    note: Text = ""  # why the model itself was run, where what was read from it gives other logits; else empty
 
     @property
     def told(self) -> str:
@@ -196,10 +199,15 @@ class Blame(ChangeRecord):
         """In a notebook."""
         return show(self.summary(), self.to_frame())
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Blame:
-        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        return rebuild(cls, values, _rebuild)
+    def check(self) -> None:
+        """As of every record of changes; a row has one change, or is a labelled group of them."""
+        super().check()
+        labelled = len(self.groups) == len(self.changes) or not (self.groups or GROUP_ROW in self.kinds)
+        require(labelled, "`groups` should be a label for each row, or none where no row is a group")
+        single = all(
+            len(ids) == 1 or (ids and kind == GROUP_ROW) for ids, kind in zip(self.changes, self.kinds, strict=True)
+        )
+        require(single, "`changes` should be one in each row, or those of a group")
 
     def plot(self) -> Figure:
         """The same as a matplotlib figure: a waterfall from `before` to `after`, a bar a change."""
@@ -359,38 +367,3 @@ def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effo
             stacklevel=4,
         )
     return sampled_shares(values, num_players, effort, groups)
-
-
-def _rebuild(cls: type[Blame], values: dict[str, Any]) -> Blame:
-    n, c = len(values["changes"]), len(values["logits_before"])
-    kinds = read_words(values["kinds"], "kinds")
-    groups = read_words(values["groups"], "groups")
-    pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    changes = tuple(read_ids(ids, "changes") for ids in values["changes"])
-    told = all(is_kind(kind, MODEL_RETRAINED, GROUP_ROW) for kind in kinds)
-    if len(kinds) != n or not told or len(groups) not in (0, n) or len(pairs) != n or {*map(len, pairs)} - {2}:
-        raise InputError("Expected a kind, two ends and, with groups, a label for each row (got something else).")
-    if (GROUP_ROW in kinds and not groups) or not all(
-        len(ids) == 1 or (ids and kind == GROUP_ROW) for ids, kind in zip(changes, kinds, strict=True)
-    ):
-        raise InputError("Expected one change in each row, or a labelled group of them (got something else).")
-    if not all(type(values[name]) is bool for name in ("exact", "open_nodes")):
-        raise InputError("Expected true or false in `exact` and `open_nodes` (got something else).")
-    joint = values["interactions"]
-    shapes: dict[str, tuple[int, ...]] = {"logits_before": (c,), "logits_after": (c,), "shares": (n, c)}
-    shapes |= {"errors": (n, c), "prob_shares": (n,), "prob_errors": (n,)}
-    known: dict[str, Any] = {name: read_numbers(values[name], shape, name) for name, shape in shapes.items()}
-    known |= read_counts(values, "num_evaluations", "num_changes")
-    return cls(
-        **read_caption(values, c),
-        **known,
-        residual=float(read_numbers(values["residual"], (), "residual")),
-        changes=changes,
-        kinds=kinds,
-        ends=tuple((pair[0], pair[1]) for pair in pairs),
-        groups=groups,
-        exact=values["exact"],
-        open_nodes=values["open_nodes"],
-        interactions=None if joint is None else read_numbers(joint, (n, n, c), "interactions"),
-        note=read_words([values.get("note", "")], "note")[0],
-    )

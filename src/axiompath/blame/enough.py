@@ -17,23 +17,22 @@ import math
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..errors import InputError, Notice
+from ..codec import Count, FileForm, Finite, Shape, Text, require
+from ..errors import Notice
 from ..explain.question import Question
-from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
-from ..graphs.places import NODE_UNIT, Target
+from ..graphs.changes import tell_kinds
+from ..graphs.places import NODE_UNIT, Target, Unit
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
-from ..saved import FileForm, rebuild
-from ..trust import read_words
 from .blame import blame_target
 from .cost import TooDear
 from .fewest import Terms, extend_sets, find_fewest, sets_of_size
-from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
+from .fields import ChangeRecord, Ids, RowEnds
 from .game import Board
 from .goal import UndoGoal
 from .shapley import LEAST_PAIRS, MOST_PAIRS, Effort, check_seconds
@@ -51,28 +50,28 @@ OF_GROWN = 1 / 4  # share of the effort that is left, that growing them may take
 class Enough(ChangeRecord):
     """The fewest changes that, applied to `before` alone, carry most of the prediction's change."""
 
-    form: ClassVar = FileForm("enough", 2, {"directed": 2})
+    form: ClassVar = FileForm("enough", 2, {1: {"directed": []}})
 
     target: Target
-    class_before: int
-    class_after: int
-    until: float | None  # the share asked for; None where a number of changes was
-    changes: tuple[int, ...]  # ids, as `changes(open_nodes=open_nodes)` numbers them
-    kinds: tuple[str, ...]  # of these
-    ends: tuple[tuple[int, int], ...]  # src and dst; -1 for none
+    class_before: Count
+    class_after: Count
+    until: Finite | None  # the share asked for; None where a number of changes was
+    changes: Annotated[Ids, Shape("rows")]  # as `changes(open_nodes=open_nodes)` numbers them
+    kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of these
+    ends: RowEnds
     explained: float  # share of the change that they carry: 1 - D(after, v(S)) / D(after, before)
-    logits: FloatArray  # [num_logits] of `before` with them alone
-    logits_before: FloatArray  # [num_logits]
-    logits_after: FloatArray  # [num_logits]
+    logits: Annotated[FloatArray, Shape("classes", finite=True)]  # of `before` with them alone
+    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
+    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     proved: bool  # whether no fewer do; with a budget, whether no set of at most so many does better
-    how: str  # how that is known, or what is not, in a sentence
-    num_in_sight: int
-    num_evaluations: int
+    how: Text  # how that is known, or what is not, in a sentence
+    num_in_sight: Count
+    num_evaluations: Count
     open_nodes: bool = False
-    node_names: dict[int, str] = field(default_factory=dict)
-    class_names: tuple[str, ...] = ()
+    node_names: dict[int, Text] = field(default_factory=dict)
+    class_names: tuple[Text, ...] = ()
     origin: Origin | None = None
-    unit: str = NODE_UNIT
+    unit: Unit = NODE_UNIT
     output: Output = CLASSES_OUTPUT
     directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
@@ -93,10 +92,11 @@ class Enough(ChangeRecord):
         """The sentence."""
         return f"Enough: {self.sentence}"
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Enough:
-        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        return rebuild(cls, values, _rebuild)
+    def check(self) -> None:
+        """As of every record of changes, and nothing explains more than all."""
+        super().check()
+        fits = math.isnan(self.explained) or LEAST_SHARE < self.explained <= 1
+        require(fits, f"`explained` should be a share of at most 1; got {self.explained}")
 
 
 class Applied(Tries):
@@ -269,37 +269,3 @@ def _leave_out(search: Tries, best: _Best) -> None:
         size = len(best.chosen)
         sets = np.stack([np.delete(best.chosen, place) for place in range(size)])
         best.offer(sets, search.margins(sets))
-
-
-def _rebuild(cls: type[Enough], values: dict[str, Any]) -> Enough:
-    n, c = len(values["changes"]), len(values["logits_before"])
-    kinds = read_words(values["kinds"], "kinds")
-    pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if (
-        len(kinds) != n
-        or not all(is_kind(kind, MODEL_RETRAINED) for kind in kinds)
-        or {len(pair) for pair in pairs} - {2}
-        or len(pairs) != n
-    ):
-        raise InputError("Expected a kind and two ends for each change (got something else).")
-    if not all(type(values[name]) is bool for name in ("proved", "open_nodes")):
-        raise InputError("Expected true or false in `proved` and `open_nodes` (got something else).")
-    names = ("logits", "logits_before", "logits_after")
-    known: dict[str, Any] = {name: read_numbers(values[name], (c,), name) for name in names}
-    known |= read_counts(values, "num_in_sight", "num_evaluations")
-    until = values["until"]
-    explained = values["explained"]
-    if type(explained) not in (int, float) or not (math.isnan(explained) or LEAST_SHARE < explained <= 1):
-        raise InputError("Expected a share of at most 1 in `explained` (got something else).")
-    return cls(
-        **read_caption(values, c),
-        **known,
-        until=None if until is None else float(read_numbers(until, (), "until")),
-        explained=float(explained),
-        how=read_words([values["how"]], "how")[0],
-        changes=read_ids(values["changes"], "changes"),
-        kinds=kinds,
-        ends=tuple((pair[0], pair[1]) for pair in pairs),
-        proved=values["proved"],
-        open_nodes=values["open_nodes"],
-    )

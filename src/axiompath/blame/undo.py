@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from ..arrays import FloatArray
+from ..codec import Count, FileForm, Finite, Shape, Text
 from ..errors import InputError, WrongKind
-from ..graphs.changes import MODEL_RETRAINED, is_kind, tell_kinds
-from ..graphs.places import NODE_UNIT, Target
+from ..graphs.changes import tell_kinds
+from ..graphs.places import NODE_UNIT, Target, Unit
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
-from ..saved import FileForm, rebuild
-from ..trust import read_words
 from .fewest import Terms, find_fewest
-from .fields import ChangeRecord, read_caption, read_counts, read_ids, read_numbers
+from .fields import ChangeRecord, Ids, RowEnds
 from .game import Board, Game
 from .goal import find_goal
 from .tries import Disagreement, Tries
@@ -27,31 +26,31 @@ from .tries import Disagreement, Tries
 class Undo(ChangeRecord):
     """The fewest changes whose undoing gives the old prediction back."""
 
-    form: ClassVar = FileForm("undo", 2, {"directed": 2})
+    form: ClassVar = FileForm("undo", 2, {1: {"directed": []}})
 
     target: Target
-    class_before: int
-    class_after: int
-    goal: str  # what was asked for, in words
-    changes: tuple[int, ...]  # ids, as `changes(open_nodes=open_nodes)` numbers them
-    kinds: tuple[str, ...]  # of these
-    ends: tuple[tuple[int, int], ...]  # src and dst; -1 for none
+    class_before: Count
+    class_after: Count
+    goal: Text  # what was asked for, in words
+    changes: Annotated[Ids, Shape("rows")]  # as `changes(open_nodes=open_nodes)` numbers them
+    kinds: Annotated[tuple[Text, ...], Shape("rows")]  # of these
+    ends: RowEnds
     restored: bool  # whether the user's own model reaches the goal on the real graph without them
-    logits: FloatArray  # [num_logits] that it gives there
-    logits_before: FloatArray  # [num_logits]
-    logits_after: FloatArray  # [num_logits]
+    logits: Annotated[FloatArray, Shape("classes", finite=True)]  # that it gives there
+    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
+    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     proved: bool  # whether nothing smaller, or cheaper, exists
-    how: str  # how that is known, or what is not, in a sentence
-    excluded: int  # no set of so many changes or fewer does it
-    cost: float  # of these changes; their number, where no costs are given
-    num_in_sight: int
-    num_evaluations: int
-    alternatives: tuple[tuple[int, ...], ...] = ()  # all sets of that size that do it, best first; on request
+    how: Text  # how that is known, or what is not, in a sentence
+    excluded: Count  # no set of so many changes or fewer does it
+    cost: Finite  # of these changes; their number, where no costs are given
+    num_in_sight: Count
+    num_evaluations: Count
+    alternatives: tuple[Ids, ...] = ()  # all sets of that size that do it, best first; on request
     open_nodes: bool = False
-    node_names: dict[int, str] = field(default_factory=dict)
-    class_names: tuple[str, ...] = ()
+    node_names: dict[int, Text] = field(default_factory=dict)
+    class_names: tuple[Text, ...] = ()
     origin: Origin | None = None
-    unit: str = NODE_UNIT
+    unit: Unit = NODE_UNIT
     output: Output = CLASSES_OUTPUT
     directed: tuple[bool, ...] = ()  # whether each row is of one direction only
 
@@ -68,11 +67,6 @@ class Undo(ChangeRecord):
     def __repr__(self) -> str:
         """The summary."""
         return f"Undo: {self.summary()}"
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Undo:
-        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        return rebuild(cls, values, _rebuild)
 
 
 def undo_target(
@@ -150,31 +144,3 @@ def _read_costs(game: Game, costs: Mapping[int, float] | None) -> FloatArray:
     if not (np.isfinite(found) & (found > 0)).all():
         raise InputError("Expected costs above 0 (got others); name changes that may not be undone in `keep`.")
     return found
-
-
-def _rebuild(cls: type[Undo], values: dict[str, Any]) -> Undo:
-    n, c = len(values["changes"]), len(values["logits_before"])
-    kinds = read_words(values["kinds"], "kinds")
-    pairs = tuple(read_ids(pair, "ends") for pair in values["ends"])
-    if len(kinds) != n or not all(is_kind(kind, MODEL_RETRAINED) for kind in kinds) or [*map(len, pairs)] != [2] * n:
-        raise InputError("Expected a kind and two ends for each change (got something else).")
-    if not all(type(values[name]) is bool for name in ("restored", "proved", "open_nodes")):
-        raise InputError("Expected true or false in `restored`, `proved` and `open_nodes` (got something else).")
-    goal, how = read_words([values["goal"], values["how"]], "how")
-    names = ("logits", "logits_before", "logits_after")
-    known: dict[str, Any] = {name: read_numbers(values[name], (c,), name) for name in names}
-    known |= read_counts(values, "excluded", "num_in_sight", "num_evaluations")
-    return cls(
-        **read_caption(values, c),
-        **known,
-        goal=goal,
-        how=how,
-        changes=read_ids(values["changes"], "changes"),
-        kinds=kinds,
-        ends=tuple((pair[0], pair[1]) for pair in pairs),
-        restored=values["restored"],
-        proved=values["proved"],
-        open_nodes=values["open_nodes"],
-        cost=float(read_numbers(values["cost"], (), "cost")),
-        alternatives=tuple(read_ids(ids, "alternatives") for ids in values["alternatives"]),
-    )

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..codec import to_plain
 from ..errors import InputError
 from ..graphs.labels import FIRST_EDGE
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target, as_target
@@ -173,7 +174,7 @@ class Change:
         edges = {} if self.before.edge_rows is None else {"edges": True}
         relations = {} if self.before.edge_types is None else {"relations": True}
         types = {} if self.before.schema is None else {"types": list(self.before.schema.node_types)}
-        return {"unit": self.unit, "output": self.output.to_dict(), **models, **edges, **relations, **types}
+        return {"unit": self.unit, "output": to_plain(self.output), **models, **edges, **relations, **types}
 
     @property
     def of_graphs(self) -> bool:

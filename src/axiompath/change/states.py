@@ -21,7 +21,7 @@ delta may leave to. With the bits in the places below, a set moves over an entry
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,11 +66,6 @@ def name_causes(shares: FloatArray) -> list[dict[str, FloatArray]]:
     ends = np.cumsum(said.sum(axis=1)).tolist()
     parts = [part for one, here in zip(shares, said, strict=True) for part in one[here]]
     return [dict(zip(words[a:b], parts[a:b], strict=True)) for a, b in itertools.pairwise([0, *ends])]
-
-
-def tell_causes(named: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """The causes that are said: all but rare ones without a share."""
-    return {cause: share for cause, share in named.items() if cause not in RARE or share.any()}
 
 
 def are_causes(names: Iterable[str], *, models: int = 1) -> bool:

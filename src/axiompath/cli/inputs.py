@@ -158,7 +158,7 @@ def list_files(given: Sequence[Path | None]) -> tuple[list[NamedFile], list[Path
     for path in given:
         if path in folders and path is not None:
             held = read_held(path)
-            files += [NamedFile(path / file, name) for file, name in zip(held["files"], held["names"], strict=True)]
+            files += [NamedFile(path / file, name) for file, name in zip(held.files, held.names, strict=True)]
         elif path is not None:
             files.append(NamedFile(path, path.stem))
     return files, folders

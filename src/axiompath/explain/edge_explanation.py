@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
-from ..errors import InputError
+from ..codec import Count, FileForm, Saved, Shape, Share, Text, one_of
 from ..graphs.labels import TO
-from ..graphs.places import NODE_UNIT, Target
+from ..graphs.places import NODE_UNIT, Target, Unit
 from ..notebook import show
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
-from ..saved import FileForm, Saved, rebuild
-from ..trust import read_words
-from .explanation import Explanation, read_array, read_relations, read_retrained, read_target, read_task
+from ..selection.choice import OBJECTIVES
+from .explanation import Explanation, check_prediction
 from .retrained import Retrained
 
 LAYER_EDGE, EDGE = "layer_edge", "edge"
@@ -31,42 +30,44 @@ OF_THE_PREDICTION = {item.name for item in fields(Explanation)}
 class EdgeExplanation(Saved):
     """Why the prediction of one target changed: the chosen edges, how well they do, and what they were chosen from."""
 
-    form: ClassVar = FileForm("edge-explanation", 2, {"relations": 2, "retrained": 2})
+    form: ClassVar = FileForm("edge-explanation", 2)
 
     target: Target
-    by: str  # edge or layer_edge
-    method: str
-    objective: str
-    budget: int
-    until: float | None
-    class_before: int
-    class_after: int
-    logits_before: FloatArray  # [num_classes]
-    logits_after: FloatArray  # [num_classes]
+    by: Annotated[str, one_of(*BY)]
+    method: Text
+    objective: Annotated[str, one_of(*OBJECTIVES)]
+    budget: Count
+    until: Share | None
+    class_before: Count
+    class_after: Count
+    logits_before: Annotated[FloatArray, Shape("classes")]
+    logits_after: Annotated[FloatArray, Shape("classes")]
     kl: float  # KL(P_after || P_before)
-    num_units: int  # changed edges, or layer edges, and leaves whose features changed, in all
-    layers: IntArray  # [n]: 1 for the layer that takes from the leaves; 0 for all of them, and for features
-    edges: IntArray  # [n, 2]: sender and receiver; -1 for the predicted graph or link, and for features
-    kinds: tuple[str, ...]  # [n]: gained, lost, reweighted or feature
-    contributions: FloatArray  # [n, num_classes]
-    weights: FloatArray  # [n]: of the relaxation, or 1
+    num_units: Count  # changed edges, or layer edges, and leaves whose features changed, in all
+    # 1 for the layer that takes from the leaves; 0 for all of them, and for features.
+    layers: Annotated[IntArray, Shape("units")]
+    # Sender and receiver; -1 for the predicted graph or link, and for features.
+    edges: Annotated[IntArray, Shape("units", 2)]
+    kinds: Annotated[tuple[Annotated[str, one_of(*EDGE_KINDS)], ...], Shape("units")]
+    contributions: Annotated[FloatArray, Shape("units", "classes")]
+    weights: Annotated[FloatArray, Shape("units")]  # of the relaxation, or 1
     kl_residual: float  # as of an Explanation, and so are bound and status
     kl_bound: float
-    logits_added: FloatArray  # [num_classes]: of `before` with exactly these coefficients, in these layers, of `after`
-    logits_undone: (
-        FloatArray  # [num_classes]: of `after` with them as in `before`; of two models, each on its own graph
-    )
+    # Of `before` with exactly these coefficients, in these layers, of `after`.
+    logits_added: Annotated[FloatArray, Shape("classes")]
+    # Of `after` with them as in `before`; of two models, each on its own graph.
+    logits_undone: Annotated[FloatArray, Shape("classes")]
     fidelity_minus: float
     fidelity_plus: float
     completeness: float  # largest difference between the sum of all units and the change of a logit
-    status: str
-    fewest: str = ""  # as of a Selection: what is known of fewer
-    node_names: dict[int, str] = field(default_factory=dict)
-    class_names: tuple[str, ...] = ()
+    status: Text
+    fewest: Text = ""  # as of a Selection: what is known of fewer
+    node_names: dict[int, Text] = field(default_factory=dict)
+    class_names: tuple[Text, ...] = ()
     origin: Origin | None = None
-    unit: str = NODE_UNIT
+    unit: Unit = NODE_UNIT
     output: Output = CLASSES_OUTPUT
-    relations: tuple[tuple[int, int, str], ...] = ()  # where edges have types: from, to, and what it is called
+    relations: tuple[tuple[Count, Count, Text], ...] = ()  # where edges have types: from, to, and what it is called
     retrained: Retrained | None = None  # where the model is another one: contributions are means under both
 
     @property
@@ -174,54 +175,11 @@ class EdgeExplanation(Saved):
         """In a notebook."""
         return show(self.summary(), self.to_frame())
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> EdgeExplanation:
-        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        return rebuild(cls, values, _rebuild)
+    def check(self) -> None:
+        """The classes fit the columns, and the target what it is."""
+        check_prediction(self)
 
 
 def _way(share: float) -> str:
     """How far a model goes; its answer may be the same on both graphs."""
     return f"{100 * max(share, 0.0):.0f} %" if np.isfinite(share) else "nothing"
-
-
-def _rebuild(cls: type[EdgeExplanation], values: dict[str, Any]) -> EdgeExplanation:
-    n, c = len(values["kinds"]), len(values["logits_before"])
-    unit, output = read_task(values)
-    output.check_width(c, "the explanation")
-    known: dict[str, Any] = {}
-    for name in ("logits_before", "logits_after", "logits_added", "logits_undone"):
-        known[name] = read_array(values[name], np.float64, (c,), name)
-    for name in ("kl", "kl_residual", "kl_bound", "fidelity_minus", "fidelity_plus", "completeness"):
-        known[name] = float(read_array(values[name], np.float64, (), name))
-    whole = {name: values[name] for name in ("budget", "class_before", "class_after", "num_units")}
-    if not all(type(value) is int and 0 <= value < 2**63 for value in whole.values()):
-        raise InputError(f"Expected whole numbers of 0 or more in {', '.join(whole)} (got something else).")
-    if not max(whole["class_before"], whole["class_after"]) < max(c, 2):
-        raise InputError(f"Expected classes between 0 and {c - 1} (got {whole}).")
-    words = ("by", "method", "objective", "status", "fewest")
-    known |= dict(zip(words, read_words([values[name] for name in words], "status"), strict=True))
-    kinds, until = read_words(values["kinds"], "kinds"), values["until"]
-    if not {*kinds} <= {*EDGE_KINDS} or known["by"] not in BY:
-        raise InputError(f"Expected kinds among {', '.join(EDGE_KINDS)}, by edge or layer_edge (got others).")
-    if until is not None and not (type(until) in (int, float) and 0 < until <= 1):
-        raise InputError("Expected a share above 0 and up to 1 in `until` (got something else).")
-    names = read_words(list(values["node_names"].values()), "node_names")
-    return cls(
-        **known,
-        **whole,
-        target=read_target(values["target"], unit),
-        unit=unit,
-        output=output,
-        until=until,
-        relations=read_relations(values.get("relations") or ()),
-        retrained=read_retrained(values.get("retrained"), c),
-        layers=read_array(values["layers"], np.int64, (n,), "layers"),
-        edges=read_array(values["edges"], np.int64, (n, 2), "edges"),
-        kinds=kinds,
-        contributions=read_array(values["contributions"], np.float64, (n, c), "contributions"),
-        weights=read_array(values["weights"], np.float64, (n,), "weights"),
-        node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
-        class_names=read_words(values["class_names"], "class_names"),
-        origin=None if values["origin"] is None else Origin.from_dict(values["origin"]),
-    )

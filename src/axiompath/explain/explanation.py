@@ -6,98 +6,90 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from torch_geometric.data import Data, HeteroData
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import KINDS, MODEL, are_causes, tell_causes
+from ..change.states import KINDS, MODEL, are_causes
+from ..codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, one_of, require
 from ..errors import InputError, WrongKind
 from ..graphs.data_fields import node_numbers
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, name_edges, name_node, name_step
-from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target
+from ..graphs.places import GRAPHS, NODE_UNIT, UNIT_OF, EdgePlace, Target, Unit, check_target
 from ..graphs.relation_names import RelationNames
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES_OUTPUT, Output
-from ..saved import FileForm, Saved, rebuild
-from ..trust import read_words
+from ..selection.choice import OBJECTIVES
 from ..writing import write_text
 from . import sentences
 from .group import Group
-from .hops import FLOWS, Hop, place_shares
+from .hops import Hop, place_shares
 from .retrained import Retrained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from torch_geometric.data import Data
     from torch_geometric.explain import Explanation as PyGExplanation
-
-EXPLANATION_VERSION = 5
-FIELDS_SINCE = {
-    "origin": 2,
-    "hops": 2,
-    "unit": 3,
-    "output": 3,
-    "groups": 4,
-    "retrained": 4,
-    "until": 4,
-    "edge_places": 4,
-    "relations": 4,
-    "left_out": 5,
-}  # field -> the version of the format that brought it
-UNSAVED = frozenset({"graph", "graph_before"})
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
 # is warned. Both are shares of a whole change; a quarter is far beyond what activations make of a good choice.
 DISAGREEMENT = 0.25
+UNALTERED = "unchanged"  # the kind of a path that is the same in both snapshots
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation(Saved):
     """Why the prediction of one target changed: the chosen paths, how well they do, and what they were chosen from."""
 
-    form: ClassVar = FileForm("explanation", EXPLANATION_VERSION, FIELDS_SINCE, UNSAVED)
+    form: ClassVar = FileForm("explanation", 5, {4: {"left_out": None}})
     drawn_by: ClassVar = "plot().savefig(path) or save_html(path)"
 
     target: Target
-    method: str
-    objective: str
-    budget: int
-    class_before: int  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
-    class_after: int
-    prob_before: FloatArray  # [num_classes]: probabilities; values themselves, where the output is values
-    prob_after: FloatArray  # [num_classes]
-    logits_before: FloatArray  # [num_classes]
-    logits_after: FloatArray  # [num_classes]
+    method: Text
+    objective: Annotated[str, one_of(*OBJECTIVES)]
+    budget: Count
+    class_before: Count  # of one logit 1 for yes and 0 for no; of labels and values twice the column that moved most
+    class_after: Count
+    # Probabilities; values themselves, where the output is values.
+    prob_before: Annotated[FloatArray, Shape("classes", finite=True)]
+    prob_after: Annotated[FloatArray, Shape("classes", finite=True)]
+    logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
+    logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     kl: float  # KL(P_after || P_before)
-    num_paths: int  # altered paths in all
-    paths: IntArray  # [n, num_hops + 1], leaf first, -1 before a bias, -2 before a group's end; most important first
-    contributions: FloatArray  # [n, num_classes]
-    weights: FloatArray  # [n]: of the relaxation (convex), else 1
-    kinds: tuple[str, ...]  # [n]: gained, lost, reweighted, feature, or unchanged (a rival's choice)
-    causes: dict[str, FloatArray]  # cause -> [num_classes]: the whole change; over all altered paths, and of the model
+    num_paths: Count  # altered paths in all
+    # A place a node, leaf first, -1 before a bias, -2 before a group's end; the most important path first.
+    paths: Annotated[IntArray, Shape("paths", "places")]
+    contributions: Annotated[FloatArray, Shape("paths", "classes")]
+    weights: Annotated[FloatArray, Shape("paths")]  # of the relaxation (convex), else 1
+    kinds: Annotated[tuple[Annotated[str, one_of(*KINDS, UNALTERED)], ...], Shape("paths")]
+    # Cause -> the whole change; over all altered paths, and of the model.
+    causes: Annotated[dict[Text, FloatArray], Shape("classes")]
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less; with a depth, no choice of as many of its units
     gap: float  # kl_residual - kl_bound
     fidelity_minus: float  # KL(P(after, paths undone) || P_before) / kl; under the model after, where it is another one
     fidelity_plus: float  # KL(P(before, paths added) || P_after) / KL(P_before || P_after); under the model before
     completeness: float  # largest difference between the sum of all contributions and the change of a logit
-    status: str
-    node_names: dict[int, str] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
-    class_names: tuple[str, ...] = ()
-    origin: Origin | None = None  # what it is of; None where 0.1 wrote it
-    unit: str = NODE_UNIT  # what the target is: a node, a graph or a link
+    status: Text
+    node_names: dict[int, Text] = field(default_factory=dict)  # of the nodes mentioned, where the user has names
+    class_names: tuple[Text, ...] = ()
+    origin: Origin | None = None  # what it is of
+    unit: Unit = NODE_UNIT  # what the target is: a node, a graph or a link
     output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
     hops: tuple[Hop, ...] = ()  # [num_hops], the leaf's first: which way messages flow; empty for along the edges
     groups: tuple[Group, ...] = ()  # those among `paths` that stand for all paths that end so
     retrained: Retrained | None = None  # where the model is another one than before: what each says by itself
-    until: float | None = None  # the share that the fewest paths were to explain; None where a budget was given
-    relations: tuple[tuple[int, int, str], ...] = ()  # of steps of paths, where edges have types: from, to, and what
+    until: Share | None = None  # the share that the fewest paths were to explain; None where a budget was given
+    relations: tuple[
+        tuple[Count, Count, Text], ...
+    ] = ()  # of steps of paths, where edges have types: from, to, and what
     edge_places: dict[int, EdgePlace] = field(default_factory=dict)  # those on `paths`, by what stands for them there
-    left_out: tuple[float, float] | None = None  # what altered paths not chosen add to `view`, and take away from it
-    graph: Data | None = field(default=None, repr=False)  # `after`, for to_pyg; not saved
-    graph_before: Data | None = field(default=None, repr=False)  # `before`, likewise
+    # What altered paths not chosen add to `view`, and take away from it.
+    left_out: tuple[Finite, Finite] | None = None
+    graph: Data | None = field(default=None, repr=False, metadata=UNSAVED)  # `after`, for to_pyg
+    graph_before: Data | None = field(default=None, repr=False, metadata=UNSAVED)  # `before`, likewise
 
     @property
     def explained(self) -> float:
@@ -244,10 +236,22 @@ class Explanation(Saved):
         )
         return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Explanation:
-        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        return rebuild(cls, values, _rebuild)
+    def check(self) -> None:
+        """Paths, groups, causes and hops fit each other, and the classes the columns."""
+        check_prediction(self)
+        marked = np.flatnonzero((self.paths == ANY).any(axis=1)).tolist()
+        require(marked == [group.row for group in self.groups], f"`groups` should be one a path that holds {ANY}")
+        least, models = (ANY, 1) if self.retrained is None else (ABSENT, 2)
+        require(are_causes(self.causes, models=models), "`causes` should be those known, each of them")
+        edges = self.paths <= FIRST_EDGE
+        known = {*np.unique(self.paths[edges]).tolist()} <= {*self.edge_places}
+        require(
+            known and (edges | (self.paths >= least)).all(), "`paths` should hold nodes, and edges of `edge_places`"
+        )
+        fits = len(self.hops) in (0, self.paths.shape[1] - 1) or not len(self.paths)
+        require(fits, "`hops` should be one for each step of a path")
+        up, down = self.left_out or (0.0, 0.0)
+        require(down <= 0 <= up, "`left_out` should be what is added and what is taken away")
 
     def to_html(self, happened: Any = None) -> str:
         """One self-contained page: flow picture, waterfall, probabilities, table of paths.
@@ -285,7 +289,6 @@ class Explanation(Saved):
         explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
         """
         import torch
-        from torch_geometric.data import HeteroData
         from torch_geometric.explain import Explanation as PyGExplanation
 
         graphs = (self.graph_before, self.graph) if after is None else (before, after)
@@ -335,132 +338,11 @@ class Caption:
         return self.node_names.get(node, str(node))
 
 
-def _rebuild(cls: type[Explanation], values: dict[str, Any]) -> Explanation:
-    num_classes = len(values["logits_before"])
-    vectors = {
-        name: read_array(values[name], np.float64, (num_classes,), name)
-        for name in ("prob_before", "prob_after", "logits_before", "logits_after")
-    }
-    n = len(values["paths"])
-    paths = read_array(values["paths"], np.int64, (n, len(values["paths"][0]) if n else 0), "paths")
-    kinds, causes = read_words(values["kinds"], "kinds"), values["causes"]
-    groups = tuple(Group.from_dict(group, (paths.shape[1], num_classes)) for group in values.get("groups") or ())
-    if np.flatnonzero((paths == ANY).any(axis=1)).tolist() != [group.row for group in groups]:
-        raise InputError(f"Expected a group for each path that holds {ANY}, in order (got others).")
-    retrained = read_retrained(values.get("retrained"), num_classes)
-    least, models = (ANY, 1) if retrained is None else (ABSENT, 2)
-    known_kinds = len(kinds) == n and {*kinds} <= {*KINDS, "unchanged"} and are_causes(causes, models=models)
-    edges = _read_edges(values.get("edge_places"))
-    mentioned = {*np.unique(paths[paths <= FIRST_EDGE]).tolist()}
-    strange = (paths < least) & (paths > FIRST_EDGE)
-    if not known_kinds or strange.any() or not mentioned <= {*edges}:
-        raise InputError("Expected paths [n, hops + 1] and n kinds among those known (got something else).")
-    if not all(np.isfinite(vector).all() for vector in vectors.values()):
-        raise InputError("Expected finite logits and probabilities (got NaN or infinite ones).")
-    numbers = {
-        name: float(read_array(values[name], np.float64, (), name))
-        for name in ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
-    }
-    unit, output = read_task(values)
-    output.check_width(len(values["logits_before"]), "the explanation")
-    target = read_target(values["target"], unit)
-    whole = {name: values[name] for name in ("budget", "class_before", "class_after", "num_paths")}
-    if not all(type(value) is int and 0 <= value < 2**63 for value in whole.values()):
-        raise InputError(f"Expected whole numbers of 0 or more in {', '.join(whole)} (got something else).")
-    if not all(whole[name] < num_classes + (output.kind == BINARY) for name in ("class_before", "class_after")):
-        raise InputError(f"Expected classes between 0 and {num_classes - 1} (got {whole}).")
-    if output.scales is not None and len(output.scales) != num_classes:
-        raise InputError(f"Expected a unit for each of {num_classes} values (got {len(output.scales)}).")
-    hops = tuple(Hop(str(hop["flow"]), bool(hop["weighted"])) for hop in values.get("hops") or ())
-    if hops and ((n and len(hops) != paths.shape[1] - 1) or {hop.flow for hop in hops} - set(FLOWS)):
-        raise InputError(f"Expected a flow among {', '.join(FLOWS)} for each step of a path (got something else).")
-    until = values.get("until")
-    if until is not None and not (type(until) in (int, float) and 0 < until <= 1):
-        raise InputError("Expected a share above 0 and up to 1 in `until` (got something else).")
-    method, objective, status = read_words([values[key] for key in ("method", "objective", "status")], "status")
-    names = read_words(list(values["node_names"].values()), "node_names")
-    left_out = values.get("left_out")
-    if left_out is not None:
-        up, down = read_array(left_out, np.float64, (2,), "left_out").tolist()
-        left_out = (up, down)
-        if not (np.isfinite(left_out).all() and down <= 0 <= up):
-            raise InputError("Expected what is added and what is taken away in `left_out` (got something else).")
-    known: dict[str, Any] = {**whole, **vectors, **numbers}
-    return cls(
-        **known,
-        target=target,
-        unit=unit,
-        output=output,
-        paths=paths,
-        contributions=read_array(values["contributions"], np.float64, (n, num_classes), "contributions"),
-        weights=read_array(values["weights"], np.float64, (n,), "weights"),
-        kinds=kinds,
-        causes=tell_causes({kind: read_array(causes[kind], np.float64, (num_classes,), "causes") for kind in causes}),
-        method=method, objective=objective, status=status,
-        node_names={int(node): name for node, name in zip(values["node_names"], names, strict=True)},
-        class_names=read_words(values["class_names"], "class_names"),
-        origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
-        hops=hops, groups=groups,
-        retrained=retrained,
-        until=until,
-        relations=read_relations(values.get("relations") or ()),
-        edge_places=edges,
-        left_out=left_out,
-    )  # fmt: skip
-
-
-def _read_edges(values: Any) -> dict[int, EdgePlace]:
-    found = {int(code): EdgePlace(*edge) for code, edge in (values or {}).items()}
-    if not all(type(part) is int and 0 <= part < 2**63 for edge in found.values() for part in edge):
-        raise InputError("Expected two ends of 0 and more for each edge on a path (got something else).")
-    return found
-
-
-def read_relations(values: Any) -> tuple[tuple[int, int, str], ...]:
-    """Steps and what they are called, of a record."""
-    found = []
-    for u, v, name in values:
-        if not all(type(end) is int and 0 <= end < 2**63 for end in (u, v)):
-            raise InputError("Expected node numbers in `relations` (got something else).")
-        found.append((u, v, *read_words([name], "relations")))
-    return tuple(found)
-
-
-def read_retrained(values: Any, num_classes: int) -> Retrained | None:
-    """What two models say where they are crossed, of a record."""
-    if values is None:
-        return None
-    sizes = {"logits_before": num_classes, "logits_after": num_classes, "fidelity_minus": 2, "fidelity_plus": 2}
-    if set(values) != set(sizes):
-        raise InputError(f"Expected {', '.join(sizes)} in `retrained` (got something else).")
-    return Retrained(**{name: read_array(values[name], np.float64, (size,), name) for name, size in sizes.items()})
-
-
-def read_task(values: Any) -> tuple[str, Output]:
-    """What a target is and what its columns mean, of a record; before there were others, nodes and classes."""
-    unit = values.get("unit", NODE_UNIT) if isinstance(values, Mapping) else None
-    if not isinstance(unit, str) or unit not in (NODE_UNIT, *UNIT_OF.values()):
-        raise InputError("Expected a target that is a node, a graph or a link (got something else).")
-    return unit, CLASSES_OUTPUT if values.get("output") is None else Output.from_dict(values["output"])
-
-
-def read_target(value: Any, unit: str) -> Target:
-    """The number of a node or graph, or the two of a link, of a record."""
-    numbers = value if isinstance(value, (list, tuple)) else [value]
-    count = 2 if unit == UNIT_OF[LINKS] else 1
-    if len(numbers) != count or not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
-        raise InputError(f"Expected the number of a {unit}, 0 or more (got something else).")
-    return (numbers[0], numbers[1]) if count == 2 else numbers[0]
-
-
-def read_array(value: Any, dtype: type, shape: tuple[int, ...], name: str) -> Any:
-    """An array of a record, of this shape and type of numbers."""
-    array: Any = np.asarray(value)
-    if array.size == 0 and 0 in shape:
-        return np.zeros(shape, dtype=dtype)
-    if array.shape != shape:
-        raise InputError(f"Expected `{name}` of shape {shape} (got {array.shape}).")
-    # Whole numbers beyond 64 bits become objects, truth values and text are none, and 1.5 is no node.
-    if array.dtype.kind not in ("i" if dtype is np.int64 else "if"):
-        raise InputError(f"Expected numbers in `{name}` (got others, or something else).")
-    return array.astype(dtype)
+def check_prediction(record: Any) -> None:
+    """Require of a record that target and unit, and classes, output and logits, fit each other."""
+    check_target(record.target, record.unit)
+    width, is_binary = len(record.logits_before), record.output.kind == BINARY
+    require(width == 1 or not is_binary, f"`output` should be binary of one logit only; got {width}")
+    for name in ("class_before", "class_after"):
+        label, number = getattr(record, name), width + is_binary
+        require(label < number, f"`{name}` should be a class between 0 and {number - 1}; got {label}")

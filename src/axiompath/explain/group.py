@@ -1,49 +1,27 @@
-"""Group: what a record says of one chosen group of paths beside its sum; plain values in and out."""
+"""Group: what a record says of one chosen group of paths beside its sum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import Annotated, TypeAlias
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS
-from ..errors import InputError
-from ..trust import read_words
+from ..codec import Count, Shape, one_of, require
+
+Kind: TypeAlias = Annotated[str, one_of(*KINDS)]
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
     """All altered paths that end alike: how many, and those that add most to what it adds."""
 
-    row: int  # which of the chosen units it is
-    size: int  # altered paths; exact up to 2^53
-    paths: IntArray  # [shown, num_hops + 1]: whole paths, leaf first, the largest first
-    contributions: FloatArray  # [shown, num_classes]
-    kinds: tuple[str, ...]  # [shown]
+    row: Count  # which of the chosen units it is
+    size: Count  # altered paths; exact up to 2^53
+    paths: Annotated[IntArray, Shape("shown", "places")]  # whole paths, leaf first, the largest first
+    contributions: Annotated[FloatArray, Shape("shown", "classes")]
+    kinds: Annotated[tuple[Kind, ...], Shape("shown")]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold."""
-        return {
-            "row": self.row,
-            "size": self.size,
-            "paths": self.paths.tolist(),
-            "contributions": self.contributions.tolist(),
-            "kinds": list(self.kinds),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Any, shape: tuple[int, int]) -> Group:
-        """The same again, checked; `shape` is the length of a path and the number of classes."""
-        kinds = read_words(values["kinds"], "kinds")
-        paths = np.asarray(values["paths"]).reshape(len(kinds), shape[0])
-        shares = np.asarray(values["contributions"]).reshape(len(kinds), shape[1])
-        known = all(type(values[name]) is int and values[name] >= 0 for name in ("row", "size")) and {*kinds} <= {
-            *KINDS
-        }
-        if not known or (len(kinds) and (paths.dtype.kind != "i" or shares.dtype.kind not in "if" or paths.min() < -1)):
-            raise InputError(
-                "Expected groups of paths, each with its row, its size and some of its paths (got others)."
-            )
-        return cls(values["row"], values["size"], paths.astype(np.int64), shares.astype(np.float64), kinds)
+    def check(self) -> None:
+        """Whole paths have nodes, and a bias at most before them."""
+        require(self.paths.min(initial=0) >= -1, "`groups` should have whole paths, of nodes and -1 for a bias")

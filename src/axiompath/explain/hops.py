@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..codec import one_of
 from ..errors import InputError
 from ..graphs.data_fields import node_numbers
 from ..graphs.places import EdgePlace
@@ -35,7 +36,7 @@ Edge = tuple[int, int]  # as edge_index has it, in node numbers
 class Hop:
     """How one step of every path comes about: which way messages flow, and whether edge weights scale them."""
 
-    flow: str = SOURCE_TO_TARGET
+    flow: Annotated[str, one_of(*FLOWS)] = SOURCE_TO_TARGET
     weighted: bool = False
 
     def edges(self, u: int, v: int, places: Mapping[int, EdgePlace]) -> tuple[Edge, ...]:

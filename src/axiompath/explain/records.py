@@ -22,13 +22,12 @@ from ..graphs.places import EdgePlace, as_target
 from ..outputs import Output
 from ..selection.batch import EXACT, METHODS
 from .choices import Choices, Chosen
-from .explanation import Caption, Explanation
+from .explanation import UNALTERED, Caption, Explanation
 from .group import Group
 from .hops import Hop, hops_of
 from .question import Question
 from .retrained import Measured, Retrained
 
-UNALTERED = "unchanged"  # the kind of a path that is the same in both snapshots
 KIND_WORDS = (*KINDS, UNALTERED)  # by number; that of an unaltered path is -1
 
 

@@ -13,12 +13,13 @@ to f1(before) and no further; added to `before`, f0 can come to f0(after).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..codec import Shape
 from ..metrics import fidelity_minus, fidelity_plus
 from .replay import own_paths, replay_both
 
@@ -27,19 +28,16 @@ from .replay import own_paths, replay_both
 class Retrained:
     """What the two models say where they are crossed, and how far paths take each of them by itself."""
 
-    logits_before: FloatArray  # [num_classes]: of the model after, on `before`; of several answers [num_answers, ...]
-    logits_after: FloatArray  # [num_classes]: of the model before, on `after`
-    fidelity_minus: FloatArray  # [2]: paths undone in `after`, under the model before and under the model after
-    fidelity_plus: FloatArray  # [2]: paths added to `before`, likewise
+    # Of one answer; of several [num_answers, ...].
+    logits_before: Annotated[FloatArray, Shape("classes")]  # of the model after, on `before`
+    logits_after: Annotated[FloatArray, Shape("classes")]  # of the model before, on `after`
+    fidelity_minus: Annotated[FloatArray, Shape(2)]  # paths undone in `after`, under the model before and after
+    fidelity_plus: Annotated[FloatArray, Shape(2)]  # paths added to `before`, likewise
 
     def take(self, i: int) -> Retrained:
         """That of one answer."""
         parts = self.logits_before, self.logits_after, self.fidelity_minus, self.fidelity_plus
         return Retrained(*(part[i].copy() for part in parts))
-
-    def to_dict(self) -> dict[str, list[float]]:
-        """Plain values that JSON can hold."""
-        return {name: part.tolist() for name, part in vars(self).items()}
 
     def interaction(self, before: FloatArray, after: FloatArray) -> FloatArray:
         """What model and data do together alone, of f0(before) and f1(after). [num_classes]."""

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bars
 from torch_geometric.data import HeteroData
 
 from ..errors import InputError
-from ..graphs.stored import HEADER, STORED_FORMAT, STORED_VERSION, SparseRows, StoredGraph, open_graph
+from ..graphs.stored import HEADER, STORED, SparseRows, StoredGraph, open_graph
 from ..memory import parse_memory
 from ..trust import map_array
 from .edgelists import EdgeList, is_table, open_arrays, open_table
@@ -120,7 +120,7 @@ def _write(given: GraphParts, draft: Path, memory: float, console: Console) -> d
 
         num_edges = sort_edges(edges, numbering, draft, memory, advance)
     return {
-        "format": STORED_FORMAT, "version": STORED_VERSION, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
+        **STORED.head, "num_nodes": numbering.num_nodes, "num_edges": num_edges,
         "weighted": edges.weight_dtype is not None, **header,
     }  # fmt: skip
 

@@ -27,14 +27,15 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
+from ..codec import FileForm
 from ..errors import InputError, MissingFile, Notice
-from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, check_version, read_json
+from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, read_json
 from ..writing import whole_file, write_text
 from .link_gnn import LinkGNN
 from .relation_gnn import RelationGNN
 from .sum_gnn import SumGNN
 
-MODEL_FORMAT, MODEL_VERSION = "axiompath.model", 1
+MODEL_FORM = FileForm("model", 1)
 PYG = "torch_geometric.nn"
 # Names of the format, wherever the classes lie.
 OURS: dict[str, type[nn.Module]] = {
@@ -61,7 +62,7 @@ def save_model(model: nn.Module, folder: str | Path, arguments: dict[str, Any]) 
     target = Path(folder)
     text = json.dumps(
         {
-            "format": MODEL_FORMAT, "version": MODEL_VERSION, "class": name, "arguments": arguments,
+            **MODEL_FORM.head, "class": name, "arguments": arguments,
             "dtype": str(next(_floating(model), torch.zeros(0)).dtype).removeprefix("torch."),
         },
         indent=1,
@@ -189,11 +190,7 @@ def _is_network(kind: Any) -> bool:
 def _read_description(path: Path) -> dict[str, Any]:
     if not os.path.exists(path):
         raise MissingFile(f"Expected a model's description at {path} (found none); axiompath.save_model writes it.")
-    described = read_json(path, MAX_JSON)
-    if not isinstance(described, dict) or described.get("format") != MODEL_FORMAT:
-        raise InputError(f"Expected a model's description (format {MODEL_FORMAT!r}) in {path} (got something else).")
-    remedy = "use the release of axiompath that wrote it, or save the model again"
-    check_version(described, MODEL_VERSION, f"the model format in {path}", remedy)
+    described = MODEL_FORM.open(read_json(path, MAX_JSON), f" in {path}")
     if not isinstance(described.get("class"), str) or not isinstance(described.get("arguments"), dict):
         raise InputError(f"Expected `class` and `arguments` in {path} (one is missing, or of another kind).")
     return described

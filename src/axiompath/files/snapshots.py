@@ -6,22 +6,24 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from torch_geometric.data import Data
 
+from ..codec import Count, FileForm, Shape, Text, decode, require
 from ..errors import InputError
 from ..graphs.clock import show_time
 from ..graphs.sequence import KnownNodes, Recipe, Snapshots, make_snapshots
 from ..graphs.windows import MAX_SNAPSHOTS, cut_windows, keep_relations
-from ..trust import MAX_BYTES, Damaged, blamed, bound_together, check_version, read_json, read_words
+from ..trust import MAX_BYTES, Damaged, blamed, bound_together, read_json
 from ..writing import file_digest, write_text
 from .event_tables import Columns, read_event_table, read_node_table
 from .graph_file import check_together, read_graph, save_graph
 from .graph_lists import is_graph_list, snapshots_of_graphs
 
-SNAPSHOTS, SNAPSHOTS_FORMAT, SNAPSHOTS_VERSION = "snapshots.json", "axiompath.snapshots", 1
+SNAPSHOTS, SNAPSHOTS_FORM = "snapshots.json", FileForm("snapshots", 1, remedy="make them again")
 UNFINISHED, DIGESTS = "unfinished", "sha256"
 
 
@@ -102,7 +104,7 @@ def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Pa
     mine = _written_before(target)
     _check_free(target, {*files[kept:], *mine} - {*files[:kept]}, mine)
     target.mkdir(parents=True, exist_ok=True)
-    form = {"format": SNAPSHOTS_FORMAT, "version": SNAPSHOTS_VERSION}
+    form = SNAPSHOTS_FORM.head
     # Whoever is stopped from here on leaves a folder that says so, and which names are its own.
     write_text(target / SNAPSHOTS, json.dumps(form | {UNFINISHED: sorted({*files, *mine})}))
     for file, data in zip(files[kept:], found.graphs[kept:], strict=True):
@@ -126,8 +128,9 @@ def _written_before(folder: Path) -> dict[str, str | None]:
     path = folder / SNAPSHOTS
     held = _read_form(path)
     with blamed(f"Expected the names of graphs in {path} (got something else); choose another folder."):
-        digests, names = held.get(DIGESTS, {}), read_words(held.get(UNFINISHED) or held["files"], "files")
-        if path.is_symlink() or not all(re.fullmatch(r"[0-9]{4,9}\.npz", name) for name in names):
+        digests, names = held.get(DIGESTS, {}), held.get(UNFINISHED) or held["files"]
+        listed = isinstance(names, list) and all(re.fullmatch(r"[0-9]{4,9}\.npz", name) for name in names)
+        if path.is_symlink() or not listed:
             raise Damaged("other names than are written")
         return {name: digests.get(name) for name in names}
 
@@ -155,46 +158,56 @@ def is_snapshots(folder: str | Path) -> bool:
 def read_snapshots(folder: str | Path, *, max_bytes: float = MAX_BYTES) -> Snapshots:
     """What `save_snapshots` wrote."""
     source, held = Path(folder), read_held(Path(folder))
-    check_together([source / file for file in held["files"]], max_bytes)
-    graphs = [named_data(source / file, max_bytes) for file in held["files"]]
-    dated = held["dated"] is True
+    check_together([source / file for file in held.files], max_bytes)
+    graphs = [named_data(source / file, max_bytes) for file in held.files]
     with blamed(f"Expected the bounds of windows in {source / SNAPSHOTS} (got something else)."):
-        bounds = tuple((start + 0, end + 0) for start, end in held["bounds"])
-        waiting = int(held["waiting"])
-        if len(bounds) not in (0, len(graphs)):
-            raise Damaged("bounds of other windows")
-        for moment in (moment for pair in bounds for moment in pair):
-            show_time(moment, dated)
-    return Snapshots(tuple(graphs), held["names"], str(held["rule"]), bounds, dated, waiting)
+        for moment in (moment for pair in held.bounds for moment in pair):
+            show_time(moment, held.dated)
+    return Snapshots(tuple(graphs), held.names, held.rule, held.bounds, held.dated, held.waiting)
 
 
-def read_held(folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class SnapshotList:
+    """What snapshots.json says of the graphs beside it."""
+
+    partial: ClassVar = True
+
+    files: Annotated[tuple[Text, ...], Shape("graphs")]
+    names: Annotated[tuple[Text, ...], Shape("graphs")]
+    rule: Text
+    bounds: tuple[tuple[int | float, int | float], ...]
+    dated: bool
+    waiting: Count
+    sha256: dict[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Every file lies in the folder, and windows are of graphs."""
+        fits = all(file == f"{place:04d}.npz" for place, file in enumerate(self.files))
+        require(fits, "`files` should be graphs called 0000.npz and so on")
+        require(len(self.bounds) in (0, len(self.files)), "`bounds` should be a pair for each graph, or none")
+
+
+def read_held(folder: Path) -> SnapshotList:
     """What the folder says of its graphs, checked: every file lies in it."""
     path = folder / SNAPSHOTS
     held = _read_form(path)
     if UNFINISHED in held:
         raise InputError(f"Expected snapshots that are whole in {folder} (writing them was stopped); make them again.")
-    missing = {"files", "names", "rule", "bounds", "dated", "waiting"} - set(held)
-    if missing:
-        raise InputError(
-            f"Expected {', '.join(sorted(missing))} in {path} (it is not there); make the snapshots again."
-        )
-    files, names = read_words(held["files"], "files"), read_words(held["names"], "names")
-    if len(files) != len(names) or not all(file == f"{place:04d}.npz" for place, file in enumerate(files)):
-        raise InputError(f"Expected graphs called 0000.npz and so on in {path} (got others).")
-    return held | {"files": files, "names": names}
+    return decode(SnapshotList, held, f"a list of snapshots in {path}")
 
 
 def _read_form(path: Path) -> dict[str, Any]:
     """What a file says that calls itself a list of snapshots."""
-    held = read_json(path)
-    if not isinstance(held, dict) or held.get("format") != SNAPSHOTS_FORMAT:
-        raise InputError(f"Expected a list of snapshots (format {SNAPSHOTS_FORMAT!r}) in {path} (got something else).")
-    check_version(held, SNAPSHOTS_VERSION, f"the snapshots in {path}", "make them again")
-    for listed in (held.get(UNFINISHED), held.get("files")):
-        if isinstance(listed, list) and len(listed) > MAX_SNAPSHOTS:
-            raise InputError(f"Expected at most {MAX_SNAPSHOTS:,} snapshots in {path} (got {len(listed):,}).")
+    held = SNAPSHOTS_FORM.open(read_json(path), f" in {path}")
+    check_listed(path, held.get(UNFINISHED), held.get("files"))
     return held
+
+
+def check_listed(path: Path, *lists: Any) -> None:
+    """Refuse a file that lists more snapshots than are ever made."""
+    longest = max((len(listed) for listed in lists if isinstance(listed, list)), default=0)
+    if longest > MAX_SNAPSHOTS:
+        raise InputError(f"Expected at most {MAX_SNAPSHOTS:,} snapshots in {path} (got {longest:,}).")
 
 
 def named_data(path: Path, max_bytes: float = MAX_BYTES) -> Data:

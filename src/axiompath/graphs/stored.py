@@ -16,27 +16,43 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import pyarrow
+from msgspec import Meta
 from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import IntArray
+from ..codec import FileForm, Text, decode
 from ..errors import InputError
 from ..memory import CHUNK, release
-from ..trust import blamed, check_version, map_array, read_json
+from ..trust import blamed, map_array, read_json
 from .adjacency import NO_VALUES, Incoming, row_ranges
 from .data_fields import Features
 from .rows import rows_in_order
 
-STORED_FORMAT, STORED_VERSION = "axiompath.graph", 1
+STORED = FileForm("graph", 1, remedy="convert it again")
 HEADER = "graph.json"
 MAX_HEADER = 10**7
 
 Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 Senders: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+Size: TypeAlias = Annotated[int, Meta(ge=0, lt=2**60)]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What graph.json says of the arrays beside it."""
+
+    num_nodes: Annotated[int, Meta(ge=1, lt=2**60)]
+    num_edges: Size
+    weighted: bool
+    num_features: Size
+    sparse: bool
+    named: bool
+    class_names: tuple[Text, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,19 +121,17 @@ def open_graph(folder: str | Path) -> StoredGraph:
     """Open a folder that `axiompath convert` wrote."""
     place = Path(folder)
     header = _read_header(place)
-    num_nodes, num_edges, num_features = (header[key] for key in ("num_nodes", "num_edges", "num_features"))
+    num_nodes, num_edges, num_features = header.num_nodes, header.num_edges, header.num_features
     indptr = _open_array(place, "indptr", (np.int64,), (num_nodes + 1,))
     senders = _open_array(place, "senders", (np.int32, np.int64), (num_edges,))
-    weights = _open_array(place, "weights", (np.float32, np.float64), (num_edges,)) if header["weighted"] else None
+    weights = _open_array(place, "weights", (np.float32, np.float64), (num_edges,)) if header.weighted else None
     x: Floats | SparseRows
-    if header["sparse"]:
+    if header.sparse:
         x = _open_sparse(place, num_nodes, num_features)
     else:
         x = _open_array(place, "x", (np.float32, np.float64), (num_nodes, num_features))
-    names = _open_names(place, num_nodes) if header["named"] else None
-    graph = StoredGraph(
-        place, num_nodes, num_features, indptr, senders, weights, x, names, tuple(header["class_names"])
-    )
+    names = _open_names(place, num_nodes) if header.named else None
+    graph = StoredGraph(place, num_nodes, num_features, indptr, senders, weights, x, names, header.class_names)
     _check_edges(graph)
     return graph
 
@@ -134,25 +148,12 @@ def _take_sparse(graph: StoredGraph, x: SparseRows, rows: IntArray) -> sparse.cs
     return sparse.csr_array((values, columns, indptr), shape=(len(rows), graph.num_features))
 
 
-def _read_header(folder: Path) -> dict[str, Any]:
+def _read_header(folder: Path) -> Header:
     path = folder / HEADER
     if not os.path.isfile(path):
         raise InputError(f"Expected a folder written by `axiompath convert` at {folder} (it has no {HEADER}).")
-    header = read_json(path, MAX_HEADER)
-    if not isinstance(header, dict) or header.get("format") != STORED_FORMAT:
-        raise InputError(f"Expected a stored graph at {folder} (its {HEADER} is of another kind).")
-    check_version(header, STORED_VERSION, f"stored graphs in {folder}", "convert it again")
-    sizes = [header.get(key) for key in ("num_nodes", "num_edges", "num_features")]
-    flags = [header.get(key) for key in ("weighted", "sparse", "named")]
-    words = header.get("class_names")
-    if (
-        not all(type(size) is int and 0 <= size < 2**60 for size in sizes)
-        or sizes[0] == 0
-        or not all(type(flag) is bool for flag in flags)
-        or not (isinstance(words, list) and all(isinstance(word, str) for word in words))
-    ):
-        raise InputError(f"Expected sizes and flags in {folder / HEADER} (they are damaged); convert the graph again.")
-    return header
+    held = STORED.open(read_json(path, MAX_HEADER), f" in {path}")
+    return decode(Header, held, f"the header of a stored graph in {path}")
 
 
 def _open_array(folder: Path, name: str, dtypes: tuple[type, ...], shape: tuple[int, ...]) -> Any:

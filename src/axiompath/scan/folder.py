@@ -16,34 +16,33 @@ Where changes are blamed also blame/facts-*.parquet with digests, blamed.parquet
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Meta
 
+from ..codec import Count, FileForm, Text, decode, require, to_plain
 from ..errors import InputError, MissingFile, Notice
-from ..explain.explanation import read_task
 from ..explain.moved import find_flipped
+from ..origin import Origin
 from ..pages import open_parquet
 from ..parquet import is_whole, recorded_digest, with_notes, write_parquet
-from ..trust import Damaged, blamed, check_version, read_json
+from ..trust import Damaged, read_json
 from ..writing import LOCK, clear_drafts, file_digest, locked, write_text
 from .facts import facts_file, facts_name
-from .parts import PARTNER, notes_of, written_for
-from .plan import Plan
+from .parts import PARTNER, Task, notes_of, written_for
+from .plan import Plan, Thresholds
 
-SCAN_FORMAT = "axiompath.scan"
-SCAN_VERSION = 2  # 1, which 0.1 wrote, is read too
+SCAN_FORM = FileForm("scan", 2, remedy="run it again")
 MANIFEST, MOVED, TOO_LARGE, PARTS = "manifest.json", "moved.parquet", "too_large.parquet", "parts"
 BLAME_PARTS = "blame"
 CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "sampled.parquet"
@@ -272,10 +271,9 @@ def part_name(part: int) -> str:
 def describe(plan: Plan) -> dict[str, Any]:
     """What a plan says of itself: nothing that depends on when, where or how it is carried out."""
     return {
-        "format": SCAN_FORMAT,
-        "version": SCAN_VERSION,
+        **SCAN_FORM.head,
         "scan": plan.digest,
-        "origin": plan.origin.to_dict(),
+        "origin": to_plain(plan.origin),
         "task": plan.task,
         "question": {**asdict(plan.question), "budget": int(plan.question.budget)},
         "thresholds": asdict(plan.thresholds),
@@ -292,63 +290,91 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         held = read_json(folder / MANIFEST)
     except MissingFile:
         raise MissingFile(f"Expected the folder of a scan at {folder} (found no {MANIFEST} there).") from None
-    if not isinstance(held, dict) or held.get("format") != SCAN_FORMAT:
-        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (got something else).")
-    check_version(held, SCAN_VERSION, f"a scan in {folder}", "run it again")
-    if not isinstance(held.get("blame", {}), dict):
-        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).")
+    stripped = SCAN_FORM.open(held, f" in {folder / MANIFEST}")
     if held.get("complete") is True:
-        with blamed(f"Expected a scan's {MANIFEST} in {folder} (it is damaged)."):
-            _check_manifest(held)
-    return held
+        decode(Manifest, stripped, f"a scan's {MANIFEST} in {folder}")
+    elif not isinstance(held.get("blame", {}), dict):
+        raise InputError(f"Expected a scan's {MANIFEST} in {folder} (it is damaged).")
+    return dict(held)
 
 
-def _check_manifest(held: dict[str, Any]) -> None:
-    """Counts are counts, every file is one of this folder's, with its digest, and what is predicted is known."""
-    read_task(held.get("task", {}))
-    _check_thresholds(held.get("thresholds", {}))
-    parts, tables = held["parts"], held["tables"] if held["version"] > 1 else {}
-    counts = [held[f"num_{name}"] for name in ("moved", "flipped", "targets", "too_large", "failed", "explained")]
-    digests = [*tables.values(), *(part["sha256"] for part in parts)]
-    if "blame" in held:
-        _check_blame_notes(held["blame"])
-        digests += [part["sha256"] for part in held["blame"]["parts"]]
-    if (
-        not all(type(count) is int and count >= 0 for count in (*counts, *(part["targets"] for part in parts)))
-        or [part["file"] for part in parts] != [part_name(i) for i in range(len(parts))]
-        or sum(part["targets"] for part in parts) != held["num_targets"]
-        or held["num_explained"] + held["num_failed"] != held["num_targets"]
-        or (held["version"] > 1 and set(tables) - {*BESIDE_PLAN} != _tables_of(held))
-        or ("blame" in held and CHANGED not in tables)
-        or not all(
-            type(held.get(_number_of(name))) is int for name in {*BESIDE_PLAN} & {*tables} if "blame" not in held
-        )
-        or not all(isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
-    ):
-        raise Damaged("other counts, names or digests than a scan writes")
+Digest: TypeAlias = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
-def _tables_of(held: dict[str, Any]) -> set[str]:
-    """Tables that a scan of this kind has, but for those of the graphs."""
-    return {MOVED, TOO_LARGE, *(BLAME_TABLES if "blame" in held else ())} - {*BESIDE_PLAN}
+@dataclass(frozen=True)
+class PartNote:
+    """A part, by its name beneath the folder."""
+
+    file: Text
+    sha256: Digest
+    targets: Count
+
+
+@dataclass(frozen=True)
+class FactsNote:
+    """A part of what changes do to targets."""
+
+    file: Text
+    sha256: Digest
+    rows: Count
+
+
+@dataclass(frozen=True)
+class BlameNotes:
+    """What a scan says of its blame."""
+
+    asked: Any
+    num_changes: Count
+    num_targets: Count
+    num_sampled: Count
+    parts: tuple[FactsNote, ...]
+
+    def check(self) -> None:
+        """Every file is one of this folder's."""
+        files = [f"{BLAME_PARTS}/{facts_name(i)}" for i in range(len(self.parts))]
+        require([part.file for part in self.parts] == files, "`blame.parts` should be files that a scan writes")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a finished scan says of itself."""
+
+    partial: ClassVar = True
+
+    scan: Text
+    origin: Origin
+    task: Task
+    question: dict[str, Any]
+    thresholds: Thresholds
+    num_moved: Count
+    num_flipped: Count
+    num_targets: Count
+    num_too_large: Count
+    num_failed: Count
+    num_explained: Count
+    parts: tuple[PartNote, ...]
+    tables: dict[str, Digest]
+    complete: bool
+    num_changes: Count | None = None  # rows of the tables of the graphs, where these are written
+    num_nodes: Count | None = None
+    blame: BlameNotes | None = None
+
+    def check(self) -> None:
+        """Counts fit each other, and every file is one of this folder's."""
+        files = [part_name(i) for i in range(len(self.parts))]
+        require([part.file for part in self.parts] == files, "`parts` should be files that a scan writes")
+        require(sum(part.targets for part in self.parts) == self.num_targets, "`parts` should have all targets")
+        whole = self.num_explained + self.num_failed == self.num_targets
+        require(whole, "`num_targets` should be those explained and failed")
+        needed = {MOVED, TOO_LARGE, *(BLAME_TABLES if self.blame is not None else ())}
+        require(needed <= {*self.tables} <= {*needed, *BESIDE_PLAN}, f"`tables` should be {', '.join(sorted(needed))}")
+        for name, number in ((CHANGED, self.num_changes), (NODES, self.num_nodes)):
+            counted = number is not None or name not in self.tables or self.blame is not None
+            require(counted, f"`tables` should have {name} with the number of its rows")
 
 
 def _number_of(name: str) -> str:
     return f"num_{name.removesuffix('.parquet')}"
-
-
-def _check_thresholds(held: dict[str, Any]) -> None:
-    smallest = held.get("min_kl", 0.0)
-    if type(smallest) not in (int, float) or not math.isfinite(smallest):
-        raise Damaged("another threshold than a scan writes")
-
-
-def _check_blame_notes(held: dict[str, Any]) -> None:
-    parts = held["parts"]
-    counts = [held["num_changes"], held["num_targets"], held["num_sampled"], *(part["rows"] for part in parts)]
-    files = [f"{BLAME_PARTS}/{facts_name(i)}" for i in range(len(parts))]
-    if not all(type(count) is int and count >= 0 for count in counts) or [part["file"] for part in parts] != files:
-        raise Damaged("other counts or names than a scan with blame writes")
 
 
 def write_manifest(folder: Path, values: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from .. import parquet
 from ..arrays import IntArray
-from ..change.states import CAUSE_WORDS, KINDS
+from ..change.states import CAUSE_WORDS, KINDS, RARE
+from ..codec import Text, decode, to_plain
 from ..errors import InputError
-from ..explain.explanation import EXPLANATION_VERSION, Explanation, read_target
+from ..explain.explanation import Explanation
 from ..explain.records import KIND_WORDS, Records
 from ..explain.retrained import Retrained
 from ..graphs.labels import label_class, label_nodes
-from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, Target
+from ..graphs.places import LINKS, UNIT_OF, Target, Unit, check_target
 from ..origin import Origin
+from ..outputs import Output
 from ..pages import longest_text, open_parquet, spell_out
 from ..trust import MAX_BYTES, Damaged, blamed, bound_growth, check_size
 
@@ -77,9 +79,22 @@ TWO_MODELS: dict[str, pa.DataType] = {
 EDGES = pa.map_(pa.int64(), pa.list_(pa.int64()))  # where edges are places of paths
 STEP = {"src": pa.int64(), "dst": pa.int64(), "relation": pa.string()}  # where edges have types
 PARTNER = "partner"  # the second end, where targets are links
-LATER = {"hops"}  # columns that scans of 0.1 do not have
-OPTIONAL = {"left_out"}  # columns that older scans may lack
+OPTIONAL = {"left_out"}  # columns that scans of 0.2 do not have
 BESIDE = ("name", "class_before_name", "class_after_name")  # for people; an Explanation has them in its maps of names
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a scan says of all its targets: see `Change.task`."""
+
+    partial: ClassVar = True
+
+    unit: Unit
+    output: Output
+    models: int = 1
+    edges: bool = False
+    relations: bool = False
+    types: tuple[Text, ...] = ()  # of nodes; none where there is one kind alone
 
 
 @dataclass(frozen=True)
@@ -87,13 +102,13 @@ class Failure:
     """A target that could not be explained."""
 
     target: Target
-    name: str
-    problem: str
+    name: Text
+    problem: Text
 
 
 def notes_of(digest: str, num_targets: int, origin: Origin, task: Mapping[str, Any]) -> dict[str, Any]:
     """What a part says of itself: the scan that it belongs to, how many targets it has, and what it is of."""
-    return {"scan": digest, "targets": num_targets, "origin": origin.to_dict(), "task": dict(task)}
+    return {"scan": digest, "targets": num_targets, "origin": to_plain(origin), "task": dict(task)}
 
 
 def columns_of(task: Mapping[str, Any]) -> dict[str, pa.DataType]:
@@ -133,23 +148,16 @@ def write_part(path: Path, found: Iterable[Records | Failure], notes: Mapping[st
 
 
 def read_columns(path: Path, num_rows: int, names: list[str] | None = None) -> pa.Table:
-    """Columns of numbers and text of a file that a scan wrote, all of them for None.
-
-    Those that 0.1 did not write, which are names, are found in its maps of names.
-    """
+    """Columns of numbers and text of a file that a scan wrote, all of them for None."""
     with _damaged(path), open_parquet(path, MAX_BYTES) as file:
         types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
-        held = [name for name in types if names is None or name in names]
-        missing = [name for name in names or () if name not in types]
-        if any(pa.types.is_nested(types[name]) for name in held) or not {*missing} <= {*BESIDE}:
+        held = list(types) if names is None else names
+        if not {*held} <= {*types} or any(pa.types.is_nested(types[name]) for name in held):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
         empty = pa.record_batch([pa.array([], types[name]) for name in held], names=held)
         limit = bound_growth(path, MAX_BYTES)
         batches = [spell_out(batch, path, limit) for batch in (empty, *file.iter_batches(1 << 16, columns=held))]
         table = pa.Table.from_batches(batches)
-        rows = [_beside(row) for row, _, _ in _read_rows(path)] if missing else []
-        for name in missing:
-            table = table.append_column(name, pa.array([row[name] for row in rows], COLUMNS[name]))
         if names is not None:
             table = table.select(names).cast(pa.schema([(name, COLUMNS.get(name, pa.int64())) for name in names]))
     if len(table) != num_rows:
@@ -196,20 +204,15 @@ def read_row(path: Path, place: int) -> Explanation | Failure:
         return _from_row(*row)
 
 
-def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, Any], int, dict[str, Any]]]:
-    """Each row, or one alone; the version of its Explanation, and what is said of all of them."""
+def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each row, or one alone; and what is said of all of them."""
     with open_parquet(path, MAX_BYTES) as file:
         held = {field.name for field in file.schema_arrow}
         notes, limit = parquet.read_notes(file.schema_arrow), bound_growth(path, MAX_BYTES)
         task = notes.get("task", {})
-        version = EXPLANATION_VERSION if "hops" in held else 1
-        beside = {*BESIDE, *OPTIONAL}
-        if held - beside != set(columns_of(task)) - beside - (LATER if version == 1 else set()):
+        if not set(columns_of(task)) - OPTIONAL <= held <= set(columns_of(task)):
             raise InputError(f"Expected the columns of a scan in {path} (got others); run the scan again.")
-        later: dict[str, Any] = {}
-        if version > 1:
-            later = {"origin": notes.get("origin"), "unit": task.get("unit", NODE_UNIT), "output": task.get("output")}
-            later["groups"] = []  # a scan chooses whole paths
+        shared = {"origin": notes.get("origin"), "unit": task.get("unit"), "output": task.get("output")}
         groups = list(range(file.metadata.num_row_groups))
         starts = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in groups)])
         if only is not None:
@@ -226,7 +229,7 @@ def _read_rows(path: Path, only: int | None = None) -> Iterator[tuple[dict[str, 
                 one = batch.slice(row, 1)
                 # A number becomes a Python object; a place in a dictionary, 4 bytes, a text as long as any.
                 check_size(path, one.nbytes * (PYTHON_GROWTH + longest / 4), limit)
-                yield one.to_pylist(maps_as_pydicts="strict")[0], version, later
+                yield one.to_pylist(maps_as_pydicts="strict")[0], shared
 
 
 def _damaged(path: Path) -> AbstractContextManager[None]:
@@ -327,27 +330,20 @@ def split_target(target: Target) -> dict[str, int]:
     return {"target": target[0], PARTNER: target[1]} if isinstance(target, tuple) else {"target": target}
 
 
-def _beside(row: Mapping[str, Any]) -> dict[str, str | None]:
-    """The names of a row's target and classes; no names of classes where they have none, or where it failed."""
-    classes = row["class_names"] or ()
-    old, new = (label_class(row[key], classes) if classes else None for key in ("class_before", "class_after"))
-    name = (row["node_names"] or {}).get(row["target"], str(row["target"]))
-    return {"name": name, "class_before_name": old, "class_after_name": new}
-
-
-def _from_row(row: dict[str, Any], version: int, later: dict[str, Any]) -> Explanation | Failure:
+def _from_row(row: dict[str, Any], shared: dict[str, Any]) -> Explanation | Failure:
     problem, name = row.pop("problem"), row.get("name")
     if PARTNER in row:
         row["target"] = [row["target"], row.pop(PARTNER)]
     if problem is not None:
-        if type(problem) is not str:
-            raise Damaged("neither a target nor its problem")
-        target = read_target(row["target"], later.get("unit") or NODE_UNIT)
-        return Failure(target, str(target) if name is None else str(name), problem)
+        target = row["target"]
+        told = str(target) if name is None else name
+        failure = decode(Failure, {"target": target, "name": told, "problem": problem}, "a target and its problem")
+        check_target(failure.target, shared["unit"])
+        return failure
     held = {key: value for key, value in row.items() if key not in BESIDE}
+    held["causes"] = {cause: part for cause, part in held["causes"].items() if cause not in RARE or any(part)}
     if "relations" in held:
         held["relations"] = [[step[key] for key in STEP] for step in held["relations"]]
-    if version == EXPLANATION_VERSION:
-        unsaid = dict.fromkeys(("retrained", "until", "edge_places", "relations", "left_out"))  # a scan has budgets
-        held = unsaid | held
-    return Explanation.from_dict({"format": Explanation.form.name, "version": version, **held, **later})
+    # A scan chooses whole paths, as many as its budget says.
+    whole: dict[str, Any] = {"retrained": None, "until": None, "edge_places": {}, "relations": [], "groups": []}
+    return Explanation.from_dict({**Explanation.form.head, "left_out": None, **whole, **held, **shared})

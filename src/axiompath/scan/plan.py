@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..codec import to_plain
 from ..errors import InputError
 from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
@@ -158,7 +159,7 @@ def _as_counts(counts: NDArray[Any]) -> NDArray[Any]:
 def _digest(change: Change, targets: IntArray, caption: Caption, settings: list[Any]) -> str:
     """What decides the output: question, targets, names, model, graphs, coefficients, messages, logits."""
     # Another release may round or choose otherwise, and parts of two must not be mixed.
-    constants = [caption.origin.to_dict(), PART_TARGETS, PART_COST, TARGET_COST, PRICED_COST]
+    constants = [to_plain(caption.origin), PART_TARGETS, PART_COST, TARGET_COST, PRICED_COST]
     # Layers with the same rules share their coefficients.
     layers = {id(entries): entries for entries in change.layers}.values()
     coefficients = [[entries.indptr, entries.indices, entries.before, entries.after] for entries in layers]

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.progress import Progress
 
+from ..codec import decode, to_plain
 from ..errors import InputError
 from ..explain.case import Case
-from ..explain.explanation import Explanation, read_task
+from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
-from ..graphs.labels import label_nodes, target_column
+from ..graphs.labels import target_column
 from ..graphs.names import meant_target
 from ..graphs.places import LINKS, UNIT_OF
 from ..memory import show_bytes
@@ -31,7 +33,7 @@ from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
 from ..signals import stoppable
-from ..trust import blamed, read_words
+from ..trust import blamed
 from ..writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
@@ -61,7 +63,7 @@ from .folder import (
 )
 from .frame import describe_part
 from .nodes import NODE_COLUMNS, list_nodes
-from .parts import PARTNER, Failure, read_columns, read_part, read_row
+from .parts import PARTNER, Failure, Task, read_columns, read_part, read_row
 from .plan import Counts, Plan, Thresholds, make_plan
 from .tally import Facts, Tally, tally_facts
 from .work import PROCESS_BYTES, Load, Workload, share_change
@@ -151,13 +153,12 @@ class Scan:
     @property
     def output(self) -> Output:
         """What the columns of the logits mean."""
-        return read_task(self.manifest.get("task", {}))[1]
+        return self._task.output
 
     @property
-    def origin(self) -> Origin | None:
-        """What it is of: the release, the model and both graphs, by their digests; None where 0.1 wrote it."""
-        held = self.manifest.get("origin")
-        return None if held is None else Origin.from_dict(held)
+    def origin(self) -> Origin:
+        """What it is of: the release, the model and both graphs, by their digests."""
+        return decode(Origin, self.manifest["origin"], f"the origin of the scan in {self.folder}")
 
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches, explained or not: the columns of `Explainer.moved`."""
@@ -180,7 +181,7 @@ class Scan:
 
         explained is the share of the change that the chosen paths account for; by_gained, by_lost, by_reweighted and
         by_feature (and by_model) what each cause did to the new class against the old one; best_path and best_kind the
-        most important path. Of scans that 0.1 wrote, the numbers alone.
+        most important path.
         """
         names = ["target", "name", "class_before", "class_before_name", "class_after", "class_after_name", "kl"]
         names += ["num_paths", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness"]
@@ -190,9 +191,8 @@ class Scan:
         tables = [read_columns(path, part["targets"], names) for path, part in self.files()]
         frame = _join_targets(pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=names))
         frame = frame[frame.problem.isna()].drop(columns="problem").reset_index(drop=True)
-        if self.origin is not None and tables:
-            typed = bool(self._task.get("relations"))
-            parts = [describe_part(path, self.output, relations=typed) for path, _ in self.files()]
+        if tables:
+            parts = [describe_part(path, self.output, relations=self._task.relations) for path, _ in self.files()]
             frame = pd.concat([frame, pd.concat(parts, ignore_index=True)], axis=1)
         if self.output.kind in (LABELS, VALUE):
             about = "label" if self.output.kind == LABELS else "column"
@@ -230,7 +230,7 @@ class Scan:
         return read_facts(self.folder, held), read_blame_tables(self.folder, held, BLAME_TABLES)
 
     def changes(self) -> pd.DataFrame | None:
-        """What happened to the graph, the table of `Explainer.changes`; None where 0.1 wrote the scan."""
+        """What happened to the graph, the table of `Explainer.changes`; None where it was not written."""
         return self._read_beside(CHANGED)
 
     def nodes(self) -> pd.DataFrame | None:
@@ -274,33 +274,27 @@ class Scan:
     @property
     def types(self) -> tuple[str, ...]:
         """The types that nodes have; none where there is one kind alone."""
-        held = self._task.get("types", [])
-        if not isinstance(held, list):
-            raise InputError(f"Expected a list of node types in {self.folder} (got something else).")
-        return read_words(held, "types")
+        return self._task.types
 
-    @property
-    def _task(self) -> Mapping[str, Any]:
-        held = self.manifest.get("task", {})
-        return held if isinstance(held, Mapping) else {}
+    @cached_property
+    def _task(self) -> Task:
+        return decode(Task, self.manifest["task"], f"the task of the scan in {self.folder}")
 
     @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
-        return read_task(self.manifest.get("task", {}))[0]
+        return self._task.unit
 
     def _read_table(self, name: str, wanted: set[str], num_rows: int) -> pd.DataFrame:
-        """A table of targets; 0.1 called them nodes, and wrote neither names nor a digest."""
+        """A table of targets."""
         path = self.folder / name
-        _check_digest(path, self.manifest.get("tables", {}).get(name))
-        frame: pd.DataFrame = read_columns(path, num_rows).to_pandas().rename(columns={"node": "target"})
+        _check_digest(path, self.manifest["tables"][name])
+        frame: pd.DataFrame = read_columns(path, num_rows).to_pandas()
         ends = ["target", PARTNER] if self._of_links else ["target"]
-        if not {*wanted, *ends} <= {*frame.columns} or any(frame[end].dtype != "int64" for end in ends):
-            raise InputError(f"Expected the columns {', '.join(sorted({*wanted, *ends}))} in {path} (got others).")
-        frame = _join_targets(frame)
-        if "name" not in frame:
-            frame.insert(1, "name", label_nodes(frame.target.to_numpy(), {}))
-        return frame
+        wanted = {*wanted, "name", *ends}
+        if not wanted <= {*frame.columns} or any(frame[end].dtype != "int64" for end in ends):
+            raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {path} (got others).")
+        return _join_targets(frame)
 
     @property
     def _of_links(self) -> bool:
@@ -415,7 +409,7 @@ def _blame(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Write the facts that are missing and the tables beside them; what the manifest says of them."""
     facts = plan_facts(case, plan.targets, asked, plan.digest)
-    notes = {"scan": plan.digest, "facts": facts.digest, "origin": plan.origin.to_dict(), "task": plan.task}
+    notes = {"scan": plan.digest, "facts": facts.digest, "origin": to_plain(plan.origin), "task": plan.task}
     parts = (folder / BLAME_PARTS).resolve()
     parts.mkdir(exist_ok=True)
     missing = missing_facts(folder, facts.num_parts, notes)
@@ -465,9 +459,9 @@ def read_scans(folder: str | Path) -> list[Scan]:
     return [read_scan(step) for step in steps]
 
 
-def _check_digest(path: Path, digest: str | None) -> None:
+def _check_digest(path: Path, digest: str) -> None:
     with blamed(f"Expected {path} to be read to its end (it cannot be)."):
-        if path.is_file() and digest in (None, file_digest(path)):
+        if path.is_file() and digest == file_digest(path):
             return
     raise InputError(
         f"Expected {path} as the scan wrote it (it is missing or was changed); remove it and run the same scan again."

@@ -15,43 +15,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
 from ..change.states import CAUSE_WORDS, MODEL, RARE
+from ..codec import FileForm, Mismatch, Saved, Shape, Text, require
 from ..errors import InputError
-from ..explain.explanation import Explanation, read_target, read_task
+from ..explain.explanation import Explanation
 from ..graphs.labels import FIRST_EDGE, name_edges, name_node, with_class_names
-from ..graphs.places import NODE_UNIT, EdgePlace, Target
+from ..graphs.places import NODE_UNIT, EdgePlace, Target, Unit, check_target
 from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
-from ..saved import FileForm, Saved, rebuild
-from ..trust import read_words
 from .words import signed, tell_course, tell_shares
-
-STORY_VERSION = 3  # 1, which 0.1 wrote, and 2 are read too
 
 
 @dataclass(frozen=True, eq=False)
 class Story(Saved):
     """One target over S snapshots: what was predicted at each, and why it changed at each of the S - 1 steps."""
 
-    form: ClassVar = FileForm("story", STORY_VERSION, {"method": 2, "origin": 2, "unit": 3, "output": 3})
+    form: ClassVar = FileForm("story", 3)
 
     target: Target
-    name: str  # the user's, else the number
-    snapshot_names: tuple[str, ...]  # [S]
-    class_names: tuple[str, ...]  # [num_classes], or empty
-    logits: FloatArray  # [S, num_classes]; nan where the snapshot does not have the target
-    explanations: tuple[Explanation | None, ...]  # [S - 1]; None where a note says why not
-    notes: tuple[str, ...]  # [S - 1]; empty where there is an explanation
-    method: str | None = None
-    origin: Origin | None = None  # digests of the model and of "snapshot 0", ...; None where 0.1 wrote it
-    unit: str = NODE_UNIT  # what the target is: a node, a graph or a link
+    name: Text  # the user's, else the number
+    snapshot_names: Annotated[tuple[Text, ...], Shape("snapshots")]
+    class_names: tuple[Text, ...]  # [num_classes], or empty
+    logits: Annotated[FloatArray, Shape("snapshots", "classes")]  # nan where the snapshot does not have the target
+    explanations: Annotated[tuple[Explanation | None, ...], Shape("steps")]  # None where a note says why not
+    notes: Annotated[tuple[Text, ...], Shape("steps")]  # empty where there is an explanation
+    method: Text | None = None
+    origin: Origin | None = None  # digests of the model and of "snapshot 0", ...
+    unit: Unit = NODE_UNIT  # what the target is: a node, a graph or a link
     output: Output = CLASSES_OUTPUT  # what the columns of the logits mean
 
     @property
@@ -306,9 +303,29 @@ class Story(Saved):
         return {**super().to_dict(), "logits": logits}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Story:
-        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
-        return rebuild(cls, values, _rebuild)
+    def unpack(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The explanations read, and rows of nan in place of logits that are not there."""
+        rows, told = values.get("logits"), values.get("explanations")
+        if isinstance(rows, list):
+            width = next((len(row) for row in rows if isinstance(row, list)), 0)
+            numbers = (number for row in rows if isinstance(row, list) for number in row)
+            require(all(number == number for number in numbers), "`logits` should be finite, or null; got nan")
+            values = values | {"logits": [[np.nan] * width if row is None else row for row in rows]}
+        if isinstance(told, list):
+            values = values | {"explanations": [_read_step(step, e) for step, e in enumerate(told)]}
+        return values
+
+    def check(self) -> None:
+        """A step between each two snapshots, explanations of what the story is of, where both have the target."""
+        check_target(self.target, self.unit)
+        steps, width = self.logits.shape[0] - 1, self.logits.shape[1]
+        require(self.num_steps == steps, f"`explanations` and `notes` should be {steps}, a step each")
+        require(width > 0 and self.present.any(), "`logits` should have classes, and some snapshot the target")
+        require(np.isfinite(self.logits[self.present]).all(), "`logits` should be finite, or null")
+        require(width == 1 or self.output.kind != BINARY, f"`output` should be binary of one logit only; got {width}")
+        for both, told in zip(self.both, self.explanations, strict=True):
+            fits = told is None or (both and (told.unit, told.output.kind) == (self.unit, self.output.kind))
+            require(fits, "`explanations` should be of what the story is of, between snapshots that have the target")
 
     def _parts(self) -> Iterator[tuple[range, FloatArray]]:
         """Unbroken parts: their steps, and the change of the logits over them."""
@@ -353,42 +370,12 @@ def _name_place(place: int | EdgePlace, names: Mapping[int, str]) -> str:
     return name_node(place, names) if isinstance(place, int) else name_edges({FIRST_EDGE: place}, names)[FIRST_EDGE]
 
 
+def _read_step(step: int, values: Any) -> Explanation | None:
+    try:
+        return None if values is None else Explanation.from_dict(values)
+    except InputError as error:
+        raise Mismatch(f"`explanations[{step}]`: {str(error).rstrip('.')}") from error
+
+
 def _share(causes: dict[str, FloatArray], cause: str, weights: FloatArray) -> float:
     return float(causes[cause] @ weights) if cause in causes else 0.0
-
-
-def _rebuild(cls: type[Story], values: dict[str, Any]) -> Story:
-    rows = values["logits"]
-    present = np.array([row is not None for row in rows])
-    width = next(len(row) for row in rows if row is not None)
-    logits = np.full((len(rows), width), np.nan)
-    logits[present] = np.array([row for row in rows if row is not None], dtype=np.float64)
-    if width == 0 or not np.isfinite(logits[present]).all():
-        raise InputError("Expected finite logits, or none, for each snapshot (got NaN or infinite ones).")
-    steps = len(rows) - 1
-    for name, expected in (("snapshot_names", steps + 1), ("explanations", steps), ("notes", steps)):
-        if len(values[name]) != expected:
-            raise InputError(f"Expected {expected} entries in `{name}` (got {len(values[name])}).")
-    explanations = tuple(None if e is None else Explanation.from_dict(e) for e in values["explanations"])
-    for step, explanation in enumerate(explanations):
-        if explanation is not None and (len(explanation.logits_after) != width or not present[step : step + 2].all()):
-            raise InputError(f"Expected explanations of {width} classes between snapshots that have the target.")
-    unit, output = read_task(values)
-    output.check_width(width, "the story")
-    told = [e for e in explanations if e is not None]
-    if any((e.unit, e.output.kind) != (unit, output.kind) for e in told):
-        raise InputError("Expected explanations of what the story is of (got others).")
-    name, *method = read_words([values["name"], *filter(None, [values.get("method")])], "name")
-    return cls(
-        target=read_target(values["target"], unit),
-        unit=unit,
-        output=output,
-        name=name,
-        snapshot_names=read_words(values["snapshot_names"], "snapshot_names"),
-        class_names=read_words(values["class_names"], "class_names"),
-        logits=logits,
-        explanations=explanations,
-        notes=read_words(values["notes"], "notes"),
-        method=method[0] if method else None,
-        origin=None if values.get("origin") is None else Origin.from_dict(values["origin"]),
-    )

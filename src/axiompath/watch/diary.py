@@ -7,39 +7,41 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import pandas as pd
+from msgspec import Meta
 
+from ..codec import FileForm, Mismatch, Text, decode, is_text, require
 from ..errors import InputError, MissingFile
-from ..files.snapshots import read_snapshots
+from ..files.snapshots import check_listed, read_snapshots
 from ..graphs.sequence import Snapshots
-from ..graphs.windows import MAX_SNAPSHOTS
 from ..scan.scan import Scan, read_scan
-from ..trust import Damaged, blamed, check_version, read_json, read_words
+from ..trust import read_json
 from ..writing import write_text
 from .learners import LINKS_TASK, NODES, tell_training
 
-WATCH, WATCH_FORMAT, WATCH_VERSION = "watch.json", "axiompath.watch", 1
+WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another folder")
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
 SETTINGS = ("every", "window", "start", "first", "rule", "task")  # text that every diary has
 SHOWN_STEPS = 12
-MOST_COUNTED = 2**40
+Counted: TypeAlias = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
 @dataclass(frozen=True)
 class WatchedStep:
     """What was found from one snapshot to the next."""
 
-    before: str
-    after: str
-    edges_added: int
-    edges_removed: int
-    num_predicted: int  # that both snapshots have: nodes, or pairs that were asked for
-    num_moved: int
-    num_flipped: int
-    num_explained: int
-    score: float | None  # share of the labelled nodes of `after` that training never saw for which it is right
+    before: Text
+    after: Text
+    edges_added: Counted
+    edges_removed: Counted
+    num_predicted: Counted  # that both snapshots have: nodes, or pairs that were asked for
+    num_moved: Counted
+    num_flipped: Counted
+    num_explained: Counted
+    # Share of the labelled nodes of `after` that training never saw for which it is right.
+    score: Annotated[float, Meta(ge=0, le=1)] | None
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,25 @@ class Diary:
 
     settings: dict[str, Any]
     facts: dict[str, Any]
-    seen: tuple[int, ...]  # nodes that training saw
-    digests: tuple[str, ...]  # of the snapshots
+    seen: tuple[Counted, ...]  # nodes that training saw
+    digests: tuple[Text, ...]  # of the snapshots
     steps: tuple[WatchedStep, ...] = ()
 
     def save(self, folder: Path) -> None:
         """Write watch.json, whole."""
-        held = {"format": WATCH_FORMAT, "version": WATCH_VERSION, **asdict(self)}
-        write_text(folder / WATCH, json.dumps(held, indent=1))
+        write_text(folder / WATCH, json.dumps(WATCH_FORM.head | asdict(self), indent=1))
+
+    def check(self) -> None:
+        """The settings and facts that are told of it are there."""
+        words = [*((self.settings.get(name), name) for name in SETTINGS), (self.facts.get("task"), "task")]
+        for word, name in words:
+            require(isinstance(word, str) and is_text(word), f"`{name}` should be text in `settings` and `facts`")
+        trained = self.facts["task"] in (NODES, LINKS_TASK)
+        require(not trained or type(self.facts.get("clues")) is bool, "`facts` should say whether there are `clues`")
+        try:
+            tell_training(self.facts, self.settings["first"])
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise Mismatch("`facts` should be numbers of the training") from error
 
     def with_step(self, step: WatchedStep) -> Diary:
         """The same with a step more."""
@@ -67,36 +80,9 @@ def read_progress(folder: Path) -> Diary | None:
     path = folder / WATCH
     if not path.exists():
         return None
-    held = read_json(path)
-    with blamed(f"Expected what a watch wrote in {path} (got something else)."):
-        if held["format"] != WATCH_FORMAT:
-            raise InputError(f"Expected a watch (format {WATCH_FORMAT!r}) in {path} (got something else).")
-        check_version(held, WATCH_VERSION, f"the watch in {path}", "choose another folder")
-        longest = max(len(held["steps"]), len(held["digests"]))
-        if longest > MAX_SNAPSHOTS:
-            raise InputError(f"Expected at most {MAX_SNAPSHOTS:,} snapshots in {path} (got {longest:,}).")
-        steps = tuple(_checked(WatchedStep(**step)) for step in held["steps"])
-        numbers, digests = tuple(map(int, held["seen"])), read_words(held["digests"], "digests")
-        found = Diary(dict(held["settings"]), dict(held["facts"]), numbers, digests, steps)
-        read_words([found.settings[name] for name in SETTINGS], "settings")
-        read_words([found.facts["task"]], "facts")
-        if found.facts["task"] in (NODES, LINKS_TASK) and type(found.facts["clues"]) is not bool:
-            raise Damaged("no clues")
-        if not all(0 <= number < MOST_COUNTED for number in numbers):
-            raise Damaged("numbers of no nodes")
-        tell_training(found.facts, str(found.settings["first"]))  # has what is told of it
-        return found
-
-
-def _checked(step: WatchedStep) -> WatchedStep:
-    """A step whose names are text and whose counts are counts."""
-    read_words([step.before, step.after], "steps")
-    counts = [value for name, value in asdict(step).items() if name not in ("before", "after", "score")]
-    if not all(type(count) is int and 0 <= count < MOST_COUNTED for count in counts):
-        raise Damaged("counts")
-    if step.score is not None and not 0 <= step.score <= 1:
-        raise Damaged("a score")
-    return step
+    held = WATCH_FORM.open(read_json(path), f" in {path}")
+    check_listed(path, held.get("steps"), held.get("digests"))
+    return decode(Diary, held, f"what a watch wrote in {path}")
 
 
 @dataclass(frozen=True, eq=False)
