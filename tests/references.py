@@ -826,7 +826,9 @@ def literal_row(explanation, columns):
     row = dict.fromkeys(columns)
     for name in columns:
         value = getattr(explanation, name, None)
-        row[name] = value.tolist() if isinstance(value, np.ndarray) else list(value) if name == "kinds" else value
+        row[name] = (
+            value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
+        )
     none = np.zeros(len(explanation.logits_before))  # a record leaves out what has no share, a part does not
     row["causes"] = {kind: explanation.causes.get(kind, none).tolist() for kind in KINDS}
     row["causes"] |= {kind: part.tolist() for kind, part in explanation.causes.items()}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -194,7 +195,6 @@ def test_a_wrong_question_is_a_sentence_and_exit_code_2(call, files, arguments, 
     ("command", "words", "told"),
     [
         ("snapshots", "say which it is with `src`.", "say which it is with --src."),
-        ("reproduce preservation", "pass `root=` or set", "pass --root or set"),
         ("explain", 'pass `memory="2.01 GB"` to Explainer, or', 'pass --memory "2.01 GB", or'),
         ("explain", 'pass output="binary" or', "pass --output binary or"),
         ("blame", "go with paths=False; leave `model_before` out", "go with --no-paths; leave --model-before out"),
@@ -216,7 +216,7 @@ def test_a_name_that_no_file_can_have_is_the_users(call, files, tmp_path):
     for command in (["report", *files, "--out", tmp_path / ("n" * 300)], ["serve", tmp_path / ("n" * 300)]):
         code, _, error = call(*command)
         assert code == 2
-        assert "Expected a name that a file can have (got" in error
+        assert re.search(r"Expected a (name that a file can have|place that can be written to) \(got", error)
         assert "File name too long" in error
 
 
@@ -228,9 +228,6 @@ def test_errors_name_options(call, files, tmp_path):
     code, _, error = call("undo", *files, "--to", 9)
     assert code == 2
     assert "Expected --to to be a class between 0 and 3" in error
-    code, _, error = call("reproduce", "preservation", "--root", tmp_path / "nowhere")
-    assert code == 2
-    assert "pass --root or set" in error
 
 
 def test_a_graph_that_does_not_fit_the_model_is_the_users(call, files, tmp_path):

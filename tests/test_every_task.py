@@ -534,7 +534,7 @@ def test_the_command_line_takes_links_graphs_and_outputs(call, tmp_path, monkeyp
     for arguments, words in (
         (("models_of_mine:link", *files, "--target", "05"), "two ends of a link"),
         (("models_of_mine:graph", *files, "--target", "x"), "the number of a graph"),
-        (("models_of_mine:value", *files, "--output", "binary"), "`output` to fit the model"),
+        (("models_of_mine:value", *files, "--output", "binary"), "--output to fit the model"),
         (("models_of_mine:link", *files, "--links", tmp_path / "none.csv"), "Expected a file"),
     ):
         code, _, complaint = call("explain", *arguments)

@@ -131,26 +131,6 @@ def test_public_names_are_the_same_for_people_and_for_type_checkers():
         axiompath.KINDS  # noqa: B018
 
 
-def defined(tree):
-    """Public classes and constants of a module, in its own lines."""
-    for node in tree.body:
-        targets = getattr(node, "targets", [getattr(node, "target", None)])
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
-        yield from (name for name in [*names, getattr(node, "name", "")] if name[:1].isupper())
-
-
-def test_one_name_means_one_thing():
-    """No two modules, classes or constants of one name, and no module called by what it does."""
-    homes = {}
-    for name, path in FILES.items():
-        if not path.stem.startswith("__"):
-            homes.setdefault(path.stem, []).append(name)
-        for thing in defined(ast.parse(path.read_text())):
-            homes.setdefault(thing, []).append(name)
-    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
-    assert [name for name in homes if name.endswith("ing") and name.islower() and name != "writing"] == []
-
-
 def test_the_way_through_the_code_names_what_is_there():
     """CONTRIBUTING leads from a call to its answer: every file and function that it names exists."""
     text = (SOURCE.parent.parent / "CONTRIBUTING.md").read_text()

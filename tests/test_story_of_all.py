@@ -25,7 +25,7 @@ TOLD = {
     "link of classes": (lambda: Linked("concatenated"), {}, [(0, 5), (8, 1)], None, r"Link 0 – 5 .*class [01]"),
     "graph": (lambda: Pooled(global_mean_pool), {}, [0], None, r"Graph 0 (began|stayed) in class [012] "),
     "logit": (lambda: Columns(1, False), {"output": "binary"}, [3, 7], None, r"Node 3 (began as|stayed) (no|yes) "),
-    "labels": (lambda: Columns(3, True), {}, [3, 7], "sigmoid", r"Node 3: label \d was 0\.\d\d at snapshot 0, "),
+    "labels": (lambda: Columns(3, True), {}, [3, 7], "sigmoid", r"Node 3: label \d was 0\.\d+ at snapshot 0, "),
     "values": (lambda: Columns(2, False), {"output": "value"}, [3, 7], None, r"Node 3: value \d was -?[\d.e-]+ at "),
 }  # fmt: skip
 
@@ -232,7 +232,7 @@ def test_the_command_line_tells_links_graphs_and_values(call, tmp_path, monkeypa
     for arguments, words in (
         (("told_models:link", *files, "--target", "05"), "two ends of a link"),
         (("told_models:graph", *files, "--target", "x"), "the number of a graph"),
-        (("told_models:values", *files, "--output", "binary"), "`output` to fit the model"),
+        (("told_models:values", *files, "--output", "binary"), "--output to fit the model"),
     ):
         code, _, complaint = call("story", *arguments)
         assert code == 2
