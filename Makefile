@@ -7,13 +7,17 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-research test-all check benchmark results-quick clean
+.PHONY: demo test test-system test-research test-all check benchmark results-quick clean
 
 demo: $(INSTALLED)
 	$(BIN)/axiompath demo --out out/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS)
+
+# What takes processes, browsers or whole pages of the documentation.
+test-system: $(READY)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) -m "system and not slow"
 
 # The experiments behind the pages of results, which are not part of what is installed.
 test-research: $(READY)

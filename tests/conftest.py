@@ -21,6 +21,13 @@ if "AXIOMPATH_DATA" not in os.environ and BESIDE.is_dir():
     os.environ["AXIOMPATH_DATA"] = str(BESIDE)
 
 
+def pytest_collection_modifyitems(items):
+    """Whatever opens a browser is a check of the whole system."""
+    for item in items:
+        if "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.system)
+
+
 @pytest.fixture(scope="session")
 def data_root():
     root = os.environ.get("AXIOMPATH_DATA")

@@ -12,6 +12,8 @@ from axiompath.datasets import drifting_events
 from axiompath.report.server import LocalServer
 from test_scan_report import CLASSES, evolved
 
+pytestmark = pytest.mark.system
+
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 

@@ -198,6 +198,7 @@ def test_stored_graphs_tell_the_same_changes(tmp_path):
     assert same.changes().empty
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_million_edges_take_seconds(weighted):
     rng = np.random.default_rng(0)

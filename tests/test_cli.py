@@ -46,6 +46,7 @@ def files(demo):
     return folder / "model", folder / "before.npz", folder / "after.npz"
 
 
+@pytest.mark.system
 def test_the_demo_explains_and_writes_a_report(demo):
     folder, result = demo
     assert "Node member 8 went from class community 0" in result.stdout
@@ -368,6 +369,7 @@ def test_a_scan_that_was_killed_goes_on(files, tmp_path):
     assert trees[0] == trees[1]
 
 
+@pytest.mark.system
 def test_interrupting_stops_without_a_traceback(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(

@@ -5,6 +5,8 @@ import pytest
 from hostile import HOSTILE
 from mutations import BAD, FORMATS, list_cases, list_slice, run_cases, tell
 
+pytestmark = pytest.mark.system
+
 
 def check(cases, folder, capsys):
     num_cases = len(cases)

@@ -17,6 +17,8 @@ from axiompath.scan import plan
 from test_docs import BLOCK, ROOT
 from test_scan import content, evolving_graph, scan
 
+pytestmark = pytest.mark.system
+
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'axiompath[ray]'")
 
 

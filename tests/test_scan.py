@@ -224,6 +224,7 @@ def test_the_number_of_workers_changes_no_byte(explainer, tmp_path, undisturbed,
     assert content(tmp_path) == undisturbed
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("batch_bytes", [1.0, 1e5, 1e9])
 def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, batch_bytes, tell_workers):
     tell_workers(f"from axiompath.explain import walks; walks.BATCH_BYTES = {batch_bytes}")
@@ -231,6 +232,7 @@ def test_the_size_of_batches_changes_no_byte(explainer, tmp_path, undisturbed, b
     assert content(tmp_path) == undisturbed
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("method", ["exact", "linear", "gnnlrp", "grad"])
 def test_every_method_gives_the_same_bytes_again(explainer, tmp_path, method, tell_workers):
     folders = [tmp_path / name for name in ("one", "two")]
@@ -348,6 +350,7 @@ def flip(path, rng):
     path.write_bytes(held)
 
 
+@pytest.mark.system
 def test_killed_at_ten_moments_it_goes_on_to_the_same_bytes(tmp_path):
     kill_and_go_on(tmp_path, 10)
 
@@ -374,6 +377,7 @@ def lose_the_manifest(folder):
         (folder / name).unlink()
 
 
+@pytest.mark.system
 def test_a_worker_that_dies_is_replaced_and_its_part_done_again(explainer, tmp_path, undisturbed, tell_workers):
     mark, node = tmp_path / "mark", int(explainer.moved().target[120])
     tell_workers(at_walks(f"""
@@ -399,6 +403,7 @@ with open({str(mark)!r}, "a+") as stream:
 """
 
 
+@pytest.mark.system
 def test_a_process_that_forks_workers_is_started_again_where_it_is_killed(small, tmp_path, tell_workers):
     tell_workers(killed_at_its_start(2, tmp_path / "mark"))
     scan(small, tmp_path / "out")
@@ -406,6 +411,7 @@ def test_a_process_that_forks_workers_is_started_again_where_it_is_killed(small,
     assert axiompath.read_scan(tmp_path / "out").to_frame().target.is_unique
 
 
+@pytest.mark.system
 def test_processes_that_are_killed_again_and_again_are_said_to_be(small, tmp_path, tell_workers):
     tell_workers(killed_at_its_start(10**6, tmp_path / "mark"))
     with pytest.raises(
@@ -426,6 +432,7 @@ def test_workers_import_nothing_from_the_current_folder(small, tmp_path, monkeyp
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "silence",
     ["threading.Event().wait()", pytest.param("os.kill(os.getpid(), signal.SIGSTOP)", marks=pytest.mark.slow)],
@@ -445,6 +452,7 @@ if {node} in nodes and not os.path.exists({str(mark)!r}):
     assert content(tmp_path / "out") == undisturbed
 
 
+@pytest.mark.system
 def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(explainer, tmp_path, tell_workers):
     victim = int(explainer.moved().target[70])
     whole = scan(explainer, tmp_path / "other", min_kl=1e-4)
@@ -495,6 +503,7 @@ def run_script(lines, *arguments, **options):
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
 
 
+@pytest.mark.system
 def test_a_scan_while_another_thread_compiles_does_not_hang(tmp_path, undisturbed):
     """Forked here, a worker would wait for ever for the lock that numba's compiler holds."""
     process = run_script(
@@ -525,6 +534,7 @@ finally:
     assert content(tmp_path) == undisturbed
 
 
+@pytest.mark.system
 def test_nobody_who_has_threads_is_forked(explainer, tmp_path, tell_workers):
     """Not this process, and those that are forked have one thread each."""
     note = tmp_path / "threads"
@@ -543,6 +553,7 @@ os.fork = counted
     assert set(note.read_text().split()) == {"1"}
 
 
+@pytest.mark.system
 def test_a_daemonic_process_may_scan(explainer, tmp_path):
     process = multiprocessing.get_context("fork").Process(
         target=scan, args=(explainer, tmp_path / "out"), kwargs={"min_kl": 0.01}, daemon=True
@@ -573,6 +584,7 @@ def test_workers_that_cannot_read_the_model_are_not_used(explainer, tmp_path, un
     assert content(tmp_path) == undisturbed
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.slow) for other in (signal.SIGHUP, signal.SIGINT))],
@@ -643,6 +655,7 @@ def _parts_of(explainer, folder):
     return list(folder.glob("parts/*.parquet"))
 
 
+@pytest.mark.system
 def test_two_scans_do_not_write_to_one_folder(explainer, tmp_path, undisturbed):
     child = in_a_process(lambda: scan(explainer, tmp_path / "out"))
     while not (tmp_path / "out" / "manifest.json").exists():
@@ -694,6 +707,7 @@ ODD = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("began", [False, True])
 @pytest.mark.parametrize("kind", ODD)
 def test_what_is_no_plain_file_is_somebodys(tmp_path, kind, began):
@@ -730,6 +744,7 @@ def test_a_foreign_part_is_refused_in_a_folder_that_this_scan_began(explainer, t
     assert content(tmp_path) == held
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["moved.parquet", "too_large.parquet", "changes.parquet", "nodes.parquet"])
 def test_a_foreign_table_is_refused_in_a_folder_that_this_scan_began(explainer, tmp_path, undisturbed, name):
     scan(explainer, tmp_path)
@@ -809,6 +824,7 @@ def bytes_of(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"}
 
 
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore::axiompath.errors.Notice")
 def test_a_rerun_mends_a_flipped_bit_in_any_file(small, tmp_path):
     """Digests and counts of the manifest too: afterwards each byte is as it was."""
@@ -927,6 +943,7 @@ def _status(key):
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) * 1024
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("method", ["convex", "exact", "topk", "gnnlrp", "grad"])
 def test_a_worker_stays_within_what_its_part_was_said_to_need(crowded, tmp_path, method, monkeypatch):
@@ -983,6 +1000,7 @@ def most_private(run):
     return max(seen)
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
 @pytest.mark.parametrize("method", ["exact", "topk"])
 def test_all_workers_together_stay_within_the_budget(crowded, tmp_path, method):
@@ -996,6 +1014,7 @@ def test_all_workers_together_stay_within_the_budget(crowded, tmp_path, method):
     assert 30e6 < most <= 0.9 * 130e6
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
 def test_workers_whose_batches_are_full_stay_within_the_budget(tmp_path, monkeypatch):
     """Two of them, with parts of many targets, and a change as large as a batch in the file that they map."""

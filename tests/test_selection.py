@@ -103,6 +103,7 @@ def clarabel_value(C, z0, z1, n, objective="sufficiency", at_most=False):
     return value(C, z0, z1, point, objective)
 
 
+@pytest.mark.system
 def test_relaxation_is_never_worse_than_clarabel_on_500_problems():
     select(*make_problem(np.random.default_rng(0), 5, 3), 2)
     judged = 0

@@ -17,6 +17,8 @@ import axiompath
 from axiompath.report.server import LocalServer
 from test_scan_report import CLASSES, EVIL, evolved
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def scan(tmp_path_factory):

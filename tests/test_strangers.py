@@ -90,6 +90,7 @@ def test_tensors_are_read_as_torch_reads_them(tmp_path, kind, protocol):
     assert torch.equal(found["q"], expected["q"])
 
 
+@pytest.mark.system
 def test_a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash(tmp_path):
     bad = torch.sparse_coo_tensor(torch.tensor([[0, 10**7], [0, 5]]), torch.ones(2), (4, 4), check_invariants=False)
     torch.save({"x": bad, "edge_index": torch.zeros(2, 0, dtype=torch.long)}, tmp_path / "g.pt")
@@ -137,6 +138,7 @@ def test_names_that_no_file_can_have_are_refused(tmp_path, name):
 
 
 # ---- what is made of a file ---------------------------------------------------------------------------------------
+@pytest.mark.system
 def test_a_small_file_cannot_grow_without_end(tmp_path):
     path = tmp_path / "small"
     path.write_bytes(bytes(1000))

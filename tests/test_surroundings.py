@@ -24,6 +24,8 @@ from axiompath.notebook import bar_console
 from test_cli import demo, files  # noqa: F401
 from test_scan import evolving_graph
 
+pytestmark = pytest.mark.system
+
 
 def python(code, **environment):
     """A script in a process of its own."""

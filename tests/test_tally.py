@@ -129,6 +129,7 @@ def test_groups_sum_the_shares_of_their_changes(scanned):
         scan.blame(by="colour")
 
 
+@pytest.mark.system
 def test_any_number_of_workers_and_any_interruption_give_the_same_bytes(scanned):
     explainer, folder, scan = scanned
     assert (scan.folder / "blame" / "facts-000001.parquet").exists()

@@ -50,6 +50,7 @@ def ask(model, before, after):
         yield np.array(explainer.undo(target).changes)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("conv", [GCNConv, GATConv])
 def test_answers_do_not_depend_on_the_number_of_threads_to_the_last_bit(conv, monkeypatch):
     torch.manual_seed(0)

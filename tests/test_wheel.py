@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parent.parent
 SOURCES = ("src", "research", "pyproject.toml", "README.md", "LICENSE")
 
