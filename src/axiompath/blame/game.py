@@ -39,7 +39,6 @@ NUM_TRIALS = 4  # random subsets on which a part of the graph is held against th
 AGREEMENT = 1e-4  # largest difference, relative to the largest logit, of a float32 model between a part and the whole
 EXACT_AGREEMENT = 1e-7  # the same for the network, which is float64
 CLOSE_AGREEMENT = 1e-6  # the same between the network and the user's model in float64, which may hold float32 constants
-NUM_HALVES = 2  # random halves of the changes, on which the network is held against the user's model
 SMALL = 2 * 10**5  # numbers of features: on graphs of up to so many the model is always run whole
 RUN_DIRECTLY = (
     "The model itself was run for every evaluation, because what was read from it gives other logits on graphs that "
@@ -383,26 +382,32 @@ def _with_model(before: Game, after: Game) -> Game:
 
 
 def _mix(players: Players, rows: IntArray) -> BoolArray:
-    """Subsets of all changes whose graphs are as unlike `before` and `after` as can be. [num_subsets, len(players)].
+    """Subsets of all changes whose graphs are unlike `before` and `after`. [num_subsets, len(players)].
 
-    All that was added and nothing that was removed, which makes the largest of all mixed graphs; random halves, which
-    split the changes in sight (`rows`), too; last the smallest graph, which leaves most nodes without edges.
+    Two random halves, which split the changes in sight (`rows`), too. They apply an odd number of the changes of nodes
+    and, one of them, of edges: a model may ask whether a number is even. Where something was added and something else
+    removed, the largest and the smallest of all mixed graphs besides: a model may ask whether a number exceeds another.
     """
-    kinds, every = players.changes.kind, np.arange(len(players))
-    added, removed = kinds.isin((NODE_ADDED, EDGE_ADDED)), kinds.isin((NODE_REMOVED, EDGE_REMOVED))
-    rng = np.random.default_rng(0)
-    halves = [_half(rng, every, len(players)) for _ in range(NUM_HALVES)]
-    for half in halves:
-        if len(rows) > 1 and len({*half[rows].tolist()}) == 1:
-            half[rows] = _half(rng, rows, len(players))[rows]
-    largest, smallest = (one | (~other & halves[0]) for one, other in ((added, removed), (removed, added)))
-    return np.stack([largest, *halves, smallest])
-
-
-def _half(rng: np.random.Generator, rows: IntArray, number: int) -> BoolArray:
-    half = np.zeros(number, dtype=np.bool_)
-    half[rng.permutation(rows)[: len(rows) // 2]] = True
-    return half
+    kinds, rng = np.asarray(players.changes.kind), np.random.default_rng(0)
+    of_kind = {kind: kinds == kind for kind in (NODE_ADDED, NODE_REMOVED, EDGE_ADDED, EDGE_REMOVED)}
+    nodes, edges = of_kind[NODE_ADDED] | of_kind[NODE_REMOVED], of_kind[EDGE_ADDED] | of_kind[EDGE_REMOVED]
+    half = np.zeros(len(players), dtype=np.bool_)
+    for place, group in enumerate((nodes, edges, ~nodes & ~edges)):
+        some = rng.permutation(np.flatnonzero(group))
+        half[some[: len(some) // 2 | 1]] = len(some) > 1 or place == 0
+    for some in (rows, np.arange(len(players))):
+        if len(some) > 1 and len({*half[some].tolist()}) == 1:
+            half[rng.choice(some)] ^= True
+    other = ~half
+    for some in (edges, nodes):
+        if some.sum() > 2 and (other == ~half).all():
+            able = np.flatnonzero(some & (other == (2 * other.sum() > len(other))))  # so that the graph stays mixed
+            other[rng.choice(able if len(able) else np.flatnonzero(some))] ^= True
+    added, removed = of_kind[NODE_ADDED] | of_kind[EDGE_ADDED], of_kind[NODE_REMOVED] | of_kind[EDGE_REMOVED]
+    mixed = [half, other]
+    if added.any() and removed.any():
+        mixed += [added | (~removed & half), removed | (~added & half)]
+    return np.stack([*{one.tobytes(): one for one in mixed if one.any() and not one.all()}.values()])
 
 
 def _both_ends(num_changes: int) -> BoolArray:
