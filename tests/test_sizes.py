@@ -46,6 +46,8 @@ SIZES = {
     "root": lambda x, edges: x.size(0) ** -0.5,
     "more than": lambda x, edges: 1.0 if x.size(0) > 6 else 2.0,
     "odd": lambda x, edges: 1.0 + x.size(0) % 2,
+    "even": lambda x, edges: 2.0 - x.size(0) % 2,
+    "slightly": lambda x, edges: 1 + 1e-6 * x.size(0),
     "odd edges": lambda x, edges: 1.0 + edges.size(1) // 2 % 2,
     "nodes with edges": lambda x, edges: 1 / len(torch.unique(edges)),
     "some edges": lambda x, edges: edges[:, edges[0] < edges[1]].size(1) / 5,
@@ -249,9 +251,10 @@ def test_the_answer_says_that_the_model_was_run_directly():
     assert RUN_DIRECTLY in explainer.happened(0).summary()
 
 
-@pytest.mark.parametrize("size", ["size", "num edges", "none"])
+@pytest.mark.parametrize("size", ["size", "num edges", "odd", "even", "slightly", "none"])
 def test_graphs_that_are_not_small_are_compared_in_part_first(monkeypatch, size):
     monkeypatch.setattr("axiompath.blame.game.SMALL", 0)
+    torch.manual_seed(0)
     model = Sized(["GraphConv"], size, 0, "node").double()
     before, after = one_for_another()
     after.edge_index = torch.cat([after.edge_index, torch.tensor([[0, 2], [2, 0]])], dim=1)

@@ -39,6 +39,7 @@ NUM_TRIALS = 4  # random subsets on which a part of the graph is held against th
 AGREEMENT = 1e-4  # largest difference, relative to the largest logit, of a float32 model between a part and the whole
 EXACT_AGREEMENT = 1e-7  # the same for the network, which is float64
 CLOSE_AGREEMENT = 1e-6  # the same between the network and the user's model in float64, which may hold float32 constants
+DOUBLE_AGREEMENT = 1e-9  # the same where the user's model is of float64 itself
 SMALL = 2 * 10**5  # numbers of features: on graphs of up to so many the model is always run whole
 RUN_DIRECTLY = (
     "The model itself was run for every evaluation, because what was read from it gives other logits on graphs that "
@@ -256,16 +257,17 @@ class Board:
     ) -> bool:
         """The same, found anew: on copies of the part that decides the target, or on the whole graph.
 
-        Copies side by side have other sizes than the graphs, so a model that agrees there does not look at sizes. Small
-        graphs are run whole at once: a model may ask whether a graph has more than so many nodes.
+        Copies side by side have other sizes than the graphs, and with an isolated node an odd number where they had an
+        even one, so a model that agrees there does not look at sizes. Small graphs are run whole at once: a model may
+        ask whether a graph has more than so many nodes.
         """
         pair = self.pair
         trials = _mix(players, scene.rows)
         ours = run(trials[:, scene.rows])
         if pair.whole is None or pair.num_nodes * pair.before.graph.num_features > SMALL:
-            part = Referee(self.own.precise, scene, whole=False, padded=True)
+            parts = (Referee(self.own.precise, scene, whole=False, padded=padded) for padded in (True, False))
             try:
-                if self._same(ours, part, place(scene), trials[:, scene.rows]):
+                if all(self._same(ours, part, place(scene), trials[:, scene.rows]) for part in parts):
                     return True
             except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
                 if pair.whole is None:
@@ -288,6 +290,7 @@ class Board:
             theirs = replace(referee, own=own, kept=None).run(root, trials)
         tolerance = {torch.float64: CLOSE_AGREEMENT, torch.float32: AGREEMENT}
         allowed = tolerance.get(dtype_of_model(own.duplicate), HALF_TOLERANCE)
+        allowed = DOUBLE_AGREEMENT if self.own.double else allowed
         if not np.isfinite(theirs).all():  # a softmax or sigmoid that was rounded to 0 or 1
             return _agree(self.output.means(ours), self.output.means(theirs), allowed)
         assert self.network is not None
