@@ -12,16 +12,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath.graphs.changes import count_changes, is_symmetric, list_changes
+from axiompath.graphs.changes import count_changes, list_changes
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from effort import examples
 from evolutions import aligned, graph_pairs
 from references import literal_changes
-
-
-def snapshot_edges(snapshot):
-    return [(*snapshot.edge_index, snapshot.edge_values)]
-
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 VALUES = ["kind", "src", "dst", "relation", "weight_before", "weight_after", "num_edges", "directed"]
@@ -68,19 +63,6 @@ def test_changes_are_the_literal_ones(graphs, directed, open_nodes):
     assert rows_of(found) == literal_changes(before, after, directed, open_nodes)
     assert found.id.tolist() == list(range(len(found)))
     assert sum(count_changes(found).values()) == len(found)
-
-
-@settings(relaxed, max_examples=examples(100))
-@given(parallel_pairs())
-def test_a_graph_is_symmetric_if_every_edge_has_one_back(graphs):
-    for graph in graphs:
-        weights = [1.0] * graph.num_edges if graph.get("edge_weight") is None else graph.edge_weight.tolist()
-        edges = sorted(zip(*graph.edge_index.tolist(), weights, strict=True))
-        expected = edges == sorted((v, u, w) for u, v, w in edges)
-        snapshot = read_snapshot(graph, "graph")
-        assert is_symmetric(snapshot_edges(snapshot)) == expected
-        pieces = [(*snapshot.edge_index[:, i : i + 2], np.array(weights)[i : i + 2]) for i in range(0, len(edges), 2)]
-        assert is_symmetric(pieces) == expected
 
 
 def undirected(*pairs):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, GraphConv
 
 import axiompath
@@ -98,7 +99,7 @@ def test_what_is_put_in_is_a_pass_with_exactly_these_coefficients(name):
     cone = Cone(change, row)
     found = cone.share()
     for by in ("edge", "layer_edge"):
-        units = find_units(found, by, symmetric=True)
+        units = find_units(found, by)
         size = len(units.labels)
         for chosen in (np.zeros(size, bool), np.ones(size, bool), *(rng.random((4, size)) < 0.5)):
             taken = np.concatenate([chosen[unit] for unit in units.of_entry])
@@ -120,6 +121,15 @@ class Normed(nn.Module):
 
     def forward(self, x, edge_index):
         return self.second(self.norm(self.first(x, edge_index)).relu(), edge_index)
+
+
+class Weighted(nn.Module):
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.conv(x, edge_index, edge_weight)
 
 
 def test_layers_that_stay_at_their_node_are_complete_too():
@@ -163,3 +173,27 @@ def test_an_explanation_by_edges_says_what_it_is():
     small = axiompath.Explainer(explainer.case.model, before, after, memory=100)
     with pytest.raises(axiompath.InputError, match="to split over edges"):
         small.explain(target, by="edge")
+
+
+def test_directions_are_one_unit_by_pair_of_nodes_whatever_edges_elsewhere_are():
+    """A pair that has the same edges both ways in both graphs is one unit; any other has a unit for each direction."""
+    torch.manual_seed(0)
+    x, model = torch.randn(7, 3, dtype=torch.float64), GraphConv(3, 2).double()
+    both = [(0, 1), (1, 0), (1, 2), (2, 1), (0, 3)]
+    after = [(0, 1), (1, 0), (2, 0), (0, 2), (2, 0), (0, 2), (3, 0), (4, 0)]
+
+    def units(*more):
+        graphs = [
+            Data(x=x, edge_index=torch.tensor(edges + list(more)).T, edge_weight=weights_of(edges + list(more)))
+            for edges in (both, after)
+        ]
+        found = axiompath.Explainer(Weighted(model), *graphs).explain(0, 100, by="edge")
+        return dict(zip(map(tuple, found.edges.tolist()), found.contributions.round(9).tolist(), strict=True))
+
+    def weights_of(edges):
+        return torch.tensor([2.0 if max(edge) > 5 else 1.0 for edge in edges], dtype=torch.float64)
+
+    alone = units()
+    assert alone.keys() == {(0, 2), (3, 0), (4, 0)}
+    assert units((5, 6)) == units((5, 6), (6, 5)) == alone
+    assert units((6, 0), (0, 6)) == alone

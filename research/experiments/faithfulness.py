@@ -134,14 +134,14 @@ def authors_logits(explainer: Explainer, target: Target, size: int) -> tuple[tup
     case, (row,) = explainer.case.find([target])
     change, found = case.change, authors_split(Cone(case.change, int(row)))
     before, after = (side.logits[row] for side in (change.before_pass, change.after_pass))
-    edges = find_units(found, EDGE, symmetric=True)
+    edges = find_units(found, EDGE)
     real = np.flatnonzero(np.isin(edges.kinds, (GAINED_EDGE, LOST_EDGE)) & (edges.labels[:, 1] != edges.labels[:, 2]))
     chosen = select(edges.contributions[real], before, after, size, AUTHORS_METHOD, output=change.output.kind).chosen
     changes = explainer.changes()
     ids = dict(zip(zip(changes.src.tolist(), changes.dst.fillna(-1).tolist(), strict=True), changes.id, strict=True))
     theirs = tuple(int(ids[tuple(edge)]) for edge in edges.labels[real[chosen], 1:].tolist())
     applied = explainer.what_if(target, apply=theirs)
-    layered = find_units(found, LAYER_EDGE, symmetric=True)
+    layered = find_units(found, LAYER_EDGE)
     taken = np.zeros(len(layered.labels), dtype=np.bool_)
     taken[select(layered.contributions, before, after, size, AUTHORS_METHOD, output=change.output.kind).chosen] = True
     return theirs, applied, put_in(found, layered, taken)

@@ -117,7 +117,7 @@ def compare_levels(name: str, explainer: Explainer, target: Target, seconds: flo
     change, cone = case.change, Cone(case.change, int(row))
     shares = cone.share() if name == "trees" else authors_split(cone)
     before, after = (side.logits[row] for side in (change.before_pass, change.after_pass))
-    layered, edges = (find_units(shares, by, symmetric=True) for by in (LAYER_EDGE, EDGE))
+    layered, edges = (find_units(shares, by) for by in (LAYER_EDGE, EDGE))
     changes = explainer.changes()
     place = PlacesOfChanges(changes).find(edges.labels[:, 1], edges.labels[:, 2])
     real = np.isin(edges.kinds, (GAINED_EDGE, LOST_EDGE)) & (edges.labels[:, 1] != edges.labels[:, 2]) & (place != NONE)

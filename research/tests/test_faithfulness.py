@@ -17,7 +17,7 @@ def test_the_authors_split_has_the_authors_shares(number, data_root):
     cone = Cone(explainer.change, 0)
     theirs, ours = authors_split(cone), cone.share()
     for by in ("layer_edge", "edge"):
-        units, equal = (find_units(found, by, symmetric=True) for found in (theirs, ours))
+        units, equal = (find_units(found, by) for found in (theirs, ours))
         mine = {tuple(label): share for label, share in zip(units.labels.tolist(), units.contributions, strict=True)}
         names = [(0, *sorted(edge)) if by == "edge" else (edge[2] + 1, *edge[:2]) for edge in held[by].tolist()]
         assert {*names} == mine.keys() == {tuple(label) for label in equal.labels.tolist()}  # the same units

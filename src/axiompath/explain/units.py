@@ -4,7 +4,8 @@ Units of choice beside paths. A path's contribution is split equally over the co
 `paths.entries`), and summed
 
     layer_edge   by sender, receiver and layer
-    edge         by sender and receiver; both directions are one where every edge has one back
+    edge         by sender and receiver; both directions of a pair of nodes are one if it has the same edges both ways,
+                 in `before` and in `after`
 
 What runs over no changed coefficient belongs to the features of its leaf, a unit of its own. Units are chosen by the
 solvers that choose paths, with their certificate, and judged by a real pass of the network: `before` with exactly these
@@ -25,7 +26,9 @@ import numpy as np
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..errors import InputError, TooLarge
-from ..graphs.changes import is_symmetric
+from ..graphs.pair import Pair
+from ..graphs.snapshot import Snapshot
+from ..graphs.values import types_of, weights_of
 from ..memory import show_bytes
 from ..metrics import fidelity_minus, fidelity_plus
 from ..paths.entries import Cone, EntryShares
@@ -53,8 +56,37 @@ class Units:
     of_leaf: IntArray  # unit of each leaf whose features differ
 
 
-def find_units(found: EntryShares, by: str, *, symmetric: bool) -> Units:
-    """Group the shares of entries and leaves."""
+def find_two_way(pair: Pair, ends: IntArray) -> BoolArray:
+    """Which pairs of nodes have the same edges both ways, in either graph: as many, of the same weights and types.
+
+    `ends` [num_pairs, 2] are ids of nodes; edges between other nodes do not matter.
+    """
+    nodes, places = np.unique(ends, return_inverse=True)
+    places = np.sort(places.reshape(ends.shape), axis=1)
+    two_way = np.ones(len(ends), dtype=np.bool_)
+    for side in (pair.before, pair.after):
+        ids = side.graph.node_ids if isinstance(side.graph, Snapshot) else side.ids
+        tables = [np.zeros((0, 5))]
+        for senders, receivers, values in side.pieces():
+            listed = [ids[rows] if len(ids) else np.asarray(rows) for rows in (senders, receivers)]
+            here = np.flatnonzero(np.isin(listed[0], nodes) & np.isin(listed[1], nodes))
+            u, v = (np.searchsorted(nodes, rows[here]) for rows in listed)
+            weights, types = np.ones(len(here)), np.zeros(len(here), dtype=np.int64)
+            if values is not None:
+                weights = weights_of(values[here]) + 0.0  # -0.0 is 0.0
+                found = types_of(values[here])
+                types = types if found is None else found
+            tables.append(np.column_stack([np.minimum(u, v), np.maximum(u, v), weights, types, np.sign(v - u)]))
+        table = np.concatenate(tables)
+        alike, group = np.unique(table[:, :4], axis=0, return_inverse=True)
+        surplus = np.bincount(group.reshape(-1), weights=table[:, 4], minlength=len(alike))
+        one_way = alike[surplus != 0, :2].astype(np.int64) @ (len(nodes), 1)
+        two_way &= ~np.isin(places @ (len(nodes), 1), one_way)
+    return two_way
+
+
+def find_units(found: EntryShares, by: str, pair: Pair | None = None) -> Units:
+    """Group the shares of entries and leaves; without a `pair` of graphs to look at, no edge has a direction."""
     cone, change = found.cone, found.cone.change
     ids, rise = change.before.node_ids, change.network.rise
     labels, parts, kinds = [], [], []
@@ -65,13 +97,17 @@ def find_units(found: EntryShares, by: str, *, symmetric: bool) -> Units:
         below = rise is not None and floor.layer > rise
         src = np.full(int(changed.sum()), NO_NODE) if below else ids[floor.below[floor.sender[changed]]]
         dst = np.full(len(src), NO_NODE) if above else ids[floor.rows[floor.receiver[changed]]]
-        if by != LAYER_EDGE:
-            number = NO_LAYER
-            if symmetric and not above:
-                src, dst = np.minimum(src, dst), np.maximum(src, dst)
+        number = number if by == LAYER_EDGE else NO_LAYER
         labels.append(np.column_stack([np.full(len(src), number), src, dst]))
         old, new = ((part[floor.entries[changed]] != 0).any(axis=1) for part in (layer.before, layer.after))
         kinds.append(np.where(~old, GAINED_EDGE, np.where(~new, LOST_EDGE, REWEIGHTED_EDGE)))
+    if by != LAYER_EDGE:
+        joined = np.concatenate(labels)
+        between = joined[:, 2] != NO_NODE
+        if pair is not None:
+            between[between] = find_two_way(pair, joined[between, 1:])
+        joined[between, 1:] = np.sort(joined[between, 1:], axis=1)
+        labels = [joined]
     leaves = ids[cone.floors[0].below[found.leaves]]
     labels.append(np.column_stack([np.full(len(leaves), NO_LAYER), leaves, np.full(len(leaves), NO_NODE)]))
     kinds.append(np.full(len(leaves), FEATURE_UNIT))
@@ -117,9 +153,8 @@ def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShare
             f"{show_bytes(cone.num_bytes, up=True)} to split over edges, more than the budget of {show_bytes(memory)}; "
             f'pass `memory="{show_bytes(cone.num_bytes, up=True)}"` to Explainer.'
         )
-    found, pair = cone.share(), case.region.pair
-    symmetric = by != LAYER_EDGE and all(is_symmetric(side.pieces()) for side in (pair.before, pair.after))
-    return found, find_units(found, by, symmetric=symmetric)
+    found = cone.share()
+    return found, find_units(found, by, case.region.pair)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,19 +11,15 @@ edge whose *features changed* unless these are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from .edge_values import EdgeValues
 from .labels import insert_beside, label_nodes
-from .rows import sum_turned
 from .snapshot import Snapshot, differing_features
-from .values import types_of, weights_of
 
 NODE_ADDED, NODE_REMOVED, FEATURES_CHANGED = "node added", "node removed", "features changed"
 EDGE_ADDED, EDGE_REMOVED, EDGE_REWEIGHTED = "edge added", "edge removed", "edge reweighted"
@@ -40,9 +36,6 @@ COUNTED = {
     "edge_features_changed": EDGE_CHANGED,
 }
 MODEL_RETRAINED = "model retrained"  # what happened besides, to no node or edge
-
-Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]  # senders, receivers, values
-SALTS = np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64)  # of two hashes
 
 
 def list_changes(
@@ -164,23 +157,6 @@ def count_changes(changes: pd.DataFrame) -> dict[str, int]:
     """How many changes of each kind: nodes_added, ..., edge_features_changed."""
     counts = changes.kind.value_counts()
     return {word: int(counts[kind]) for word, kind in COUNTED.items()}
-
-
-def is_symmetric(pieces: Iterable[Edges]) -> bool:
-    """Whether every edge of a graph, given in pieces, has one back of the same weight; parallel edges are counted.
-
-    The sum of a hash of (u, v, w) over all edges equals that of (v, u, w) where it is so. Where it is not, two pairs of
-    64-bit sums agree with a chance of 2^-128; nothing is sorted, and a graph on disk is read once, in order.
-    """
-    total, none = np.zeros(2, dtype=np.uint64), np.zeros(0, dtype=np.uint64)
-    for senders, receivers, values in pieces:
-        weights = types = none
-        if values is not None:
-            weights = (weights_of(values) + 0.0).view(np.uint64)  # -0.0 is 0.0
-            found = types_of(values)
-            types = none if found is None else found.astype(np.uint64)
-        sum_turned(np.ascontiguousarray(senders), np.ascontiguousarray(receivers), weights, types, SALTS, total)
-    return not total.any()
 
 
 def tell_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataFrame:

@@ -38,31 +38,6 @@ def count_alike(receivers, senders, classes, degree, alike):
             alike[v] += classes[u] == classes[v] and classes[v] >= 0
 
 
-@compiled(inner=True)
-def _scramble(x):
-    """The finaliser of splitmix64: every bit of the answer depends on every bit of x."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@compiled
-def sum_turned(senders, receivers, weights, types, salts, sums):
-    """Add the hashes of edges, less those of the same edges turned round, to a sum for each salt, modulo 2^64.
-
-    Weights (their bits) and types may be none.
-    """
-    for i in range(len(salts)):
-        total = np.uint64(0)
-        scrambled = _scramble(_scramble(salts[i]))
-        for e in range(len(senders)):
-            u, v = np.uint64(senders[e]), np.uint64(receivers[e])
-            if len(weights):
-                scrambled = _scramble(_scramble(weights[e] ^ salts[i]) + (types[e] if len(types) else np.uint64(0)))
-            total += _scramble(_scramble(u + scrambled) + v) - _scramble(_scramble(v + scrambled) + u)
-        sums[i] += total
-
-
 @compiled(early=0.3)
 def place_edges(receivers, senders, values, first, placed):
     """Lay edges down row by row, in their own order within a row; row i of `placed` is that of node first + i."""
