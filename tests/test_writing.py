@@ -81,6 +81,7 @@ NO_FILES = {
     "a device": lambda path: path.symlink_to("/dev/null"),
     "a folder": os.mkdir,
     "a link to nowhere": lambda path: path.symlink_to("/no/such/place"),
+    "a link to a file": lambda path: path.symlink_to(__file__),  # as /dev/stdout is, where output goes to a file
 }
 
 

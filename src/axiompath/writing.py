@@ -24,14 +24,10 @@ LONGEST_NAME = 255  # bytes that file systems take
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
     """A stream to write to: the file takes its name once the disk has all of it, and is gone after an error.
 
-    A device or a pipe of that name, which the file would replace, is refused.
+    What is no plain file is refused, as `check_replaceable` says.
     """
     target = Path(path)
-    if os.path.lexists(target) and not target.is_file():
-        raise InputError(
-            f"Expected the name of a file to write (got {target}, which is a folder, a device, a pipe or a broken "
-            "link); choose another name."
-        )
+    check_replaceable(target)
     end = f".{uuid.uuid4().hex[:12]}{DRAFT}"
     draft = target.with_name(os.fsdecode(os.fsencode(target.name)[: LONGEST_NAME - len(end)]) + end)
     try:
@@ -42,6 +38,18 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a name that something else than a plain file has, which a new file would replace.
+
+    Links too: /dev/stdout is a link to a plain file while output is redirected to one.
+    """
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise InputError(
+            f"Expected the name of a file to write (got {path}, which is a folder, a device, a pipe or a link); "
+            "choose another name."
+        )
 
 
 def write_text(path: str | Path, text: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -254,10 +253,11 @@ def report(
     from ..memory import show_bytes
     from ..report import build_report, build_story_report
     from ..report.html import BUDGETS
-    from ..writing import write_text
+    from ..writing import check_replaceable, write_text
 
-    if (os.path.lexists(out) and not out.is_file()) or not out.parent.is_dir():
+    if not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
+    check_replaceable(out)
     if before is None:
         _report_scan(Path(model), out, json)
         return
