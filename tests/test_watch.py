@@ -10,6 +10,7 @@ import torch
 
 import axiompath
 from axiompath import InputError, read_watch, watch_events
+from axiompath.errors import Notice
 from axiompath.watch.clues import Clues, is_shown
 from axiompath.watch.learners import LEAST_LABELLED, MOST_LEARNT, tell_training, train_classifier
 
@@ -193,6 +194,21 @@ def test_a_watch_that_lost_a_step_is_refused_and_one_that_has_one_more_is_shown(
         assert code == 2
         assert "Expected the scan of every step" in err
         assert "got no steps/0002" in err
+
+
+def test_a_step_that_was_lost_or_damaged_is_done_again(watched, tmp_path):
+    folder = tmp_path / "w"
+    shutil.copytree(watched.folder, folder)
+    shutil.rmtree(folder / "steps" / "0002")
+    table = folder / "steps" / "0001" / "moved.parquet"
+    table.write_bytes(table.read_bytes()[:-40] + b"\x00" * 40)
+    part = folder / "steps" / "0003" / "parts" / "part-000000.parquet"
+    part.write_bytes(part.read_bytes()[:100] + b"\xff" + part.read_bytes()[101:])
+    with pytest.warns(Notice, match="they are made again"):
+        again = watch_events(events(620), folder, LABELS, **QUICK)
+    assert again.progress == watched.progress
+    for path in watched.folder.glob("steps/*/**/*.parquet"):
+        assert (folder / path.relative_to(watched.folder)).read_bytes() == path.read_bytes(), path
 
 
 def test_a_diary_of_too_many_steps_is_refused_at_once(watched, tmp_path):

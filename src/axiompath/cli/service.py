@@ -45,6 +45,6 @@ def step_names(folder: Path) -> list[str] | None:
         if place.is_symlink() or not (place / MANIFEST).is_file():
             raise InputError(
                 f"Expected the scan of every step that the watch in {folder} did (got no {place.relative_to(folder)}); "
-                "put that folder back, or watch the events again into another folder."
+                "put that folder back, or run the same watch again."
             )
     return [step.after for step in steps]

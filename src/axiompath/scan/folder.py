@@ -142,6 +142,19 @@ def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
     return all(_holds(path, frame) for path, frame in _tables(folder, plan))
 
 
+def is_intact(folder: Path) -> bool:
+    """Whether a whole scan is there, every file with the digest that the manifest gives it; of whatever plan."""
+    try:
+        held = read_manifest(folder)
+        return (
+            bool(held.get("complete"))
+            and all(_has_table(folder, held, name) for name in held["tables"])
+            and all(file_digest(folder / part["file"]) == part["sha256"] for part in held["parts"])
+        )
+    except (OSError, ValueError, LookupError):
+        return False
+
+
 def begin(folder: Path, plan: Plan) -> list[int]:
     """Clear away drafts, and say which parts are missing; those that are damaged are told of."""
     check_folder(folder, plan)  # again, now that nobody else writes there

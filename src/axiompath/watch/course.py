@@ -31,6 +31,7 @@ from ..graphs.sequence import KnownNodes, Snapshots
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
+from ..scan.folder import is_intact
 from ..signals import stoppable
 from ..writing import locked
 from .belongings import check_place
@@ -86,7 +87,7 @@ def watch_events(
     command line takes for one). features are those of `nodes`; else, of nodes, the labels of half of them (Clues),
     and of links degrees and codes.
     At each step, predictions whose KL is at least `min_kl` are explained, and the `top` that moved most have a page.
-    Run again with the same folder and more events, it does the steps that are new, and no others.
+    Run again with the same folder and more events, it does the steps that are new or damaged, and no others.
     """
     folder, pace = Path(out), Pace(budget, min_kl, top, workers)
     if columns.get("relation") is not None and columns.get("most_relations") is None:
@@ -130,12 +131,17 @@ def watch_events(
         save_snapshots(made, folder / SNAPSHOT_FOLDER, kept=_num_there(folder, held))
         held = Diary(held.settings, held.facts, held.seen, digests, held.steps)
         held.save(folder)
-        for step in range(len(held.steps) + 1, len(made)):
+        for step in range(1, len(made)):
+            is_done = step <= len(held.steps)
+            if is_done and is_intact(step_folder(folder, step)):
+                continue
             console.print(
                 f"Step {step} of {len(made) - 1}: {made.names[step - 1]} → {made.names[step]}", highlight=False
             )
-            held = held.with_step(_do_step(folder, network, made, step, held, pace))
-            held.save(folder)
+            found = _do_step(folder, network, made, step, held, pace)
+            if not is_done:
+                held = held.with_step(found)
+                held.save(folder)
         done = Watch(folder, held)
         save_page(done)
     return done
