@@ -153,6 +153,12 @@ def test_an_empty_window_has_its_nodes_and_no_edge():
         snapshots(rows, 2, 2, keep="window")
 
 
+@pytest.mark.parametrize("every", [2**63 - 1, "9223372036854775807", 10**20])
+def test_a_step_of_more_than_64_bits_makes_one_window(every):
+    found = axiompath.snapshots([("a", "b", 0), ("b", "c", 1), ("c", "d", 2)], every, 2)
+    assert [data.num_nodes for data in found] == [3]
+
+
 def test_graphs_in_a_list():
     before, after = nx.Graph([("a", "b"), ("b", "c")]), nx.Graph([("b", "c")])
     after.add_node("z")

@@ -76,8 +76,9 @@ def cut_windows(events: Events, every: Any = None, window: Any = None, start: An
             f"{count:,} of {len(events):,} events, one every {show_period(step, times.dated)} from "
             f"{show_time(begin, times.dated)} on); give a longer `every`, or mend a time that lies far from the others."
         )
-    starts = begin + step * np.arange(count)
-    ends = starts + length
+    # Python's numbers: a step beyond 64 bits makes one window.
+    starts = np.array([begin + step * i for i in range(count)])
+    ends = np.array([begin + step * i + length for i in range(count)])
     if so_far:
         starts = np.full_like(starts, min(begin, times.values[0]))
     first, stop = np.searchsorted(times.values, starts), np.searchsorted(times.values, ends)
