@@ -173,6 +173,7 @@ def test_tables_and_ones_own_function_work_end_to_end(tmp_path):
         (["nowhere", "BEFORE", "AFTER"], "Expected a folder with model.json"),
         (["MODEL", "BEFORE", "AFTER", "-t", "nobody"], "Expected a node's name or number after --target"),
         (["MODEL", "BEFORE", "AFTER", "-t", "99"], "Expected a target among the 34 nodes"),
+        (["MODEL", "BEFORE", "AFTER", "-t", "9" * 20], f"(got {'9' * 20}, a number that no node has)"),
         (["MODEL", "BEFORE", "AFTER", "--method", "best"], "Expected a method among convex, exact"),
         (["MODEL", "BEFORE", "AFTER", "--objective", "beauty"], "Expected an objective among"),
         (["MODEL", "BEFORE", "AFTER", "--memory", "much"], "Expected a memory budget"),

@@ -673,3 +673,9 @@ def test_flips_of_a_real_graph_are_undone(data_root, tmp_path):
     assert table.restored.all()
     assert (table["size"] > table.excluded).all()
     assert (tmp_path / "flips.parquet").is_file()
+
+
+def test_errors_name_options(call, tmp_path):
+    code, _, error = call("reproduce", "preservation", "--root", tmp_path / "nowhere")
+    assert code == 2
+    assert "pass --root or set" in error

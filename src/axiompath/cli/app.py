@@ -73,7 +73,7 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="axiompath.plain")
     try:
-        with _warnings_as_sentences():
+        with _warnings_as_sentences(program, arguments):
             program(args=arguments, prog_name=name)
     except SystemExit as left:
         _finish_output(left.__context__)
@@ -92,7 +92,7 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
             error = InputError(f"Expected a name that a file can have (got {error.filename}: {error.strerror}).")
         if isinstance(error, InputError | MemoryError):
             words = str(error) or "Expected enough memory (there is none left); close other programs, or ask for less."
-            words = name_options(words, _options_of(sys.argv[1:]))
+            words = name_options(words, _options_of(program, arguments))
             console.print(f"[bold red]Error:[/] {escape(words)}", highlight=False, soft_wrap=True)
             sys.exit(2)
         told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -105,9 +105,9 @@ def run_app(program: typer.Typer, arguments: list[str], name: str) -> None:
         sys.exit(1)
 
 
-def _options_of(arguments: list[str]) -> dict[str, TyperOption]:
+def _options_of(program: typer.Typer, arguments: list[str]) -> dict[str, TyperOption]:
     """The options of the command that was called, by what Python calls them."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(program)
     for word in arguments:
         if isinstance(command, TyperGroup) and word in command.commands:
             command = command.commands[word]
@@ -151,7 +151,7 @@ def _to_plain(error: UnicodeError) -> tuple[str, int]:
 
 
 @contextmanager
-def _warnings_as_sentences() -> Iterator[None]:
+def _warnings_as_sentences(program: typer.Typer, arguments: list[str]) -> Iterator[None]:
     """Our own warnings as a sentence on stderr, each once; others as Python shows them."""
     console, told = Terminal(stderr=True), set()
     with warnings.catch_warnings():
@@ -165,7 +165,7 @@ def _warnings_as_sentences() -> Iterator[None]:
                 show(message, category, filename, lineno, file, line)
             elif str(message) not in told:
                 told.add(str(message))
-                words = name_options(str(message), _options_of(sys.argv[1:]))
+                words = name_options(str(message), _options_of(program, arguments))
                 console.print(f"[bold yellow]Warning:[/] {escape(words)}", highlight=False, soft_wrap=True)
 
         warnings.showwarning = tell_aside

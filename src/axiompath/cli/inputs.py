@@ -113,6 +113,10 @@ class Graphs:
             near = get_close_matches(text, list(self.index.numbers)[:10_000], 2)
             like = f"; there are {' and '.join(map(repr, near))}" if near else ""
             raise InputError(f"Expected a node's name or number after --target (got {text!r}{like}).") from None
+        if abs(number) >= 2**63:
+            raise InputError(
+                f"Expected a node's name or number after --target (got {text}, a number that no node has)."
+            )
         numeric = next((name for name in self.index.numbers if NUMBER.fullmatch(name)), None)
         example = numeric if self.stored is None else self.stored.name_that_is_a_number()
         if not self.numbered and example is not None:
