@@ -211,7 +211,7 @@ def test_a_wrong_question_is_a_sentence_and_exit_code_2(call, files, arguments, 
     ],
 )
 def test_arguments_are_called_by_their_options(command, words, told):
-    assert name_options(words, cli._options_of(command.split())) == told
+    assert name_options(words, cli._options_of(cli.app, command.split())) == told
 
 
 def test_a_name_that_no_file_can_have_is_the_users(call, files, tmp_path):

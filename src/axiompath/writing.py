@@ -45,7 +45,7 @@ def check_replaceable(path: Path) -> None:
 
     Links too: /dev/stdout is a link to a plain file while output is redirected to one.
     """
-    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+    if path.is_symlink() or (path.exists() and not path.is_file()):
         raise InputError(
             f"Expected the name of a file to write (got {path}, which is a folder, a device, a pipe or a link); "
             "choose another name."
