@@ -11,12 +11,12 @@ from fractions import Fraction
 import numpy as np
 
 from axiompath.change.states import KINDS
-from axiompath.explain.records import KIND_WORDS
 from axiompath.network.activations import Product
 from axiompath.network.attention import ReadColumns
 from axiompath.network.layers import run_network
 from axiompath.network.maxima import Extreme, Highest
 from axiompath.network.statistics import OF_GRAPH, GraphScale, GraphShift
+from axiompath.paths.table import KIND_WORDS
 
 DELTA, AFTER, BEFORE = "delta", "after", "before"
 AFTER_GAINED, AFTER_REWEIGHTED = "after-gained", "after-reweighted"

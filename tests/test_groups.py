@@ -67,13 +67,13 @@ def all_of(change, target):
 def check_partition(change, groups, target, rng):
     """Open groups of one depth, hold what comes against a list, and go on with some of them."""
     paths, contributions, scale = listed(change, target)
-    opened = open_groups(change, target, groups)
+    opened, parents = open_groups(change, target, groups)
     sizes = count_members(change, opened.paths)
     for group in groups:
         inside = opened.paths[members(opened.paths, group)]
         covered = np.stack([members(paths, end) for end in inside]) if len(inside) else np.zeros((0, len(paths)))
         np.testing.assert_array_equal(covered.sum(axis=0), members(paths, group))
-    for end, share, size, parent in zip(opened.paths, opened.contributions, sizes, opened.parents, strict=True):
+    for end, share, size, parent in zip(opened.paths, opened.contributions, sizes, parents, strict=True):
         inside = members(paths, end)
         assert size == inside.sum()
         assert members(end[None], groups[parent]).all()
@@ -93,13 +93,13 @@ def test_a_group_contributes_the_sum_of_its_paths_and_opens_into_a_partition(cha
 
 def some_units(change, target, rng):
     """A random partition into ends, and some of it."""
-    units = open_groups(change, target, all_of(change, target)).paths
+    units = open_groups(change, target, all_of(change, target))[0].paths
     for _ in range(3):
         groups = np.flatnonzero(is_group(units))
         if len(groups) == 0:
             break
         one = rng.choice(groups)
-        units = np.concatenate([np.delete(units, one, axis=0), open_groups(change, target, units[[one]]).paths])
+        units = np.concatenate([np.delete(units, one, axis=0), open_groups(change, target, units[[one]])[0].paths])
     return units[rng.random(len(units)) < 0.6]
 
 

@@ -22,11 +22,12 @@ from axiompath.network.coefficients import Sum
 from axiompath.network.layers import Block, Channel, Layer, Network, run_network
 from axiompath.paths import search
 from axiompath.paths.attribution import attribute_paths
-from axiompath.paths.chosen import list_order, walk_chosen
+from axiompath.paths.chosen import walk_chosen
 from axiompath.paths.layer_table import view
 from axiompath.paths.price_lanes import dot_columns, least_columns, price_columns
 from axiompath.paths.search import known_of, search_of, sum_paths
 from axiompath.paths.search_loops import Limits
+from axiompath.paths.table import list_order
 from axiompath.paths.walk import count_paths, walk_paths
 from axiompath.scan import plan, work
 from effort import examples

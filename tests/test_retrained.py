@@ -82,7 +82,8 @@ def test_paths_under_two_networks_equal_two_literal_twins(old, new, graphs):
     before, after = aligned(*graphs)
     change = replace(under(new, before, after), under_before=under(old, before, after))
     targets = np.flatnonzero(before.present & after.present)
-    found, shares = walk_rows(change, targets)
+    listed = walk_rows(change, targets)
+    found, causes_of = listed.table, listed.causes
     twins = [LiteralAttribution(network, before, after) for network in (old, new)]
     size = max(old.num_positions, new.num_positions)
     for i, target in enumerate(targets.tolist()):
@@ -93,19 +94,19 @@ def test_paths_under_two_networks_equal_two_literal_twins(old, new, graphs):
                 expected[padded] = expected.get(padded, 0) + 0.5 * share
             for cause, share in literal_causes(twin).items():
                 causes[cause] = causes.get(cause, 0) + 0.5 * share
-        rows = slice(found.indptr[i], found.indptr[i + 1])
+        rows = found.rows_of(i)
         assert {tuple(path) for path in found.paths[rows].tolist()} == set(expected)
         scale = 1 + max(
             np.abs(side.logits).max()
             for one in (change, change.under_before)
             for side in (one.before_pass, one.after_pass)
         )
-        for path, share in zip(found.paths[rows].tolist(), shares.contributions[rows], strict=True):
+        for path, share in zip(found.paths[rows].tolist(), found.contributions[rows], strict=True):
             np.testing.assert_allclose(share, expected[tuple(path)], atol=1e-9 * scale)
-        np.testing.assert_allclose(shares.causes[i, :-1], list(causes.values()), atol=1e-9 * scale)
+        np.testing.assert_allclose(causes_of[i, :-1], list(causes.values()), atol=1e-9 * scale)
         whole = change.logits_after[target] - change.logits_before[target]
-        np.testing.assert_allclose(shares.causes[i].sum(axis=0), whole, atol=1e-9 * scale)
-        total = shares.contributions[rows].sum(axis=0) + shares.causes[i, -1]
+        np.testing.assert_allclose(causes_of[i].sum(axis=0), whole, atol=1e-9 * scale)
+        total = found.contributions[rows].sum(axis=0) + causes_of[i, -1]
         np.testing.assert_allclose(total, whole, atol=1e-9 * scale)
         assert count_all_paths(change)[target] <= rows.stop - rows.start
 

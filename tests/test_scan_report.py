@@ -16,7 +16,7 @@ from torch_geometric.nn import GCN
 import axiompath
 from axiompath.change.states import CAUSE_WORDS
 from axiompath.explain.explanation import Explanation
-from axiompath.explain.records import KIND_WORDS
+from axiompath.paths.table import KIND_WORDS
 from axiompath.report import scan_page
 from axiompath.report.credits import UNIT_KINDS, Credits, credit_facts, credit_paths, index_changes, match_paths
 from axiompath.report.patterns import code_paths, pattern_words, read_nodes

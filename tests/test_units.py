@@ -19,9 +19,9 @@ from test_evaluator import open_model, targets_of
 
 def split_listed(change, row):
     """(layer, receiver, sender) -> share, and leaf -> share: every path listed, split equally, summed. The twin."""
-    paths, shares = walk_rows(change, np.array([row]))
+    listed = walk_rows(change, np.array([row])).table
     entries, leaves = {}, {}
-    for path, share in zip(paths.paths.tolist(), shares.contributions, strict=True):
+    for path, share in zip(listed.paths.tolist(), listed.contributions, strict=True):
         steps, position = [], 0
         for t in range(change.lowest_hop, len(change.layers)):
             layer = change.layers[t]

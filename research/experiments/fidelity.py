@@ -134,7 +134,7 @@ def _compare_target(
     start = time.perf_counter()
     batch = open_batch(case.change, case.find([target])[1])
     walking = time.perf_counter() - start
-    budgets = budgets_for(batch.sources[0].num_paths)
+    budgets = budgets_for(batch.sources[0].num_paths[0])
     for method, objective in methods:
         start = time.perf_counter()
         if method == "gnnexplainer":

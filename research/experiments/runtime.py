@@ -67,8 +67,8 @@ def _time_target(explainer: Explainer, target: int, with_scs: bool) -> dict[str,
     change = explainer.change
 
     def attribute() -> tuple[int, FloatArray]:
-        found, shares = walk_rows(change, explainer.case.find([target])[1])
-        return len(found.paths), shares.contributions
+        table = walk_rows(change, explainer.case.find([target])[1]).table
+        return len(table.paths), table.contributions
 
     walking, (num_paths, contributions) = _timed(attribute)
     before, after = change.before_pass.logits[target], change.after_pass.logits[target]

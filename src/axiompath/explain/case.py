@@ -199,9 +199,10 @@ class Case:
 
         def walk() -> Iterator[Attribution]:
             for places in walks.batches():
-                found, shares = walk_rows(self.change, walks.rows[places])
-                yield from split_by_target(self.change, found, shares, self.node_names, self.class_names)
-                del found, shares  # before the next batch is walked
+                found = walk_rows(self.change, walks.rows[places])
+                of_all = found.rows, found.table, found.causes
+                yield from split_by_target(self.change, *of_all, self.node_names, self.class_names)
+                del found, of_all  # before the next batch is walked
 
         return walk()
 

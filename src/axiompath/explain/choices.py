@@ -1,40 +1,31 @@
-"""Choices: the chosen paths of all targets of a batch as columns, before the network is asked what they do."""
+"""Candidates + question -> Choices: the chosen paths of all targets of a batch, not replayed yet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
-from ..paths.extremes import gather_entries
-from .group import Group
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """The chosen paths of all answers, one answer after the other, in rows of the aligned snapshots."""
-
-    indptr: IntArray  # [num_answers + 1]
-    paths: IntArray  # [num_chosen, num_positions]
-    contributions: FloatArray  # [num_chosen, num_classes]
-    weights: FloatArray  # [num_chosen]
-    kinds: NDArray[np.int8]  # [num_chosen]: index into KINDS, -1 for none
-
-    @property
-    def owners(self) -> IntArray:
-        """The answer that each path is of, [num_chosen]."""
-        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+from ..change.comparison import Change
+from ..paths.table import PathTable, concatenate
+from ..selection import Selection
+from ..selection.batch import Answers
+from ..selection.choice import FEWEST, STATUS, solve_many
+from .candidates import Candidates, ListedPaths
+from .question import Question
+from .remains import ends_of
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Answers that differ in their targets and budgets alone; the arrays run over them."""
+    """Answers that differ only in their targets and budgets; the arrays run over them."""
 
     rows: IntArray  # of the aligned snapshots
-    chosen: Chosen  # most important first
+    chosen: PathTable  # most important first, in rows of the aligned snapshots
     budgets: IntArray
     num_paths: NDArray[np.object_]  # any number of them
     kl_residual: FloatArray
@@ -42,40 +33,95 @@ class Choices:
     status: NDArray[np.object_]
     fewest: NDArray[np.object_]  # as in Selection
     causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
-    groups: Sequence[tuple[Group, ...]]  # of each, where groups of paths are chosen; else nothing
     left_out: FloatArray  # [num_answers, 2]: what paths that are not chosen add and take away; nan where not known
+    groups: NDArray[np.object_]  # the groups of paths among the chosen, each a tuple of Group
+
+    def take(self, places: IntArray) -> Choices:
+        """The answers in these places."""
+        columns = {name: column[places] for name, column in vars(self).items() if name != "chosen"}
+        return Choices(**columns, chosen=self.chosen.take(places))
 
 
-def merge_choices(parts: Sequence[Choices], places: IntArray) -> Choices:
-    """One after the other, each then put to its place; of whole paths."""
+def make_choices(
+    source: Candidates, question: Question, chosen: PathTable, residuals: Any, bounds: Any, status: Any, fewest: Any
+) -> Choices:
+    """The answers about all targets of the source, without a word of groups."""
+    size = len(source.rows)
+    return Choices(
+        source.rows,
+        chosen,
+        np.full(size, int(question.budget)) if question.until is None else chosen.lengths,
+        source.num_paths,
+        np.asarray(residuals),
+        np.asarray(bounds),
+        np.asarray(status, dtype=object),
+        np.asarray(fewest, dtype=object),
+        source.causes,
+        source.left_out(chosen) if question.depth is None else np.full((size, 2), np.nan),
+        as_objects([()] * size),
+    )
+
+
+def take_selection(source: Candidates, question: Question, table: PathTable, selection: Selection) -> Choices:
+    """The answer about one target, as it was selected from this table of it."""
+    rows = selection.chosen
+    chosen = replace(table.take_rows(rows), weights=selection.weights[rows])
+    found = [selection.kl_residual], [selection.kl_bound], [selection.status], [selection.fewest]
+    return make_choices(source, question, chosen, *found)
+
+
+def join_choices(parts: Sequence[Choices]) -> Choices:
+    """The answers of all of them, one part after the other."""
     if len(parts) == 1:
         return parts[0]
-    order = np.argsort(places)
-    chosen = [part.chosen for part in parts]
-    starts = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(one.indptr) for one in chosen]))])
-    rows, lengths = gather_entries(starts, order)
-    return Choices(
-        np.concatenate([part.rows for part in parts])[order],
-        Chosen(
-            np.concatenate([[0], np.cumsum(lengths)]),
-            np.concatenate([one.paths for one in chosen])[rows],
-            np.concatenate([one.contributions for one in chosen])[rows],
-            np.concatenate([one.weights for one in chosen])[rows],
-            np.concatenate([one.kinds for one in chosen])[rows],
-        ),
-        np.concatenate([part.budgets for part in parts])[order],
-        np.concatenate([part.num_paths for part in parts])[order],
-        np.concatenate([part.kl_residual for part in parts])[order],
-        np.concatenate([part.kl_bound for part in parts])[order],
-        np.concatenate([part.status for part in parts])[order],
-        np.concatenate([part.fewest for part in parts])[order],
-        np.concatenate([part.causes for part in parts])[order],
-        (),
-        np.concatenate([part.left_out for part in parts])[order],
+    columns: dict[str, Any] = {}
+    for item in fields(Choices):
+        some = [getattr(part, item.name) for part in parts]
+        columns[item.name] = concatenate(some) if item.name == "chosen" else np.concatenate(some)
+    return Choices(**columns)
+
+
+def choose_listed(listed: ListedPaths, question: Question) -> Choices:
+    """The choice of every target from its own list."""
+    solved = solve_pools(listed.change, listed.rows, listed.table, question)
+    residuals, bounds, _, outcomes, fewest = np.ascontiguousarray(solved.numbers.T)
+    found = residuals, bounds, words_of(STATUS, outcomes), words_of(FEWEST, fewest)
+    return make_choices(listed, question, take_chosen(listed.table, solved), *found)
+
+
+def solve_pools(
+    change: Change, rows: IntArray, pools: PathTable, question: Question, method: str | None = None
+) -> Answers:
+    """The answer of the question, or of another method, for every pool; in one compiled call."""
+    return solve_many(
+        pools.contributions,
+        *ends_of(change, rows, question.objective),
+        question.budget,
+        method or question.method,
+        question.objective,
+        question.at_most,
+        pools.indptr,
+        output=change.output.kind,
+        scales=change.output.scales,
+        until=question.until,
     )
+
+
+def take_chosen(pools: PathTable, solved: Answers) -> PathTable:
+    """The chosen paths of every pool."""
+    taken = solved.chosen >= 0
+    owner = np.repeat(np.arange(len(pools.lengths)), np.diff(solved.chosen_starts))[taken]
+    return replace(pools, weights=solved.weights).take_rows(pools.indptr[owner] + solved.chosen[taken])
 
 
 def words_of(words: Mapping[int, str], codes: FloatArray) -> NDArray[np.object_]:
     """What each code says."""
     table = np.array([words.get(code, "") for code in range(1 + max(words))], dtype=object)
     return np.asarray(table[codes.astype(np.int64)])
+
+
+def as_objects(values: Sequence[Any]) -> NDArray[np.object_]:
+    """An array with one of these in each place, whatever they are."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found

@@ -27,8 +27,8 @@ from ..change.comparison import Change
 from ..graphs.labels import ANY
 from ..paths.bundles import count_hops, depth_of, is_group, open_groups
 from ..paths.search import search_of
+from ..paths.table import PathTable, concatenate
 from ..selection import Selection, select_many
-from .candidates import Pool
 from .question import Question
 
 WORTH = 1e-3  # of the whole change: openings that explain less more than the choice so far are not made
@@ -65,7 +65,7 @@ class _Target:
         slope = (reached - goal) / (1.0 if scales is None else scales**2)
         return np.asarray(slope if self.question.objective == "sufficiency" else -slope)
 
-    def select(self, pools: Sequence[Pool]) -> list[Selection]:
+    def select(self, pools: Sequence[PathTable]) -> list[Selection]:
         """The choice from each of them, in one compiled call."""
         q, output, count = self.question, self.change.output, len(pools)
         before, after = np.tile(self.before, (count, 1)), np.tile(self.after, (count, 1))
@@ -78,7 +78,7 @@ class _Target:
         return self.before, self.after - total
 
 
-def choose_units(change: Change, row: int, question: Question) -> tuple[Pool, Selection]:
+def choose_units(change: Change, row: int, question: Question) -> tuple[PathTable, Selection]:
     """Units of any depth, and what is chosen of them; the kinds of groups are those of their ends."""
     target = _Target(change, row, question, change.before_pass.logits[row], change.after_pass.logits[row])
     openings = _Openings(change, row)
@@ -111,33 +111,27 @@ class _Openings:
 
     def __init__(self, change: Change, row: int) -> None:
         self.change, self.row = change, row
-        self.known: dict[Key, Pool] = {}
+        self.known: dict[Key, PathTable] = {}
 
-    def children(self, groups: Sequence[IntArray]) -> dict[Key, Pool]:
+    def children(self, groups: Sequence[IntArray]) -> dict[Key, PathTable]:
         """Open these, all of one depth in one go."""
         new = {group.tobytes(): group for group in groups if group.tobytes() not in self.known}
         for depth in sorted({int(depth_of(group[None])[0]) for group in new.values()}):
             together = np.stack([group for group in new.values() if depth_of(group[None])[0] == depth])
-            found = open_groups(self.change, self.row, together)
+            found, parents = open_groups(self.change, self.row, together)
             for i, group in enumerate(together):
-                own = found.parents == i
-                self.known[group.tobytes()] = Pool(found.paths[own], found.contributions[own], found.kinds[own])
+                self.known[group.tobytes()] = found.take_rows(parents == i)
         return self.known
 
-    def apply(self, units: Pool, move: Sequence[IntArray]) -> Pool:
+    def apply(self, units: PathTable, move: Sequence[IntArray]) -> PathTable:
         """The units with these groups opened, one within the other."""
         for group in move:
             stay = (units.paths != group).any(axis=1)
-            parts = self.known[group.tobytes()]
-            units = Pool(
-                np.concatenate([units.paths[stay], parts.paths]),
-                np.concatenate([units.contributions[stay], parts.contributions]),
-                np.concatenate([units.kinds[stay], parts.kinds]),
-            )
+            units = concatenate([units.take_rows(stay), self.known[group.tobytes()]]).as_one()
         return units
 
 
-def _list_moves(target: _Target, units: Pool, selection: Selection) -> Iterator[list[IntArray]]:
+def _list_moves(target: _Target, units: PathTable, selection: Selection) -> Iterator[list[IntArray]]:
     """Groups to be opened together, each within the one before it."""
     chosen = units.paths[selection.chosen]
     groups = chosen[is_group(chosen)]

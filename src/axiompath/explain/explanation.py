@@ -13,7 +13,7 @@ import pandas as pd
 from torch_geometric.data import Data, HeteroData
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import KINDS, MODEL, are_causes
+from ..change.states import MODEL, are_causes
 from ..codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, one_of, require
 from ..errors import InputError, WrongKind
 from ..graphs.data_fields import node_numbers
@@ -22,6 +22,7 @@ from ..graphs.places import GRAPHS, NODE_UNIT, UNIT_OF, EdgePlace, Target, Unit,
 from ..graphs.relation_names import RelationNames
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES_OUTPUT, Output
+from ..paths.table import KIND_WORDS
 from ..selection.choice import OBJECTIVES
 from ..writing import write_text
 from . import sentences
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
 # is warned. Both are shares of a whole change; a quarter is far beyond what activations make of a good choice.
 DISAGREEMENT = 0.25
-UNALTERED = "unchanged"  # the kind of a path that is the same in both snapshots
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Explanation(Saved):
     paths: Annotated[IntArray, Shape("paths", "places")]
     contributions: Annotated[FloatArray, Shape("paths", "classes")]
     weights: Annotated[FloatArray, Shape("paths")]  # of the relaxation (convex), else 1
-    kinds: Annotated[tuple[Annotated[str, one_of(*KINDS, UNALTERED)], ...], Shape("paths")]
+    kinds: Annotated[tuple[Annotated[str, one_of(*KIND_WORDS)], ...], Shape("paths")]
     # Cause -> the whole change; over all altered paths, and of the model.
     causes: Annotated[dict[Text, FloatArray], Shape("classes")]
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity

@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..arrays import FloatArray
 from ..change.comparison import Change
 from ..change.states import REWEIGHTED
 from ..paths.bundles import count_members, depth_of, is_group, open_groups, split_causes
 from ..paths.search import search_of
 from ..paths.search_loops import Limits
-from .candidates import Candidates, Pool
+from ..paths.table import PathTable
+from .candidates import Candidates
 from .group import Group
 
 SHOWN = 5  # paths of a group that are told
 SHORT_SEARCH = Limits(200_000, 20_000, 1 << 15)  # of the search for them
 
 
-def tell_units(change: Change, row: int, units: Pool) -> Pool:
+def tell_units(change: Change, row: int, units: PathTable) -> PathTable:
     """The same units with a group of one path as that path, and groups of the kind that most of them is.
 
     A group whose end one snapshot alone has is gained or lost, as a path is; any other is the largest of its causes (by
@@ -28,7 +28,7 @@ def tell_units(change: Change, row: int, units: Pool) -> Pool:
     paths, kinds, contributions = units.paths.copy(), units.kinds.copy(), units.contributions.copy()
     for i in np.flatnonzero(is_group(paths) & (count_members(change, paths) == 1)).tolist():
         while is_group(paths[i : i + 1]).any():
-            only = open_groups(change, row, paths[i : i + 1])
+            only, _ = open_groups(change, row, paths[i : i + 1])
             paths[i], kinds[i], contributions[i] = only.paths[0], only.kinds[0], only.contributions[0]
     depths = np.where(is_group(paths) & (kinds >= REWEIGHTED), depth_of(paths), 0)
     for depth in np.unique(depths[depths > 0]).tolist():
@@ -38,22 +38,25 @@ def tell_units(change: Change, row: int, units: Pool) -> Pool:
     return replace(units, paths=paths, kinds=kinds, contributions=contributions)
 
 
-def find_groups(change: Change, source: Candidates, units: Pool, weights: FloatArray) -> tuple[Group, ...]:
-    """The groups among the chosen units, each with the paths that add most to its share by these weights of logits."""
+def find_groups(source: Candidates, units: PathTable) -> tuple[Group, ...]:
+    """The groups among the units chosen for one target, each with the paths that add most to its share."""
     rows = np.flatnonzero(is_group(units.paths))
     if len(rows) == 0:
         return ()
+    change, row = source.change, int(source.rows[0])
+    before, after = change.before_pass.logits[row], change.after_pass.logits[row]
+    weights = change.output.weights(*change.output.told(before, after), len(before))
     sizes = count_members(change, units.paths[rows])
     signs = np.where(units.contributions[rows] @ weights < 0, -1.0, 1.0)
     search = search_of(change)
     found = [
-        search.find(source.row, -sign * weights, SHOWN, SHORT_SEARCH, units.paths[i]).nodes
+        search.find(row, -sign * weights, SHOWN, SHORT_SEARCH, units.paths[i]).nodes
         for i, sign in zip(rows.tolist(), signs.tolist(), strict=True)
     ]
     best = source.find(np.concatenate(found))
-    told, start = [], 0
+    groups, start = [], 0
     for i, size, nodes in zip(rows.tolist(), sizes.tolist(), found, strict=True):
-        own = best.take(slice(start, start + len(nodes)))
+        own = best.take_rows(np.arange(start, start + len(nodes)))
         start += len(nodes)
-        told.append(Group(i, int(size), change.numbers(own.paths), own.contributions, own.kind_names))
-    return tuple(told)
+        groups.append(Group(i, int(size), change.numbers(own.paths), own.contributions, own.kind_names))
+    return tuple(groups)

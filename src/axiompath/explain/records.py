@@ -7,7 +7,7 @@ thousands of them into a file takes the columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import overload
 
@@ -16,19 +16,17 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..change.states import KINDS, name_causes
+from ..change.states import name_causes
 from ..graphs.labels import label_targets
 from ..graphs.places import EdgePlace, as_target
 from ..outputs import Output
+from ..paths.table import PathTable
 from ..selection.batch import EXACT, METHODS
-from .choices import Choices, Chosen
-from .explanation import UNALTERED, Caption, Explanation
-from .group import Group
+from .choices import Choices
+from .explanation import Caption, Explanation
 from .hops import Hop, hops_of
 from .question import Question
 from .retrained import Measured, Retrained
-
-KIND_WORDS = (*KINDS, UNALTERED)  # by number; that of an unaltered path is -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class Records(Sequence[Explanation]):
     budgets: IntArray  # [num_answers], as all that has no other shape
     num_paths: NDArray[np.object_]
     status: NDArray[np.object_]
-    groups: Sequence[tuple[Group, ...]]  # of each answer; nothing where whole paths were chosen
+    groups: NDArray[np.object_]  # each a tuple of Group
     targets: IntArray  # [num_answers], of links [num_answers, 2]: the user's numbers
     class_before: IntArray
     class_after: IntArray
@@ -50,7 +48,7 @@ class Records(Sequence[Explanation]):
     logits_before: FloatArray
     logits_after: FloatArray
     kl: FloatArray
-    chosen: Chosen  # paths in the user's numbers
+    chosen: PathTable  # paths in the user's numbers
     causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
     kl_residual: FloatArray
     kl_bound: FloatArray
@@ -79,7 +77,7 @@ class Records(Sequence[Explanation]):
         nothing = np.zeros(size + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
         if not self.caption.node_names:
             return nothing
-        where = [np.repeat(np.arange(size), np.diff(self.chosen.indptr) * self.chosen.paths.shape[1])]
+        where = [np.repeat(self.chosen.owner, self.chosen.paths.shape[1])]
         nodes = [self.chosen.paths.ravel()]
         for i, groups in enumerate(self.groups):
             for group in groups:
@@ -97,15 +95,11 @@ class Records(Sequence[Explanation]):
         pairs = np.unique((np.concatenate(where) * len(every) + place)[known[place]])
         return np.searchsorted(pairs // len(every), np.arange(size + 1)), every[pairs % len(every)]
 
-    def _groups_of(self, i: int) -> tuple[Group, ...]:
-        return self.groups[i] if self.groups else ()
-
     def _codes(self, i: int) -> list[int]:
         """Numbers that stand for edges on the paths of one answer."""
         if not self.edge_places:
             return []
-        rows = slice(*self.chosen.indptr[i : i + 2])
-        places = [self.chosen.paths[rows].ravel(), *(group.paths.ravel() for group in self._groups_of(i))]
+        places = [self.chosen.one(i).paths.ravel(), *(group.paths.ravel() for group in self.groups[i])]
         return [code for code in np.unique(np.concatenate(places)).tolist() if code in self.edge_places]
 
     @cached_property
@@ -126,8 +120,7 @@ class Records(Sequence[Explanation]):
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
         i = range(len(self))[i]
-        chosen, groups = self.chosen, self._groups_of(i)
-        rows, mentions = slice(*chosen.indptr[i : i + 2]), slice(*self.mentioned[0][i : i + 2])
+        chosen, mentions = self.chosen.one(i), slice(*self.mentioned[0][i : i + 2])
         names = self.caption.node_names
         return Explanation(
             target=as_target(self.targets[i]),
@@ -142,10 +135,10 @@ class Records(Sequence[Explanation]):
             logits_after=self.logits_after[i].copy(),
             kl=float(self.kl[i]),
             num_paths=self.num_paths[i],
-            paths=chosen.paths[rows].copy(),
-            contributions=chosen.contributions[rows].copy(),
-            weights=chosen.weights[rows].copy(),
-            kinds=tuple(KIND_WORDS[kind] for kind in chosen.kinds[rows].tolist()),
+            paths=chosen.paths.copy(),
+            contributions=chosen.contributions.copy(),
+            weights=chosen.weights.copy(),
+            kinds=chosen.kind_names,
             causes=name_causes(self.causes[i : i + 1])[0],
             kl_residual=float(self.kl_residual[i]),
             kl_bound=float(self.kl_bound[i]),
@@ -163,7 +156,7 @@ class Records(Sequence[Explanation]):
             unit=self.unit,
             output=self.output,
             hops=self.hops,
-            groups=groups,
+            groups=self.groups[i],
             retrained=None if self.retrained is None else self.retrained.take(i),
             until=self.until,
             relations=self._relations_of(i),
@@ -178,7 +171,7 @@ class Records(Sequence[Explanation]):
         size, known = len(self), self.caption.relations
         if known is None:
             return np.zeros(size + 1, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), []
-        found = [(np.repeat(np.arange(size), np.diff(self.chosen.indptr)), self.chosen.paths)]
+        found = [(self.chosen.owner, self.chosen.paths)]
         shown = [(i, group.paths) for i, groups in enumerate(self.groups) for group in groups]
         found += [(np.full(len(paths), i), paths) for i, paths in shown]
         every = [
@@ -230,7 +223,7 @@ def make_records(change: Change, choices: Choices, question: Question, measured:
         logits_before=before,
         logits_after=after,
         kl=output.divergence(after, before),
-        chosen=Chosen(chosen.indptr, numbered, chosen.contributions, weights, chosen.kinds),
+        chosen=replace(chosen, paths=numbered, weights=weights),
         causes=causes,
         kl_residual=choices.kl_residual,
         kl_bound=choices.kl_bound,

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..paths.table import PathTable, concatenate
 from ..selection import METHODS
 from ..selection.batch import FEWER_MAY, INACCURATE, MISSED, NO_FEWER, PROVED, SEARCHED, Problems
 from ..selection.choice import FEWEST, STATUS
@@ -26,9 +27,7 @@ from ..selection.convex import TOLERANCE
 from ..selection.problem import checked_problems
 from ..selection.slopes import Slopes, empty_slopes, ranking_range, slope_range
 from ..threads import run_in_pieces
-from .choices import Choices, merge_choices, words_of
-from .listed import solve_pools, take_chosen
-from .pools import Pools, concatenate
+from .choices import Choices, join_choices, make_choices, solve_pools, take_chosen, words_of
 from .question import RELAXED, Question
 from .remains import first_enough, residuals_of, wholes_of
 from .searched import Searched
@@ -45,7 +44,7 @@ SLOPE_WORK = 1e4  # operations of a slope, roughly
 class RelaxedPools:
     """The relaxation over all paths, solved on pools of them; the arrays run over the targets."""
 
-    pools: Pools
+    pools: PathTable
     value: FloatArray
     bound: FloatArray
     enough: FloatArray  # value and bound are as good as equal where they are no farther apart
@@ -57,12 +56,12 @@ def choose_searched(searched: Searched, question: Question) -> Choices:
     if question.until is None:
         return _choose(searched, question, None)[0]
     ones = [searched.one(i) for i in range(len(searched.rows))]
-    return merge_choices([_choose_fewest(one, question) for one in ones], np.arange(len(ones)))
+    return join_choices([_choose_fewest(one, question) for one in ones])
 
 
 def choose_budgets(searched: Searched, questions: Sequence[Question]) -> Iterator[Choices]:
     """Answers about one target; the pool of one question is where the next begins."""
-    pools: Pools | None = None
+    pools: PathTable | None = None
     for question in questions:
         if question.until is not None:
             yield _choose_fewest(searched, question)
@@ -83,7 +82,7 @@ def _choose_fewest(searched: Searched, question: Question) -> Choices:
         number, fewest = first_enough(residuals, len(choice.chosen.paths), left)
         choice, _ = _choose(searched, replace(fixed, budget=number), None)
         return _with_fewest(choice, fewest)
-    pools: Pools | None = None
+    pools: PathTable | None = None
     enough = left * float(wholes_of(change, searched.rows, question.objective)[0])
     low, high = int(enough > 0), most
     while 0 < low < high:
@@ -102,10 +101,10 @@ def _choose_fewest(searched: Searched, question: Question) -> Choices:
 
 
 def _with_fewest(choice: Choices, fewest: str) -> Choices:
-    return replace(choice, fewest=np.array([fewest], dtype=object), budgets=np.diff(choice.chosen.indptr))
+    return replace(choice, fewest=np.array([fewest], dtype=object), budgets=choice.chosen.lengths)
 
 
-def _choose(searched: Searched, question: Question, pools: Pools | None) -> tuple[Choices, Pools]:
+def _choose(searched: Searched, question: Question, pools: PathTable | None) -> tuple[Choices, PathTable]:
     """From pools of candidates, which may be found already; they come back."""
     found, change = _relax(searched, question, pools), searched.change
     solved = solve_pools(change, searched.rows, found.pools, question)
@@ -118,24 +117,13 @@ def _choose(searched: Searched, question: Question, pools: Pools | None) -> tupl
         early = off > 2 * found.enough
         outcomes[early] = INACCURATE
         left[early] = [f" The relaxation was left {distance:.1e} from its bound." for distance in off[early].tolist()]
-    told = np.array([searched.told(i) for i in range(len(residuals))], dtype=object)
-    choices = Choices(
-        searched.rows,
-        take_chosen(found.pools, solved),
-        np.full(len(residuals), int(question.budget)),
-        searched.num_paths,
-        residuals,
-        np.minimum(found.bound, residuals),
-        words_of(STATUS, outcomes) + told + left,
-        np.full(len(residuals), "", dtype=object),
-        searched.causes,
-        (),
-        np.full((len(residuals), 2), np.nan),
-    )
-    return choices, found.pools
+    notes = np.array([searched.search_note(i) for i in range(len(residuals))], dtype=object)
+    numbers = residuals, np.minimum(found.bound, residuals)
+    words = words_of(STATUS, outcomes) + notes + left, [""] * len(residuals)
+    return make_choices(searched, question, take_chosen(found.pools, solved), *numbers, *words), found.pools
 
 
-def _relax(searched: Searched, question: Question, pools: Pools | None) -> RelaxedPools:
+def _relax(searched: Searched, question: Question, pools: PathTable | None) -> RelaxedPools:
     """Candidates join the pools until none of the others could help; of a method that ranks, one round."""
     relaxed, size = question.method in RELAXED, len(searched.rows)
     budgets = np.minimum(int(question.budget), searched.num_paths).astype(np.int64)
@@ -145,7 +133,7 @@ def _relax(searched: Searched, question: Question, pools: Pools | None) -> Relax
         first = budgets + (OFFERED if many else FIRST)
         pools = searched.best(places, _first_prices(searched, question), first).pools
     value, bound, enough, whole = np.zeros((4, size))
-    done: list[tuple[IntArray, Pools]] = []
+    done: list[tuple[IntArray, PathTable]] = []
     for number in range(MAX_PASSES):
         weights = solve_pools(
             searched.change, searched.rows[places], pools, question, "convex" if relaxed else None
@@ -169,7 +157,7 @@ def _relax(searched: Searched, question: Question, pools: Pools | None) -> Relax
     return RelaxedPools(concatenate([some for _, some in done]).take(order), value, bound, enough, whole)
 
 
-def _problems(searched: Searched, places: IntArray, pools: Pools) -> Problems:
+def _problems(searched: Searched, places: IntArray, pools: PathTable) -> Problems:
     change, rows = searched.change, searched.rows[places]
     before, after = change.before_pass.logits[rows], change.after_pass.logits[rows]
     output = change.output
@@ -177,7 +165,7 @@ def _problems(searched: Searched, places: IntArray, pools: Pools) -> Problems:
 
 
 def _slopes(
-    searched: Searched, question: Question, places: IntArray, pools: Pools, weights: FloatArray, reach: FloatArray
+    searched: Searched, question: Question, places: IntArray, pools: PathTable, weights: FloatArray, reach: FloatArray
 ) -> Slopes:
     """What the divergence is with these weights, and how it changes with any path."""
     problems = _problems(searched, places, pools)
@@ -190,7 +178,7 @@ def _slopes(
 def _first_prices(searched: Searched, question: Question) -> FloatArray:
     size, change = len(searched.rows), searched.change
     nothing = np.zeros((0, change.network.num_positions), dtype=np.int64), np.zeros((0, change.network.num_classes))
-    pools = Pools(np.zeros(size + 1, dtype=np.int64), *nothing, np.zeros(0, dtype=np.int8))
+    pools = PathTable(np.zeros(size + 1, dtype=np.int64), *nothing, np.zeros(0, dtype=np.int8))
     places = np.arange(size)
     if question.method in RELAXED:
         return _slopes(searched, question, places, pools, np.zeros(0), np.zeros(size)).prices

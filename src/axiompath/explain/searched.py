@@ -9,18 +9,17 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
+from ..paths.attribution import make_table
+from ..paths.chosen import walk_chosen_of
 from ..paths.search import search_of, sum_each
-from .pools import Pools, gather_paths
+from ..paths.table import PathTable, find_unique
+from .candidates import Candidates
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
-    """Targets whose paths are found by their prices, see `paths.search`, and attributed one by one."""
+class Searched(Candidates):
+    """None of them in memory: found by their prices, see `paths.search`, and attributed one by one."""
 
-    change: Change
-    rows: IntArray  # [num_targets]
-    num_paths: NDArray[np.object_]  # [num_targets]: any number
-    causes: FloatArray  # [num_targets, len(KINDS), num_classes]
     counts: IntArray  # [3, num_targets]: suffixes opened, searches, those given up; they grow with every search
 
     def one(self, i: int) -> Searched:
@@ -38,7 +37,7 @@ class Searched:
             found.number < np.minimum(sizes, self.num_paths[places]).astype(np.int64)
         )
         self.counts[:, places] += np.stack([found.opened, np.ones_like(found.opened), given_up])
-        return OfferedPools(gather_paths(self.change, rows, np.nonzero(here)[0], found.nodes[here]), found.floors)
+        return OfferedPools(attribute_some(self.change, rows, np.nonzero(here)[0], found.nodes[here]), found.floors)
 
     def reach(self, sizes: IntArray) -> FloatArray:
         """More than any so many paths of each target can add to a logit, or to a value in units of its scale."""
@@ -46,8 +45,12 @@ class Searched:
         scales = self.change.output.scales
         return np.asarray(sizes * (reach if scales is None else reach / scales).max(axis=1, initial=0.0))
 
-    def told(self, i: int) -> str:
-        """How the paths of a target were found: sentences for the status, with a blank before them."""
+    def find(self, paths: IntArray) -> PathTable:
+        """Walked one by one."""
+        return attribute_some(self.change, self.rows, np.zeros(len(paths), dtype=np.int64), paths).find(paths)
+
+    def search_note(self, i: int) -> str:
+        """How many paths there are, and what it took to find these."""
         opened, searches, given_up = self.counts[:, i].tolist()
         left = ""
         if given_up:
@@ -56,6 +59,12 @@ class Searched:
                 "exist."
             )
         return f" Found among {self.num_paths[i]:,} paths by bounds, {opened:,} suffixes opened.{left}"
+
+
+def attribute_some(change: Change, rows: IntArray, owner: IntArray, paths: IntArray) -> PathTable:
+    """Those of these paths that are altered, each once; `owner` is the place of each one's target among the rows."""
+    once, _ = find_unique([*paths.T, owner])
+    return make_table(change, walk_chosen_of(change, rows, owner[once], paths[once])[0])[0]
 
 
 def search_rows(change: Change, rows: IntArray, num_paths: NDArray[np.object_]) -> Searched:
@@ -67,7 +76,7 @@ def search_rows(change: Change, rows: IntArray, num_paths: NDArray[np.object_]) 
 class OfferedPools:
     """The paths of each target with the least prices, as far as they were found."""
 
-    pools: Pools
+    pools: PathTable
     floors: FloatArray  # [num_targets]: no other path has a lower price
 
     def least(self, prices: FloatArray, budgets: IntArray, at_most: bool) -> FloatArray:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..memory import BATCH_BYTES, cut_runs, show_bytes
-from ..paths.attribution import attribute_paths, estimate_bytes
+from ..paths.attribution import estimate_bytes, make_table
 from ..paths.search import SEARCH_BYTES
-from ..paths.share_loops import Shares
-from ..paths.union import PathUnion, unite_paths
-from ..paths.walk import PathSet, count_paths, walk_paths
+from ..paths.union import unite_paths
+from ..paths.walk import count_paths, walk_paths
+from .candidates import ListedPaths
 from .question import Question
 
 # Measured on a power-law graph of 10^5 edges, three layers, budget 10, batches on one core, a target: a list takes 1.5
@@ -71,15 +71,13 @@ def _count_entries(change: Change) -> int:
     return sum(len(layer.indices) for layer in change.layers[change.lowest_hop : -1])
 
 
-def walk_rows(change: Change, rows: IntArray) -> tuple[PathSet | PathUnion, Shares]:
+def walk_rows(change: Change, rows: IntArray) -> ListedPaths:
     """The altered paths of these targets and what they contribute; where the model is another one, under both."""
-    found = walk_paths(change, rows)
-    shares = attribute_paths(change, found)
-    if change.under_before is None:
-        return found, shares
-    other = walk_paths(change.under_before, rows)
-    sides = (found, shares), (other, attribute_paths(change.under_before, other))
-    return unite_paths(sides, change.model_share(rows), change.num_positions)
+    table, causes = make_table(change, walk_paths(change, rows))
+    if (old := change.under_before) is not None:
+        sides = (table, causes), make_table(old, walk_paths(old, rows))
+        table, causes = unite_paths(sides, change.model_share(rows), change.num_positions)
+    return ListedPaths(change, rows, table.lengths.astype(object), causes, table)
 
 
 def count_all_paths(change: Change) -> NDArray[Any]:

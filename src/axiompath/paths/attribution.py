@@ -68,7 +68,7 @@ from .share_loops import (
     take_mixed,
 )
 from .source_loops import take_sources
-from .union import PathUnion
+from .table import PathTable
 from .walk import PathSet, count_suffixes
 from .walk_loops import Level
 
@@ -170,32 +170,37 @@ def attribute_paths(change: Change, found: PathSet) -> Shares:
     return shares
 
 
+def make_table(change: Change, found: PathSet) -> tuple[PathTable, FloatArray]:
+    """The same as a table, and the causes of each target, [num_targets, len(KINDS), num_classes]."""
+    shares = attribute_paths(change, found)
+    return PathTable(found.indptr, found.paths, shares.contributions, shares.kinds), shares.causes
+
+
 def split_by_target(
     change: Change,
-    found: PathSet | PathUnion,
-    shares: Shares,
+    targets: IntArray,
+    table: PathTable,
+    causes: FloatArray,
     node_names: Mapping[int, str],
     class_names: tuple[str, ...],
 ) -> Iterator[Attribution]:
     """One Attribution a target, in the batch's order, each with arrays of its own: keeping one keeps no other."""
     plain = change.before.places is None and np.array_equal(change.before.node_ids, np.arange(change.num_nodes))
-    ends = found.indptr.tolist()
-    output = change.output
-    for i, (row, causes) in enumerate(zip(found.targets.tolist(), name_causes(shares.causes), strict=True)):
-        rows = slice(ends[i], ends[i + 1])
-        paths = found.paths[rows].copy() if plain else change.numbers(found.paths[rows])
+    for i, (row, named) in enumerate(zip(targets.tolist(), name_causes(causes), strict=True)):
+        own = table.one(i)
+        paths = own.paths.copy() if plain else change.numbers(own.paths)
         yield Attribution(
             row if plain else change.target(row),
             paths,
-            shares.contributions[rows].copy(),
-            shares.kinds[rows].copy(),
-            causes,
+            own.contributions.copy(),
+            own.kinds.copy(),
+            named,
             change.logits_before[row],
             change.logits_after[row],
             node_names,
             class_names,
             change.edges_on(paths),
-            output,
+            change.output,
         )
 
 

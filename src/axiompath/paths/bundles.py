@@ -8,7 +8,7 @@ its entries, so the ends one hop longer, with that one, are a partition of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,21 +21,12 @@ from ..change.cut import cut_change
 from ..change.states import KINDS, REWEIGHTED
 from ..graphs.labels import ANY
 from ..graphs.rows import find_in_rows
-from .attribution import attribute_paths
+from .attribution import make_table
 from .chosen import walk_chosen
 from .extremes import gather_entries, list_stages
 from .sums import sum_below
+from .table import PathTable
 from .walk import count_paths, count_ways
-
-
-@dataclass(frozen=True, eq=False)
-class Ends:
-    """Some ends of the paths of one target, groups or paths, in the order of a list."""
-
-    paths: IntArray  # [num_ends, num_positions]: leaf first, ANY before the end of a group
-    contributions: FloatArray  # [num_ends, num_classes]
-    kinds: NDArray[np.int8]  # [num_ends]: of the end itself
-    parents: IntArray  # [num_ends]: which of those that were opened
 
 
 class _Kept:
@@ -91,10 +82,11 @@ def widen(paths: IntArray, num_positions: int) -> IntArray:
     return np.concatenate([np.repeat(first, missing, axis=1), paths], axis=1)
 
 
-def open_groups(change: Change, target: int, groups: IntArray) -> Ends:
+def open_groups(change: Change, target: int, groups: IntArray) -> tuple[PathTable, IntArray]:
     """All ends one hop longer than these groups, which have one depth and one target; those that no path has left out.
 
-    `groups` [num_groups, num_positions]; the target itself, ANY before it, is the group of all of its paths.
+    `groups` [num_groups, num_positions]; the target itself, ANY before it, is the group of all of its paths. With the
+    ends, groups or paths in the order of a list, comes which of these groups each is of.
     """
     depth = int(depth_of(groups[:1])[0])
     cut, layer = cut_at(change, depth + 1), change.layers[_hop_at(change, depth + 1)]
@@ -103,12 +95,12 @@ def open_groups(change: Change, target: int, groups: IntArray) -> Ends:
     parents = np.concatenate([np.repeat(np.arange(len(groups)), counts), np.arange(len(groups))])
     first = np.concatenate([layer.indices[entries].astype(np.int64), np.full(len(groups), -1)])
     found, rows = walk_chosen(cut, target, np.column_stack([first, stated[parents]]))
-    shares = attribute_paths(cut, found)
+    table, _ = make_table(cut, found)
     of = np.zeros(len(found.paths), dtype=np.int64)
     of[rows[rows >= 0]] = parents[rows >= 0]
-    paths = widen(found.paths, groups.shape[1])
-    real = count_members(change, paths) > 0
-    return Ends(paths[real], shares.contributions[real], shares.kinds[real], of[real])
+    table = replace(table, paths=widen(table.paths, groups.shape[1]))
+    real = count_members(change, table.paths) > 0
+    return table.take_rows(real), of[real]
 
 
 def count_members(change: Change, paths: IntArray) -> FloatArray:

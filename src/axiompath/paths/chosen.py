@@ -101,15 +101,3 @@ def walk_chosen_of(change: Change, targets: IntArray, owner: IntArray, paths: In
     held[leaf_rows], entry[leaf_rows] = steps.sets[lowest - 1].held[leaf_sets], leaf_entries
     change.mark_leaves(chosen, held)
     return PathSet(targets, ends, chosen, held, entry, levels, bias_rows, firsts[-1], num_leaves), rows
-
-
-def list_order(paths: IntArray, owner: IntArray | None = None) -> IntArray:
-    """The order of a list of all paths of a target, as far as nodes tell: it decides between paths of equal worth.
-
-    With `owner`, the place of each one's target: one target after the other.
-
-    Those that start at a bias come first, the nearest to the root before the others (a list has those of one node's
-    local layers apart); then by nodes from the root down.
-    """
-    keys = (*paths.T, -(paths < 0).sum(axis=1))
-    return np.lexsort(keys if owner is None else (*keys, owner))

@@ -8,58 +8,42 @@ earlier. Contributions of all rows and the model's own share sum to f1(after) - 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.labels import ABSENT
-from .share_loops import Shares
-from .walk import PathSet
-
-
-@dataclass(frozen=True, eq=False)
-class PathUnion:
-    """Paths of a batch of targets under either of two models; the rows of one target lie together."""
-
-    targets: IntArray  # [num_targets]
-    indptr: IntArray  # [num_targets + 1]: rows of each target
-    paths: IntArray  # [num_paths, num_positions], leaf first; ABSENT before a path of the shallower model
+from .table import PathTable, find_unique
 
 
 def unite_paths(
-    sides: tuple[tuple[PathSet, Shares], tuple[PathSet, Shares]], model_share: FloatArray, num_positions: int
-) -> tuple[PathUnion, Shares]:
-    """Both models' paths of the same targets, contributions halved; causes with the model's share as their last."""
-    targets = sides[0][0].targets
-    keys = np.concatenate(
-        [
-            np.column_stack(
-                [np.repeat(np.arange(len(targets)), np.diff(found.indptr)), pad(found.paths, num_positions)]
-            )
-            for found, _ in sides
-        ]
+    sides: Sequence[tuple[PathTable, FloatArray]], model_share: FloatArray, num_positions: int
+) -> tuple[PathTable, FloatArray]:
+    """Both models' paths of the same targets, contributions halved; causes with the model's share as their last.
+
+    Each side is a table and its causes; so is the union.
+    """
+    tables = [table for table, _ in sides]
+    paths, owner = (
+        np.concatenate([pad(table.paths, num_positions) for table in tables]),
+        np.concatenate([table.owner for table in tables]),
     )
-    order = np.lexsort(keys.T[::-1])
-    fresh = np.ones(len(keys), dtype=np.bool_)
-    fresh[1:] = (np.diff(keys[order], axis=0) != 0).any(axis=1)
-    place = np.empty(len(keys), dtype=np.int64)
-    place[order] = np.cumsum(fresh) - 1
-    rows = keys[order[fresh]]
+    rows, place = find_unique([*paths.T[::-1], owner])
     contributions = np.zeros((len(rows), model_share.shape[1]))
     kinds, largest, start = np.zeros(len(rows), dtype=np.int8), np.full(len(rows), -1.0), 0
-    for found, shares in sides:
-        here = place[start : start + len(found.paths)]
-        start += len(found.paths)
-        contributions[here] += 0.5 * shares.contributions
+    for table in tables:
+        here = place[start : start + len(table.paths)]
+        start += len(table.paths)
+        contributions[here] += 0.5 * table.contributions
         # Whether a graph has a path is seen alike by both; what else it is, by the model that makes more of it.
-        size = np.abs(shares.contributions).sum(axis=1)
+        size = np.abs(table.contributions).sum(axis=1)
         wins = size > largest[here]
-        kinds[here[wins]], largest[here[wins]] = shares.kinds[wins], size[wins]
-    mean = 0.5 * (sides[0][1].causes + sides[1][1].causes)
-    indptr = np.searchsorted(rows[:, 0], np.arange(len(targets) + 1))
+        kinds[here[wins]], largest[here[wins]] = table.kinds[wins], size[wins]
+    mean = 0.5 * (sides[0][1] + sides[1][1])
+    indptr = np.searchsorted(owner[rows], np.arange(len(model_share) + 1))
     causes = np.concatenate([mean, model_share[:, None]], axis=1)
-    return PathUnion(targets, indptr, rows[:, 1:]), Shares(contributions, kinds, causes)
+    return PathTable(indptr, paths[rows], contributions, kinds), causes
 
 
 def pad(paths: IntArray, num_positions: int) -> IntArray:

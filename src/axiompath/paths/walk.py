@@ -161,16 +161,6 @@ def bias_rows_of(change: Change, levels: dict[int, Level], begun: dict[int, IntA
     return found
 
 
-def find_rows(paths: IntArray, wanted: IntArray) -> IntArray:
-    """Row of each wanted path, -1 where it is not there."""
-    place = np.full(len(wanted), -1)
-    candidates = np.flatnonzero(np.isin(paths[:, 0], wanted[:, 0]))
-    known = {tuple(path): row for path, row in zip(paths[candidates].tolist(), candidates.tolist(), strict=True)}
-    for i, path in enumerate(wanted.tolist()):
-        place[i] = known.get(tuple(path), -1)
-    return place
-
-
 def start_level(change: Change, targets: IntArray) -> Level:
     """The roots that can differ, each a partial path of its own, in delta."""
     batch = np.flatnonzero(change.differs[-1][targets]).astype(np.int32)

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import CAUSE_WORDS
-from ..explain.records import KIND_WORDS
 from ..graphs.labels import ABSENT
 from ..pages import longest_text, open_parquet
+from ..paths.table import KIND_WORDS
 from ..trust import MAX_BYTES, Damaged, blamed
 from .parts import PARTNER
 

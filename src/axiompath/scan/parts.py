@@ -21,13 +21,14 @@ from ..change.states import CAUSE_WORDS, KINDS, RARE
 from ..codec import Text, decode, to_plain
 from ..errors import InputError
 from ..explain.explanation import Explanation
-from ..explain.records import KIND_WORDS, Records
+from ..explain.records import Records
 from ..explain.retrained import Retrained
 from ..graphs.labels import label_class, label_nodes
 from ..graphs.places import LINKS, UNIT_OF, Target, Unit, check_target
 from ..origin import Origin
 from ..outputs import Output
 from ..pages import longest_text, open_parquet, spell_out
+from ..paths.table import KIND_WORDS
 from ..trust import MAX_BYTES, Damaged, blamed, bound_growth, check_size
 
 SPELT_BYTES = 5e8  # that columns of a part may take with all text in place, however small the part
