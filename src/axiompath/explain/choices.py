@@ -26,7 +26,7 @@ class Choices:
 
     rows: IntArray  # of the aligned snapshots
     chosen: PathTable  # most important first, in rows of the aligned snapshots
-    budgets: IntArray
+    budget: IntArray
     num_paths: NDArray[np.object_]  # any number of them
     kl_residual: FloatArray
     kl_bound: FloatArray

@@ -7,9 +7,9 @@ thousands of them into a file takes the columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,51 +19,31 @@ from ..change.comparison import Change
 from ..change.states import name_causes
 from ..graphs.labels import label_targets
 from ..graphs.places import EdgePlace, as_target
-from ..outputs import Output
 from ..paths.table import PathTable
 from ..selection.batch import EXACT, METHODS
 from .choices import Choices
 from .explanation import Caption, Explanation
-from .hops import Hop, hops_of
+from .hops import hops_of
 from .question import Question
 from .retrained import Measured, Retrained
+
+OF_A_CHOICE = ("budget", "num_paths", "kl_residual", "kl_bound", "status", "groups")  # named alike in both
 
 
 @dataclass(frozen=True, eq=False)
 class Records(Sequence[Explanation]):
-    """Answers in order; the arrays run over them, names are those of the fields of an Explanation."""
+    """Answers in order."""
 
-    method: str
-    objective: str
-    until: float | None
-    budgets: IntArray  # [num_answers], as all that has no other shape
-    num_paths: NDArray[np.object_]
-    status: NDArray[np.object_]
-    groups: NDArray[np.object_]  # each a tuple of Group
+    columns: Mapping[str, NDArray[Any]]  # field of an Explanation -> [num_answers, ...]: what each has of its own
+    common: Mapping[str, Any]  # field of an Explanation -> what it is in all of them
     targets: IntArray  # [num_answers], of links [num_answers, 2]: the user's numbers
-    class_before: IntArray
-    class_after: IntArray
-    prob_before: FloatArray  # [num_answers, num_classes], as the three that follow
-    prob_after: FloatArray
-    logits_before: FloatArray
-    logits_after: FloatArray
-    kl: FloatArray
-    chosen: PathTable  # paths in the user's numbers
+    chosen: PathTable  # in the user's numbers
     causes: FloatArray  # [num_answers, len(KINDS), num_classes]; the model last, where it is another one
-    kl_residual: FloatArray
-    kl_bound: FloatArray
-    gap: FloatArray
-    fidelity_minus: FloatArray
-    fidelity_plus: FloatArray
-    completeness: FloatArray
     left_out: FloatArray  # [num_answers, 2]; nan where it is not known
     caption: Caption
-    unit: str
-    output: Output
-    hops: tuple[Hop, ...]
     named: bool  # whether the nodes' names are those of the targets
-    retrained: Retrained | None = None  # of all answers, where the model is another one
-    edge_places: Mapping[int, EdgePlace] = field(default_factory=dict)  # on the paths of all answers, by their numbers
+    retrained: Retrained | None  # of all answers, where the model is another one
+    edge_places: Mapping[int, EdgePlace]  # on the paths of all answers, by their numbers
 
     @cached_property
     def names(self) -> NDArray[np.object_]:
@@ -79,7 +59,7 @@ class Records(Sequence[Explanation]):
             return nothing
         where = [np.repeat(self.chosen.owner, self.chosen.paths.shape[1])]
         nodes = [self.chosen.paths.ravel()]
-        for i, groups in enumerate(self.groups):
+        for i, groups in enumerate(self.columns["groups"]):
             for group in groups:
                 where.append(np.full(group.paths.size, i))
                 nodes.append(group.paths.ravel())
@@ -99,7 +79,7 @@ class Records(Sequence[Explanation]):
         """Numbers that stand for edges on the paths of one answer."""
         if not self.edge_places:
             return []
-        places = [self.chosen.one(i).paths.ravel(), *(group.paths.ravel() for group in self.groups[i])]
+        places = [self.chosen.one(i).paths.ravel(), *(group.paths.ravel() for group in self.columns["groups"][i])]
         return [code for code in np.unique(np.concatenate(places)).tolist() if code in self.edge_places]
 
     @cached_property
@@ -120,49 +100,23 @@ class Records(Sequence[Explanation]):
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
         i = range(len(self))[i]
-        chosen, mentions = self.chosen.one(i), slice(*self.mentioned[0][i : i + 2])
-        names = self.caption.node_names
+        chosen, nodes = self.chosen.one(i), self.mentioned[1][slice(*self.mentioned[0][i : i + 2])]
+        up, down = self.left_out[i].tolist()
+        own: dict[str, Any] = {name: _plain(column[i]) for name, column in self.columns.items()}
         return Explanation(
+            **own,
+            **self.common,
             target=as_target(self.targets[i]),
-            method=self.method,
-            objective=self.objective,
-            budget=int(self.budgets[i]),
-            class_before=int(self.class_before[i]),
-            class_after=int(self.class_after[i]),
-            prob_before=self.prob_before[i].copy(),
-            prob_after=self.prob_after[i].copy(),
-            logits_before=self.logits_before[i].copy(),
-            logits_after=self.logits_after[i].copy(),
-            kl=float(self.kl[i]),
-            num_paths=self.num_paths[i],
             paths=chosen.paths.copy(),
             contributions=chosen.contributions.copy(),
             weights=chosen.weights.copy(),
             kinds=chosen.kind_names,
             causes=name_causes(self.causes[i : i + 1])[0],
-            kl_residual=float(self.kl_residual[i]),
-            kl_bound=float(self.kl_bound[i]),
-            gap=float(self.gap[i]),
-            fidelity_minus=float(self.fidelity_minus[i]),
-            fidelity_plus=float(self.fidelity_plus[i]),
-            completeness=float(self.completeness[i]),
-            status=self.status[i],
-            left_out=None
-            if np.isnan(self.left_out[i]).any()
-            else (float(self.left_out[i, 0]), float(self.left_out[i, 1])),
-            node_names={node: names[node] for node in self.mentioned[1][mentions].tolist()},
-            class_names=self.caption.class_names,
-            origin=self.caption.origin,
-            unit=self.unit,
-            output=self.output,
-            hops=self.hops,
-            groups=self.groups[i],
+            left_out=None if np.isnan([up, down]).any() else (up, down),
+            node_names={node: self.caption.node_names[node] for node in nodes.tolist()},
             retrained=None if self.retrained is None else self.retrained.take(i),
-            until=self.until,
             relations=self._relations_of(i),
             edge_places=dict(self.edges_of_each[i]),
-            graph=self.caption.graph,
-            graph_before=self.caption.graph_before,
         )
 
     @cached_property
@@ -172,7 +126,7 @@ class Records(Sequence[Explanation]):
         if known is None:
             return np.zeros(size + 1, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), []
         found = [(self.chosen.owner, self.chosen.paths)]
-        shown = [(i, group.paths) for i, groups in enumerate(self.groups) for group in groups]
+        shown = [(i, group.paths) for i, groups in enumerate(self.columns["groups"]) for group in groups]
         found += [(np.full(len(paths), i), paths) for i, paths in shown]
         every = [
             np.stack([owner, paths[:, hop], paths[:, hop + 1]], axis=1)
@@ -200,48 +154,49 @@ class Records(Sequence[Explanation]):
 
 def make_records(change: Change, choices: Choices, question: Question, measured: Measured, caption: Caption) -> Records:
     """Records of the choices that this question got, which are asked with other budgets at most."""
-    rows, chosen, causes = choices.rows, choices.chosen, choices.causes
-    output = change.output
+    rows, chosen, causes, output = choices.rows, choices.chosen, choices.causes, change.output
     before, after = (np.ascontiguousarray(logits[rows]) for logits in (change.logits_before, change.logits_after))
     class_before, class_after = output.told_of(before, after)
     numbered = change.numbers(chosen.paths)
+    shown = [group.paths.ravel() for groups in choices.groups for group in groups]
     # What `exact` searched with are the weights of a relaxation; what it chose are whole paths.
-    weights = np.ones_like(chosen.weights) if question.method == METHODS[EXACT] else chosen.weights
+    weights = np.ones(len(numbered)) if question.method == METHODS[EXACT] else chosen.weights
     return Records(
-        method=question.method,
-        objective=question.objective,
-        until=question.until,
-        budgets=choices.budgets,
-        num_paths=choices.num_paths,
-        status=choices.status,
-        groups=choices.groups,
+        columns={
+            **{name: getattr(choices, name) for name in OF_A_CHOICE},
+            "class_before": class_before,
+            "class_after": class_after,
+            "prob_before": output.means(before),
+            "prob_after": output.means(after),
+            "logits_before": before,
+            "logits_after": after,
+            "kl": output.divergence(after, before),
+            "gap": choices.kl_residual - choices.kl_bound,
+            "fidelity_minus": measured.minus,
+            "fidelity_plus": measured.plus,
+            "completeness": np.abs(causes.sum(axis=1) - (after - before)).max(axis=1),
+        },
+        common={
+            **{name: getattr(question, name) for name in ("method", "objective", "until")},
+            **{name: getattr(caption, name) for name in ("class_names", "origin", "graph", "graph_before")},
+            "unit": change.unit,
+            "output": output,
+            "hops": hops_of(_deeper(change).network),
+        },
         targets=change.root_ids[rows],
-        class_before=class_before,
-        class_after=class_after,
-        prob_before=output.means(before),
-        prob_after=output.means(after),
-        logits_before=before,
-        logits_after=after,
-        kl=output.divergence(after, before),
         chosen=replace(chosen, paths=numbered, weights=weights),
         causes=causes,
-        kl_residual=choices.kl_residual,
-        kl_bound=choices.kl_bound,
-        gap=choices.kl_residual - choices.kl_bound,
-        fidelity_minus=measured.minus,
-        fidelity_plus=measured.plus,
         left_out=choices.left_out,
-        completeness=np.abs(causes.sum(axis=1) - (after - before)).max(axis=1),
         caption=caption,
-        unit=change.unit,
-        output=output,
-        hops=hops_of(_deeper(change).network),
         named=not change.of_graphs,
         retrained=measured.retrained,
-        edge_places=change.edges_on(
-            np.concatenate([numbered.ravel(), *(group.paths.ravel() for groups in choices.groups for group in groups)])
-        ),
+        edge_places=change.edges_on(np.concatenate([numbered.ravel(), *shown])),
     )
+
+
+def _plain(value: Any) -> Any:
+    """An item of a column that keeps nothing of the others."""
+    return value.item() if isinstance(value, np.generic) else value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _deeper(change: Change) -> Change:

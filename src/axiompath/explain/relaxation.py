@@ -101,7 +101,7 @@ def _choose_fewest(searched: Searched, question: Question) -> Choices:
 
 
 def _with_fewest(choice: Choices, fewest: str) -> Choices:
-    return replace(choice, fewest=np.array([fewest], dtype=object), budgets=choice.chosen.lengths)
+    return replace(choice, fewest=np.array([fewest], dtype=object), budget=choice.chosen.lengths)
 
 
 def _choose(searched: Searched, question: Question, pools: PathTable | None) -> tuple[Choices, PathTable]:

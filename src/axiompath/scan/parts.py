@@ -70,8 +70,6 @@ COLUMNS: dict[str, pa.DataType] = {
     "hops": pa.list_(pa.struct([("flow", pa.string()), ("weighted", pa.bool_())])),
     "left_out": VECTOR,
 }
-NUMBERS = ("kl", "kl_residual", "kl_bound", "gap", "fidelity_minus", "fidelity_plus", "completeness")
-VECTORS = ("prob_before", "prob_after", "logits_before", "logits_after")
 # Where the model is another one: a cause more, and what each model says by itself.
 TWO_MODELS: dict[str, pa.DataType] = {
     "causes": pa.struct([(cause, VECTOR) for cause in CAUSE_WORDS]),
@@ -252,32 +250,24 @@ def _columns_of_failure(item: Failure) -> dict[str, pa.Array]:
 
 
 def _columns_of_records(found: Records) -> dict[str, pa.Array]:
-    size, chosen, caption = len(found), found.chosen, found.caption
+    size, chosen, caption, own = len(found), found.chosen, found.caption, found.columns
     targets, classes = found.targets.reshape(size, -1), caption.class_names
     starts, nodes = found.mentioned
+    common = {**found.common, "hops": [asdict(hop) for hop in found.common["hops"]]}
     columns = {
         "target": pa.array(targets[:, 0]),
         PARTNER: pa.array(targets[:, -1]),
         "name": pa.array(found.names, pa.string()),
-        "class_before": pa.array(found.class_before),
-        "class_after": pa.array(found.class_after),
-        "num_paths": pa.array(found.num_paths, pa.int64()),
-        "budget": pa.array(found.budgets),
-        "status": pa.array(found.status, pa.string()),
-        "method": _alike(found.method, pa.string(), size),
-        "objective": _alike(found.objective, pa.string(), size),
-        **{key: pa.array(getattr(found, key), pa.float64()) for key in NUMBERS},
-        **{key: _lists(getattr(found, key)) for key in VECTORS},
+        **{key: _column(own[key], kind) for key, kind in COLUMNS.items() if key in own},
+        **{key: _alike(common[key], kind, size) for key, kind in COLUMNS.items() if key in common},
         "paths": _cut(chosen.indptr, _lists(chosen.paths)),
         "contributions": _cut(chosen.indptr, _lists(chosen.contributions)),
         "weights": _cut(chosen.indptr, pa.array(chosen.weights)),
-        "kinds": _cut(chosen.indptr, _words(KIND_WORDS, np.where(chosen.kinds < 0, len(KINDS), chosen.kinds))),
+        "kinds": _cut(chosen.indptr, _words(KIND_WORDS, chosen.kinds % len(KIND_WORDS))),
         "causes": _struct(dict(zip(CAUSE_WORDS, found.causes.transpose(1, 0, 2), strict=False))),
         "node_names": pa.MapArray.from_arrays(
             _offsets(starts), pa.array(nodes, pa.int64()), pa.array(label_nodes(nodes, caption.node_names), pa.string())
         ),
-        "class_names": _alike(list(classes), TEXTS, size),
-        "hops": _alike([asdict(hop) for hop in found.hops], COLUMNS["hops"], size),
         "left_out": pa.array([None if np.isnan(sums).any() else sums.tolist() for sums in found.left_out], VECTOR),
     }
     if found.edge_places:
@@ -290,11 +280,8 @@ def _columns_of_records(found: Records) -> dict[str, pa.Array]:
     if found.retrained is not None:
         columns["retrained"] = _struct(vars(found.retrained))
     if classes:
-        names = [
-            label_class(label, classes) for label in range(1 + max(found.class_before.max(), found.class_after.max()))
-        ]
-        columns["class_before_name"] = _words(names, found.class_before)
-        columns["class_after_name"] = _words(names, found.class_after)
+        for key in ("class_before", "class_after"):
+            columns[f"{key}_name"] = _words([label_class(i, classes) for i in range(own[key].max() + 1)], own[key])
     return columns
 
 
@@ -305,6 +292,10 @@ def _offsets(starts: IntArray) -> pa.Array:
 def _cut(starts: IntArray, values: pa.Array) -> pa.Array:
     """A list a row, of one value after the other."""
     return pa.ListArray.from_arrays(_offsets(starts), values)
+
+
+def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    return _lists(values) if values.ndim == 2 else pa.array(values, kind)
 
 
 def _lists(rows: NDArray[Any]) -> pa.Array:
