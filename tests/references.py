@@ -909,7 +909,8 @@ def credit_paths_literally(changes, flat, carried):
         if row.kind.startswith("edge"):
             edges[place] = {(row.src, row.dst)} | (set() if row.directed else {(row.dst, row.src)})
     touched = {node for pairs in edges for pair in pairs for node in pair}
-    for path, kind, owner, share in zip(flat.paths.tolist(), flat.kinds.tolist(), flat.owner, carried, strict=True):
+    table = flat.chosen
+    for path, kind, owner, share in zip(table.paths.tolist(), table.kinds.tolist(), table.owner, carried, strict=True):
         wanted = {"gained": ("edge added", "node added"), "lost": ("edge removed", "node removed")}.get(
             KIND_WORDS[kind], ()
         )

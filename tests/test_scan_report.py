@@ -16,7 +16,7 @@ from torch_geometric.nn import GCN
 import axiompath
 from axiompath.change.states import CAUSE_WORDS
 from axiompath.explain.explanation import Explanation
-from axiompath.paths.table import KIND_WORDS
+from axiompath.paths.table import PathTable
 from axiompath.report import scan_page
 from axiompath.report.credits import UNIT_KINDS, Credits, credit_facts, credit_paths, index_changes, match_paths
 from axiompath.report.patterns import code_paths, pattern_words, read_nodes
@@ -80,12 +80,12 @@ def test_flat_arrays_are_the_explanations(scan):
     for flat in flats(scan):
         for place in range(len(flat.targets)):
             e = next(rows)
-            mine = flat.owner == place
+            mine = flat.chosen.one(place)
             assert flat.targets[place].tolist() == [e.target]
             assert flat.classes[place].tolist() == [e.class_before, e.class_after]
-            np.testing.assert_array_equal(flat.paths[mine], e.paths)
-            np.testing.assert_array_equal(flat.contributions[mine], e.contributions)
-            assert [KIND_WORDS[kind] for kind in flat.kinds[mine]] == list(e.kinds)
+            np.testing.assert_array_equal(mine.paths, e.paths)
+            np.testing.assert_array_equal(mine.contributions, e.contributions)
+            assert mine.kind_names == e.kinds
             for cause, values in zip(CAUSE_WORDS, flat.causes[place], strict=True):
                 np.testing.assert_array_equal(values, e.causes.get(cause, np.zeros(3)))
     assert next(rows, None) is None
@@ -132,7 +132,7 @@ def test_paths_are_credited_as_the_literal_twin_does(scan):
     index = index_changes(changes)
     rng = np.random.default_rng(0)
     for flat in flats(scan):
-        carried = rng.normal(size=len(flat.paths))
+        carried = rng.normal(size=len(flat.chosen.paths))
         found = credit_paths(index, flat, match_paths(index, flat), carried)
         got = {}
         for unit, owner, share in zip(*found, strict=True):
@@ -264,7 +264,7 @@ def test_patterns_are_told_by_place_and_role():
     flat = Flat(
         np.arange(2), np.array([[0], [6]]), None, np.array([[0, 0], [2, 2]]), *np.zeros((3, 2)),
         np.zeros(size), np.zeros(size), np.zeros((2, len(CAUSE_WORDS), 3)),
-        np.array([0, 0, 0, 0, 1]), paths, np.zeros((5, 3)), kinds,
+        PathTable(np.array([0, 4, 5]), paths, np.zeros((5, 3)), kinds),
     )  # fmt: skip
     codes = code_paths(nodes, flat, match_paths(index_changes(changes), flat))
     assert [pattern_words(int(code), {1: "blue"}) for code in codes] == [

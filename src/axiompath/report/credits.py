@@ -128,7 +128,7 @@ def _spread(units: IntArray, rows: IntArray, kinds: IntArray) -> IntArray:
 
 def match_paths(index: Index, flat: Flat) -> Matched:
     """The changes that each chosen path runs over, by what kind of path it is."""
-    paths, kinds = flat.paths, flat.kinds
+    paths, kinds = flat.chosen.paths, flat.chosen.kinds.astype(np.int64)
     if len(index.nodes) == 0 or len(paths) == 0:
         none = np.full(paths.shape, -1)
         return Matched(none[:, 1:], none, np.full(len(paths), -1), none)
@@ -158,10 +158,11 @@ def credit_paths(index: Index, flat: Flat, matched: Matched, carried: FloatArray
     hits[lost, : matched.touched.shape[1]] = matched.touched[lost]
     number = (hits >= 0).sum(axis=1)
     path, column = np.nonzero(hits >= 0)
-    units, owners, shares = [hits[path, column]], [flat.owner[path]], [carried[path] / number[path]]
+    owner = flat.chosen.owner
+    units, owners, shares = [hits[path, column]], [owner[path]], [carried[path] / number[path]]
     unknown = number == 0
     units.append(np.full(int(unknown.sum()), index.nobody))
-    owners.append(flat.owner[unknown])
+    owners.append(owner[unknown])
     shares.append(carried[unknown])
     return Credits(np.concatenate(units), np.concatenate(owners), np.concatenate(shares))
 

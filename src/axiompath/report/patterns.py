@@ -14,6 +14,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import EDGE_FEATURE, FEATURE, GAINED, LOST, REWEIGHTED, STATISTICS
+from ..paths.table import KIND_WORDS
 from ..scan.flat import Flat
 from .credits import Matched
 from .statements import class_word
@@ -61,10 +62,11 @@ def read_nodes(frame: pd.DataFrame) -> NodeTable:
 
 def code_paths(nodes: NodeTable, flat: Flat, matched: Matched) -> IntArray:
     """The pattern of each chosen path. [p]."""
-    p, paths, kinds = len(flat.paths), flat.paths, flat.kinds
+    p, paths, owner = len(flat.chosen.paths), flat.chosen.paths, flat.chosen.owner
+    kinds = flat.chosen.kinds.astype(np.int64) % len(KIND_WORDS)
     if p == 0:
         return np.zeros(0, dtype=np.int64)
-    here, target = np.arange(p), flat.targets[flat.owner, -1]
+    here, target = np.arange(p), flat.targets[owner, -1]
     hop = paths.shape[1] - 2 - (matched.edges[:, ::-1] >= 0).argmax(axis=1)  # the changed step nearest to the target
     by_edge = (matched.edges >= 0).any(axis=1)
     sender, receiver = paths[here, np.maximum(hop, 0)], paths[here, np.minimum(hop + 1, paths.shape[1] - 1)]
@@ -76,7 +78,7 @@ def code_paths(nodes: NodeTable, flat: Flat, matched: Matched) -> IntArray:
     other = np.where(~by_edge & (kinds == REWEIGHTED), paths[here, near], other)
     place = np.where(by_edge, np.where(at_target, HERE, AWAY), np.where(other == target, HERE, AWAY))
     place = np.where(~by_edge & np.isin(kinds, (GAINED, LOST)), BY_NODE, place)
-    role = _roles(nodes, other, target, flat, place, kinds)
+    role = _roles(nodes, other, target, flat.classes[owner], place, kinds)
     # The other end is the target itself, or nobody in particular.
     apart = np.isin(kinds, (STATISTICS, EDGE_FEATURE))
     role = np.where(((place == HERE) & ~by_edge) | (place == BY_NODE) | apart, ANYONE, role)
@@ -85,12 +87,12 @@ def code_paths(nodes: NodeTable, flat: Flat, matched: Matched) -> IntArray:
 
 
 def _roles(
-    nodes: NodeTable, other: IntArray, target: IntArray, flat: Flat, place: IntArray, kinds: IntArray
+    nodes: NodeTable, other: IntArray, target: IntArray, classes: IntArray, place: IntArray, kinds: IntArray
 ) -> IntArray:
     row, mine = nodes.find(other), nodes.find(target)
     if len(nodes.ids) == 0:
         return np.full(len(other), ANYONE)
-    old, new = flat.classes[flat.owner].T
+    old, new = classes.T
     label = np.where(row >= 0, nodes.classes[np.maximum(row, 0), 0], -1)
     label = np.where((label < 0) & (row >= 0), nodes.classes[np.maximum(row, 0), 1], label)
     role = np.where(label == old, OWN, np.where(label == new, WENT_TO, ANOTHER))

@@ -73,16 +73,16 @@ def survey_scan(scan: Scan, *, by: Any = None) -> Survey:
             output.check_width(flat.logits_before.shape[1], str(path))
         slopes = output.slopes(flat.classes[:, 1], flat.logits_before, flat.logits_after)
         moved = (slopes * (flat.logits_after - flat.logits_before)).sum(axis=1)
-        sign = np.sign(moved)
+        sign, owner = np.sign(moved), flat.chosen.owner
         by_cause = np.einsum("nc,nkc->nk", slopes, flat.causes) * sign[:, None]
-        carried = np.einsum("pc,pc->p", slopes[flat.owner], flat.contributions) * sign[flat.owner]
+        carried = np.einsum("pc,pc->p", slopes[owner], flat.chosen.contributions) * sign[owner]
         pieces.append(_columns(flat, output, objective, moved, by_cause) | {"place": flat.rows + first})
         labels.append(flat.names)
         causes += by_cause.sum(axis=0)
         total += float(np.abs(moved).sum())
         if index is not None:
             matched = match_paths(index, flat)
-            counted = count_patterns(code_paths(nodes, flat, matched), flat.owner, carried)
+            counted = count_patterns(code_paths(nodes, flat, matched), owner, carried)
             patterns.append(counted.assign(example=counted.example + done))
             if blamed is None:
                 found = credit_paths(index, flat, matched, carried)

@@ -13,7 +13,7 @@ from ..arrays import FloatArray, IntArray
 from ..change.states import CAUSE_WORDS
 from ..graphs.labels import ABSENT
 from ..pages import longest_text, open_parquet
-from ..paths.table import KIND_WORDS
+from ..paths.table import KIND_WORDS, UNCHANGED, PathTable
 from ..trust import MAX_BYTES, Damaged, blamed
 from .parts import PARTNER
 
@@ -35,10 +35,7 @@ class Flat(NamedTuple):
     logits_before: FloatArray  # [n, num_classes]
     logits_after: FloatArray  # [n, num_classes]
     causes: FloatArray  # [n, len(CAUSE_WORDS), num_classes]
-    owner: IntArray  # [p]: the place of each path's target among the n
-    paths: IntArray  # [p, num_positions], leaf first
-    contributions: FloatArray  # [p, num_classes]
-    kinds: IntArray  # [p]: places in KIND_WORDS
+    chosen: PathTable  # of the n
 
 
 def read_flat(path: Path) -> Flat:
@@ -83,8 +80,8 @@ def _flatten(table: pa.Table) -> Flat:
     before, after = (_matrix(_whole(table, name), n) for name in ("logits_before", "logits_after"))
     size = before.shape[1]
     lists = _whole(table, "paths")
-    owner = np.repeat(np.arange(n), pc.list_value_length(lists).to_numpy(zero_copy_only=False))
-    num_paths = len(owner)
+    indptr = np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy(zero_copy_only=False))])
+    num_paths = int(indptr[-1])
     paths = _matrix(lists.flatten(), num_paths).astype(np.int64)
     contributions = _matrix(_whole(table, "contributions").flatten(), num_paths, size)
     kinds = _whole(table, "kinds").flatten()
@@ -101,6 +98,8 @@ def _flatten(table: pa.Table) -> Flat:
         raise Damaged("classes that are none")
     if not all(np.isfinite(values).all() for values in (before, after, contributions, *parts)):
         raise Damaged("numbers that are none")
+    codes = kinds.to_numpy(zero_copy_only=False)
+    codes = np.where(codes == len(KIND_WORDS) - 1, UNCHANGED, codes).astype(np.int8)
     targets = [_numbers(table, name).astype(np.int64) for name in ("target", PARTNER) if name in table.column_names]
     return Flat(
         rows,
@@ -113,10 +112,7 @@ def _flatten(table: pa.Table) -> Flat:
         before,
         after,
         np.stack(parts, axis=1),
-        owner,
-        paths,
-        contributions,
-        kinds.to_numpy(zero_copy_only=False).astype(np.int64),
+        PathTable(indptr, paths, contributions, codes),
     )
 
 
