@@ -141,7 +141,7 @@ def test_causes_of_a_group_are_those_of_its_paths_and_a_search_within_it_finds_t
             found = search_of(change).find(target, prices, 4, ends=group)
             np.testing.assert_allclose(found.prices, least, rtol=0, atol=1e-12 * scale)
             assert members(found.nodes, group).all()
-            own, _ = walk_chosen(change, target, paths[inside])
+            own, _ = walk_chosen(change, np.array([target]), paths[inside])
             shares = attribute_paths(change, own)
             causes = split_causes(change, group[None], contributions[inside].sum(axis=0)[None])[0]
             np.testing.assert_allclose(causes.sum(axis=0), shares.causes[0].sum(axis=0), rtol=0, atol=1e-10 * scale)

@@ -85,7 +85,7 @@ def test_some_paths_are_attributed_as_they_are_in_a_list(change, seed):
         places = {tuple(path): place for place, path in enumerate(paths.tolist())}
         strange = rng.integers(-1, change.num_nodes, size=(4, paths.shape[1]))
         wanted = np.unique(np.concatenate([paths[rng.permutation(len(paths))[:6]], strange]), axis=0)
-        few, rows = walk_chosen(change, target, wanted)
+        few, rows = walk_chosen(change, np.array([target]), wanted)
         own = attribute_paths(change, few)
         for path, row in zip(wanted.tolist(), rows.tolist(), strict=True):
             place = places.get(tuple(path), -1)

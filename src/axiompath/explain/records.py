@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import name_causes
-from ..graphs.labels import label_targets
+from ..graphs.labels import FIRST_EDGE, label_targets
 from ..graphs.places import EdgePlace, as_target
 from ..paths.table import PathTable
 from ..selection.batch import EXACT, METHODS
@@ -51,18 +51,19 @@ class Records(Sequence[Explanation]):
         return label_targets(self.targets, self.caption.node_names if self.named else {})
 
     @cached_property
+    def shown(self) -> tuple[IntArray, IntArray]:
+        """All paths that answers show, those of groups too: the answer that each is of, and its nodes."""
+        groups = [(i, group.paths) for i, some in enumerate(self.columns["groups"]) for group in some]
+        owner = np.concatenate([self.chosen.owner, *(np.full(len(paths), i) for i, paths in groups)])
+        return owner, np.concatenate([self.chosen.paths, *(paths for _, paths in groups)])
+
+    @cached_property
     def mentioned(self) -> tuple[IntArray, IntArray]:
         """Nodes of each answer that have names of the user's, ascending: where those of each begin, and all of them."""
-        size = len(self)
-        nothing = np.zeros(size + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        size, (owner, paths) = len(self), self.shown
         if not self.caption.node_names:
-            return nothing
-        where = [np.repeat(self.chosen.owner, self.chosen.paths.shape[1])]
-        nodes = [self.chosen.paths.ravel()]
-        for i, groups in enumerate(self.columns["groups"]):
-            for group in groups:
-                where.append(np.full(group.paths.size, i))
-                nodes.append(group.paths.ravel())
+            return np.zeros(size + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        where, nodes = [np.repeat(owner, paths.shape[1])], [paths.ravel()]
         for i, edges in enumerate(self.edges_of_each if self.edge_places else ()):
             where.append(np.full(2 * len(edges), i))
             nodes.append(np.array([end for edge in edges.values() for end in edge[:2]], dtype=np.int64))
@@ -75,17 +76,16 @@ class Records(Sequence[Explanation]):
         pairs = np.unique((np.concatenate(where) * len(every) + place)[known[place]])
         return np.searchsorted(pairs // len(every), np.arange(size + 1)), every[pairs % len(every)]
 
-    def _codes(self, i: int) -> list[int]:
-        """Numbers that stand for edges on the paths of one answer."""
-        if not self.edge_places:
-            return []
-        places = [self.chosen.one(i).paths.ravel(), *(group.paths.ravel() for group in self.columns["groups"][i])]
-        return [code for code in np.unique(np.concatenate(places)).tolist() if code in self.edge_places]
-
     @cached_property
     def edges_of_each(self) -> list[dict[int, EdgePlace]]:
         """The edges on the paths of each answer, by the numbers that stand for them."""
-        return [{code: self.edge_places[code] for code in self._codes(i)} for i in range(len(self))]
+        found: list[dict[int, EdgePlace]] = [{} for _ in range(len(self))]
+        owner, paths = self.shown
+        if self.edge_places:
+            pairs = np.stack([np.repeat(owner, paths.shape[1]), paths.ravel()], axis=1)
+            for i, code in np.unique(pairs[pairs[:, 1] <= FIRST_EDGE], axis=0).tolist():
+                found[i][code] = self.edge_places[code]
+        return found
 
     def __len__(self) -> int:
         """The number of answers."""
@@ -125,14 +125,8 @@ class Records(Sequence[Explanation]):
         size, known = len(self), self.caption.relations
         if known is None:
             return np.zeros(size + 1, dtype=np.int64), np.zeros((0, 2), dtype=np.int64), []
-        found = [(self.chosen.owner, self.chosen.paths)]
-        shown = [(i, group.paths) for i, groups in enumerate(self.columns["groups"]) for group in groups]
-        found += [(np.full(len(paths), i), paths) for i, paths in shown]
-        every = [
-            np.stack([owner, paths[:, hop], paths[:, hop + 1]], axis=1)
-            for owner, paths in found
-            for hop in range(paths.shape[1] - 1)
-        ]
+        owner, paths = self.shown
+        every = [np.stack([owner, paths[:, hop], paths[:, hop + 1]], axis=1) for hop in range(paths.shape[1] - 1)]
         rows = np.unique(np.concatenate([np.zeros((0, 3), dtype=np.int64), *every]), axis=0)
         rows = rows[(rows[:, 1] >= 0) & (rows[:, 1] != rows[:, 2])]
         pairs, place = np.unique(rows[:, 1:], axis=0, return_inverse=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..paths.attribution import make_table
-from ..paths.chosen import walk_chosen_of
+from ..paths.chosen import walk_chosen
 from ..paths.search import search_of, sum_each
 from ..paths.table import PathTable, find_unique
 from .candidates import Candidates
@@ -64,7 +64,7 @@ class Searched(Candidates):
 def attribute_some(change: Change, rows: IntArray, owner: IntArray, paths: IntArray) -> PathTable:
     """Those of these paths that are altered, each once; `owner` is the place of each one's target among the rows."""
     once, _ = find_unique([*paths.T, owner])
-    return make_table(change, walk_chosen_of(change, rows, owner[once], paths[once])[0])[0]
+    return make_table(change, walk_chosen(change, rows, paths[once], owner[once])[0])[0]
 
 
 def search_rows(change: Change, rows: IntArray, num_paths: NDArray[np.object_]) -> Searched:

@@ -94,7 +94,7 @@ def open_groups(change: Change, target: int, groups: IntArray) -> tuple[PathTabl
     entries, counts = gather_entries(layer.indptr, stated[:, 0])
     parents = np.concatenate([np.repeat(np.arange(len(groups)), counts), np.arange(len(groups))])
     first = np.concatenate([layer.indices[entries].astype(np.int64), np.full(len(groups), -1)])
-    found, rows = walk_chosen(cut, target, np.column_stack([first, stated[parents]]))
+    found, rows = walk_chosen(cut, np.array([target]), np.column_stack([first, stated[parents]]))
     table, _ = make_table(cut, found)
     of = np.zeros(len(found.paths), dtype=np.int64)
     of[rows[rows >= 0]] = parents[rows >= 0]

@@ -10,16 +10,15 @@ from .walk import PathSet, bias_rows_of, place_rows, start_level
 from .walk_loops import Level, find_entries
 
 
-def walk_chosen(change: Change, target: int, paths: IntArray) -> tuple[PathSet, IntArray]:
-    """The altered ones among these paths to a target, in the order of a list, and the row of each; -1 for others.
+def walk_chosen(
+    change: Change, targets: IntArray, paths: IntArray, owner: IntArray | None = None
+) -> tuple[PathSet, IntArray]:
+    """The altered ones among these paths to targets, in the order of a list, and the row of each; -1 for others.
 
-    `paths` [num, num_positions] are rows of nodes, leaf first, each once.
+    `paths` [num, num_positions] are rows of nodes, leaf first, each once; `owner` [num] is the place of each one's
+    target, the first if it is left out.
     """
-    return walk_chosen_of(change, np.array([target]), np.zeros(len(paths), dtype=np.int64), paths)
-
-
-def walk_chosen_of(change: Change, targets: IntArray, owner: IntArray, paths: IntArray) -> tuple[PathSet, IntArray]:
-    """The same of several targets; `owner` [num] is the place of each path's target."""
+    owner = np.zeros(len(paths), dtype=np.int64) if owner is None else owner
     lowest, steps = change.lowest_hop, change.steps
     level = start_level(change, targets)
     # Only what lies before a bias source is missing.

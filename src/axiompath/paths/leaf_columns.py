@@ -106,7 +106,7 @@ def share_columns_of_paths(change: Change, root: int, paths: IntArray) -> Column
     low, high = (_dense(run.received(0, above)) for run in (change.before_pass, change.after_pass))
     shares = (high - low)[:, None] * held[0] + high[:, None] * held[1] + low[:, None] * held[2]
     owner, column = np.nonzero(going[:, None] & (shares != 0).any(axis=1))
-    found, rows = walk_chosen(change, root, paths)
+    found, rows = walk_chosen(change, np.array([root]), paths)
     whole = np.zeros((size, network.num_classes))
     whole[rows >= 0] = attribute_paths(change, found).contributions[rows[rows >= 0]]
     rest = whole - np.where(going[:, None], shares.sum(axis=2), 0.0)
