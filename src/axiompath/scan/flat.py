@@ -77,22 +77,22 @@ def _flatten(table: pa.Table) -> Flat:
     rows = np.flatnonzero(keep.to_numpy(zero_copy_only=False))
     table = table.take(pa.array(rows)).combine_chunks()
     n = len(rows)
-    before, after = (_matrix(_whole(table, name), n) for name in ("logits_before", "logits_after"))
+    before, after = (read_matrix(read_whole(table, name), n) for name in ("logits_before", "logits_after"))
     size = before.shape[1]
-    lists = _whole(table, "paths")
+    lists = read_whole(table, "paths")
     indptr = np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy(zero_copy_only=False))])
     num_paths = int(indptr[-1])
-    paths = _matrix(lists.flatten(), num_paths).astype(np.int64)
-    contributions = _matrix(_whole(table, "contributions").flatten(), num_paths, size)
-    kinds = _whole(table, "kinds").flatten()
+    paths = read_matrix(lists.flatten(), num_paths).astype(np.int64)
+    contributions = read_matrix(read_whole(table, "contributions").flatten(), num_paths, size)
+    kinds = read_whole(table, "kinds").flatten()
     if len(kinds) != num_paths or kinds.null_count or (num_paths and paths.min() < ABSENT):
         raise Damaged("paths and kinds that do not fit")
-    causes = _whole(table, "causes")
+    causes = read_whole(table, "causes")
     names = [field.name for field in causes.type]
     if not {*names} <= {*CAUSE_WORDS} or after.shape != before.shape:
         raise Damaged("other causes than there are")
     none = np.zeros((n, size))  # a cause that nobody knew when the scan was written
-    parts = [_matrix(causes.field(name), n, size) if name in names else none for name in CAUSE_WORDS]
+    parts = [read_matrix(causes.field(name), n, size) if name in names else none for name in CAUSE_WORDS]
     classes = np.stack([_numbers(table, name) for name in ("class_before", "class_after")], axis=1).astype(np.int64)
     if n and not 0 <= classes.min() <= classes.max() < max(size, 2):
         raise Damaged("classes that are none")
@@ -116,19 +116,20 @@ def _flatten(table: pa.Table) -> Flat:
     )
 
 
-def _whole(table: pa.Table, name: str) -> Any:
+def read_whole(table: pa.Table, name: str) -> Any:
+    """A column in one piece."""
     column = table.column(name).combine_chunks()
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
 
 
 def _numbers(table: pa.Table, name: str) -> Any:
-    column = _whole(table, name)
+    column = read_whole(table, name)
     if column.null_count:
         raise Damaged("a number that is missing")
     return column.to_numpy(zero_copy_only=False)
 
 
-def _matrix(lists: Any, num_rows: int, width: int | None = None) -> Any:
+def read_matrix(lists: Any, num_rows: int, width: int | None = None) -> Any:
     """Lists of one length -> [num_rows, length]."""
     values = lists.flatten()
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
@@ -141,5 +142,5 @@ def _matrix(lists: Any, num_rows: int, width: int | None = None) -> Any:
 def _names(table: pa.Table, targets: list[IntArray]) -> list[str] | None:
     if "name" not in table.column_names:
         return None
-    names = [str(name) for name in _whole(table, "name").to_pylist()]
+    names = [str(name) for name in read_whole(table, "name").to_pylist()]
     return None if len(targets) == 1 and names == [str(number) for number in targets[0].tolist()] else names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from ..arrays import FloatArray, IntArray
 from ..graphs.labels import label_nodes, name_step
 from ..outputs import LABELS, VALUE, Output
 from ..trust import Damaged, blamed
+from .flat import read_matrix, read_whole
 from .parts import read_nested
 
 FRAME_COLUMNS = ["problem", "objective", "class_before", "class_after", "kl_residual", "logits_before", "logits_after",
@@ -35,7 +35,7 @@ def describe_part(path: Path, output: Output, *, relations: bool = False) -> pd.
 def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
     table = table.filter(pa.compute.is_null(table.column("problem"))).combine_chunks()
     size = len(table)
-    before, after = (_matrix(table.column(name), size) for name in ("logits_before", "logits_after"))
+    before, after = (read_matrix(read_whole(table, name), size) for name in ("logits_before", "logits_after"))
     old, new = (np.asarray(table.column(name)) for name in ("class_before", "class_after"))
     towards = table.column("objective").to_pylist()
     first = np.array([word == "sufficiency" for word in towards], dtype=np.bool_)[:, None]
@@ -44,9 +44,9 @@ def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
     told = list(map(output.explained, whole.tolist(), left.tolist()))
     frame = pd.DataFrame({**_ends(output, old, before, after), "explained": told}, dtype=np.float64)
     weights = _weights(output, old, new, before.shape[1])
-    causes = _one(table.column("causes"))
+    causes = read_whole(table, "causes")
     for field in causes.type:
-        shares = _matrix(causes.field(field.name), size)
+        shares = read_matrix(causes.field(field.name), size)
         frame[f"by_{field.name.replace(' ', '_')}"] = (shares * weights).sum(axis=1) if shares.size else np.zeros(size)
     frame["best_path"], frame["best_kind"] = _best(table)
     return frame
@@ -62,16 +62,6 @@ def _ends(output: Output, columns: IntArray, before: FloatArray, after: FloatArr
     }
 
 
-def _one(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _matrix(column: Any, num_rows: int) -> FloatArray:
-    """Lists of one length, one a row; [0, 1] where there is none."""
-    values = np.asarray(_one(column).flatten(), dtype=np.float64)
-    return values.reshape(num_rows, len(values) // num_rows if num_rows else 1)
-
-
 def _weights(output: Output, old: IntArray, new: IntArray, num_columns: int) -> FloatArray:
     """What shares are told of, a row each."""
     pairs, place = np.unique(np.stack([old, new], axis=1), axis=0, return_inverse=True)
@@ -81,7 +71,7 @@ def _weights(output: Output, old: IntArray, new: IntArray, num_columns: int) -> 
 
 def _best(table: pa.Table) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
     """The first chosen path of each row in words, and its kind; nothing where none was chosen."""
-    paths, kinds = _one(table.column("paths")), _one(table.column("kinds"))
+    paths, kinds = read_whole(table, "paths"), read_whole(table, "kinds")
     told = np.full(len(table), "", dtype=object), np.full(len(table), "", dtype=object)
     starts, inner = np.asarray(paths.offsets), np.asarray(paths.values.offsets)
     rows = np.flatnonzero(np.diff(starts))
@@ -91,7 +81,7 @@ def _best(table: pa.Table) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
     if (np.diff(inner) != length).any():
         raise Damaged("paths of several lengths")
     nodes = np.asarray(paths.values.values)[inner[starts[rows]][:, None] + np.arange(length)]
-    named = _one(table.column("node_names"))
+    named = read_whole(table, "node_names")
     names = dict(zip(np.asarray(named.keys).tolist(), named.items.to_pylist(), strict=True))
     words = label_nodes(nodes, names)
     arrows = _arrows(table, nodes)
@@ -108,7 +98,7 @@ def _arrows(table: pa.Table, nodes: IntArray) -> NDArray[np.object_]:
     hops = np.stack([nodes[:, :-1], nodes[:, 1:]], axis=2)
     if "relations" not in table.column_names:
         return np.full(hops.shape[:2], name_step(""), dtype=object)
-    steps = _one(table.column("relations")).flatten()
+    steps = read_whole(table, "relations").flatten()
     ends = (np.asarray(steps.field(end)).tolist() for end in ("src", "dst"))
     known = dict(zip(zip(*ends, strict=True), steps.field("relation").to_pylist(), strict=True))
     unique, place = np.unique(hops.reshape(-1, 2), axis=0, return_inverse=True)
