@@ -80,9 +80,9 @@ PROMISES = {
             "snapshots::many_large_snapshots_of_a_small_file_are_refused strangers::tables_of_types_are_bounded_together",
         "Nothing of a request comes back in what it answers to one that it does not understand":
             "server::a_browser_that_has_gone_is_no_error_and_nothing_of_a_request_comes_back",
-        "**No file can run code.** Only tensors, numbers and text are ever loaded":
+        "**No file runs code.** Only tensors, numbers and text are loaded":
             "mutations::10_000_damaged_files files::a_broken_graph_is_refused_and_no_code_runs",
-        "No unpickler is used, not even a restricted one": "strangers::no_library_that_unpickles_is_asked",
+        "any other name in the file is refused before it is loaded": "strangers::no_pt_file_runs_code",
         "A model folder can only name networks of `torch_geometric.nn` and three of our own":
             "files::ones_own_class_is_named_never_described watch::links_need_no_labels",
         "**Nothing of yours is overwritten in a folder that a command fills.**":
