@@ -1,7 +1,11 @@
 """Every format that is read: one good file of each, by the package's own writers, and how people open it."""
 
+import contextlib
 import functools
+import io
+import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +19,26 @@ class Format:
 
     name: str
     files: tuple[str, ...]  # those that are damaged, one at a time
-    read: Callable[[Path], object]  # in Python; may raise InputError and nothing else
-    commands: tuple[tuple[str, ...], ...] = ()  # on the command line; may end with 0 or 2 and nothing else
-    gone_on_with: bool = False  # some write to the folder: a file made by hand meets all of them, and not one in turn
+    read: Callable[[Path], object] = lambda folder: None  # in Python; may raise InputError and nothing else
+    command: tuple[str, ...] = ()  # on the command line; may end with 0 or 2 and nothing else
+
+
+def run_command(arguments, folder):
+    """The command line's own entry, in this process: its exit code, and what it wrote."""
+    from axiompath.cli import app as cli
+
+    out, old, place = io.StringIO(), sys.argv, Path.cwd()
+    try:
+        sys.argv = ["axiompath", *arguments]
+        os.chdir(folder)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            cli.main()
+    except SystemExit as end:
+        return end.code or 0, out.getvalue()
+    finally:
+        sys.argv = old
+        os.chdir(place)
+    return 0, out.getvalue()
 
 
 def read_graph(name, nodes=None):
@@ -156,93 +177,55 @@ def read_watch(folder):
     )
 
 
-def graph_commands(name, *options):
-    return (
-        ("diff", name, name, *options, "--json"),
-        ("explain", "model", name, "after.npz" if name.endswith((".npz", ".pt")) else name, *options, "--json"),
-        ("check", "model", name, *options),
-    )
+def explain(name, *options):
+    return ("explain", "model", name, "after.npz" if name.endswith((".npz", ".pt")) else name, *options, "--json")
 
 
 SCAN_FILES = ("manifest.json", "moved.parquet", "too_large.parquet", "parts/part-000000.parquet")
 BLAME_FILES = ("manifest.json", "changes.parquet", "blamed.parquet", "sampled.parquet", "blame/facts-000000.parquet")
-GRAPH_TABLES = ("changes.parquet", "nodes.parquet")
-SCAN_RECORD = "parts/part-000000.sha256"
-# Gone on with: the same scan, into the folder that was damaged.
-SCANNED = ("scan", "model", "before.npz", "after.npz", "--budget", "3", "--min-kl", "0", "--workers", "1", "--out")
+STORED = ("graph.json", "indptr.npy", "senders.npy", "x.npy", "names.npy", "names_indptr.npy")
 STEPS = ("--every", "10D", "--window", "30D", "--out")
-WATCHED = ("watch", "events.csv", "--labels", "labels.csv", "--workers", "1", "--top", "1")
 WATCH_FILES = ("watch.json", "snapshots/snapshots.json", "snapshots/0001.npz", "model/model.json",
                "model/weights.safetensors", "steps/0001/manifest.json", "steps/0001/moved.parquet")  # fmt: skip
-TABLES = ("edges.{0}", "nodes.{0}")
 TYPED = ("nodes.author", "nodes.paper", "edges.author.writes.paper", "edges.paper.cites.paper")
 FORMATS = {
     item.name: item
     for item in (
-        Format("npz", ("before.npz",), read_graph("before.npz"),
-               (*graph_commands("before.npz"), ("convert", "before.npz", "--out", "out"))),
-        Format("npz edges", ("edges.npz",), read_graph("edges.npz"), (
-               ("diff", "edges.npz", "edges.npz", "--json"), ("convert", "edges.npz", "--out", "out"),
-               ("check", "model", "edges.npz"))),
-        Format("npz pairs", ("pairs.npz",), read_graph("pairs.npz"), (
-               ("explain", "link model", "pairs.npz", "plainer.npz", "--json"), ("diff", "pairs.npz", "plain.npz"),
-               ("story", "link model", "pairs.npz", "plainer.npz", "pairs.npz", "--top", "1", "--json"))),
-        Format("npz batch", ("batch.npz",), read_batch, (("diff", "batch.npz", "batch.npz", "--json"),)),
-        Format("npz sparse", ("sparse.npz",), read_graph("sparse.npz"),
-               (*graph_commands("sparse.npz"), ("convert", "sparse.npz", "--out", "out"))),
-        Format("pt", ("before.pt",), read_graph("before.pt"),
-               (*graph_commands("before.pt"), ("convert", "before.pt", "--out", "out"))),
-        Format("pt dict", ("dict.pt",), read_graph("dict.pt"), graph_commands("dict.pt")[:2]),
-        Format("pt typed", ("typed.pt",), read_graph("typed.pt"), (("diff", "typed.pt", "typed.pt", "--json"),)),
-        *(
-            Format(f"typed {kind}", tuple(f"typed {kind}/{part}.{kind}" for part in TYPED), read_graph(f"typed {kind}"),
-                   (("diff", f"typed {kind}", f"typed {kind}", "--json"),))
-            for kind in ("csv", "parquet")
-        ),
-        Format("model", ("model/model.json", "model/weights.safetensors"), read_model,
-               (("check", "model", "before.npz"), ("explain", "model", "before.npz", "after.npz", "--json"))),
-        *(
-            Format(kind, tuple(part.format(kind) for part in TABLES), read_graph(f"edges.{kind}", f"nodes.{kind}"),
-                   (*graph_commands(f"edges.{kind}", "--nodes", f"nodes.{kind}"),
-                    ("convert", f"edges.{kind}", "--nodes", f"nodes.{kind}", "--out", "out")))
-            for kind in ("csv", "tsv", "parquet")
-        ),
-        Format("npy", ("e.npy", "x.npy"), lambda folder: None,
-               (("convert", "e.npy", "--nodes", "x.npy", "--out", "out"),)),
-        Format("stored", tuple(f"stored/{name}" for name in ("graph.json", "indptr.npy", "senders.npy", "x.npy",
-               "names.npy", "names_indptr.npy")), read_graph("stored"), graph_commands("stored")),
-        *(
-            Format(name, (f"{name}.json",), read_explanation(name))
-            for name in ("explanation", "explanation typed", "explanation link")
-        ),
+        *(Format(name, (file,), read_graph(file), explain(file)) for name, file in (
+            ("npz", "before.npz"), ("npz sparse", "sparse.npz"), ("pt", "before.pt"), ("pt dict", "dict.pt"))),
+        Format("npz edges", ("edges.npz",), read_graph("edges.npz"), ("convert", "edges.npz", "--out", "out")),
+        Format("npz pairs", ("pairs.npz",), read_graph("pairs.npz"),
+               ("explain", "link model", "pairs.npz", "plainer.npz", "--json")),
+        Format("npz batch", ("batch.npz",), read_batch, ("diff", "batch.npz", "batch.npz", "--json")),
+        Format("pt typed", ("typed.pt",), read_graph("typed.pt"), ("diff", "typed.pt", "typed.pt", "--json")),
+        *(Format(f"typed {kind}", tuple(f"typed {kind}/{part}.{kind}" for part in TYPED), read_graph(f"typed {kind}"),
+                 ("diff", f"typed {kind}", f"typed {kind}", "--json")) for kind in ("csv", "parquet")),
+        Format("model", ("model/model.json", "model/weights.safetensors"), read_model, explain("before.npz")),
+        *(Format(kind, (f"edges.{kind}", f"nodes.{kind}"), read_graph(f"edges.{kind}", f"nodes.{kind}"),
+                 explain(f"edges.{kind}", "--nodes", f"nodes.{kind}")) for kind in ("csv", "tsv", "parquet")),
+        Format("npy", ("e.npy", "x.npy"), command=("convert", "e.npy", "--nodes", "x.npy", "--out", "out")),
+        Format("stored", tuple(f"stored/{name}" for name in STORED), read_graph("stored"), explain("stored")),
+        *(Format(name, (f"{name}.json",), read_explanation(name))
+          for name in ("explanation", "explanation typed", "explanation link")),
         *(Format(name, (f"{name}.json",), read_story(name)) for name in ("story", "story link")),
-        Format("blame", ("blame.json",), read_judgement("blame")),
-        Format("undo", ("undo.json",), read_judgement("undo")),
-        Format("enough", ("enough.json",), read_judgement("enough")),
+        *(Format(name, (f"{name}.json",), read_judgement(name)) for name in ("blame", "undo", "enough")),
         Format("edges", ("edges.json",), read_judgement("edges", "EdgeExplanation")),
-        Format("scan", tuple(f"scan/{part}" for part in (*SCAN_FILES, *GRAPH_TABLES, SCAN_RECORD)), read_scan("scan"),
-               (("report", "scan", "--out", "out.html"), (*SCANNED, "scan")), True),
-        Format("scan link", tuple(f"scan link/{part}" for part in SCAN_FILES), read_scan("scan link")),
-        Format("scan 0.2", tuple(f"scan 0.2/{part}" for part in SCAN_FILES), read_scan("scan 0.2")),
-        Format("scans", tuple(f"scans/step-000{i}/{part}" for i in (1, 2) for part in (*SCAN_FILES, *GRAPH_TABLES)),
-               read_scans, (("report", "scans", "--out", "out.html"),)),
-        *(
-            Format(f"events {kind}", (f"events.{kind}", "people.csv"), read_events(kind),
-                   (("snapshots", f"events.{kind}", "--nodes", "people.csv", *STEPS, "out"),))
-            for kind in ("csv", "csv.gz", "parquet")
-        ),
-        # What trains or scans takes a second: one case in ten.
-        Format("labels", ("labels.csv",), read_labels,
-               (*[("snapshots", "events.csv", "--nodes", "labels.csv", "--features", "degrees", *STEPS, "out")] * 9,
-                (*WATCHED, "--every", "20D", "--window", "40D", "--out", "out"))),
-        Format("snapshots", ("snapshots/snapshots.json", "snapshots/0001.npz"), read_snapshots,
-               (("diff", "snapshots", "--json"), ("story", "model", "snapshots", "--target", "node 5", "--json"),
-                ("snapshots", "events.csv", *STEPS, "snapshots")), True),
-        Format("watch", tuple(f"watch/{part}" for part in WATCH_FILES), read_watch,
-               (*[("report", "watch/steps/0001", "--out", "out.html")] * 2, (*WATCHED, "--out", "watch")), True),
-        Format("links", ("pairs.csv",), lambda folder: None,
-               (("explain", "link model", "plain.npz", "plainer.npz", "--links", "pairs.csv", "--json"),)),
+        *(Format(name, tuple(f"{name}/{part}" for part in SCAN_FILES), read_scan(name),
+                 ("report", name, "--out", "out.html")) for name in ("scan", "scan link", "scan 0.1")),
+        Format("scans", tuple(f"scans/step-000{i}/{part}" for i in (1, 2) for part in SCAN_FILES), read_scans,
+               ("report", "scans", "--out", "out.html")),
         Format("scan blame", tuple(f"scan blame/{part}" for part in BLAME_FILES), read_blamed_scan),
+        *(Format(f"events {kind}", (f"events.{kind}", "people.csv"), read_events(kind),
+                 ("snapshots", f"events.{kind}", "--nodes", "people.csv", *STEPS, "out"))
+          for kind in ("csv", "csv.gz", "parquet")),
+        Format("labels", ("labels.csv",), read_labels,
+               ("snapshots", "events.csv", "--nodes", "labels.csv", "--features", "degrees", *STEPS, "out")),
+        Format("snapshots", ("snapshots/snapshots.json", "snapshots/0001.npz"), read_snapshots,
+               ("diff", "snapshots", "--json")),
+        Format("watch", tuple(f"watch/{part}" for part in WATCH_FILES), read_watch,
+               ("watch", "events.csv", "--labels", "labels.csv", "--workers", "1", "--top", "1", "--out", "watch")),
+        Format("links", ("pairs.csv",), command=(
+               "explain", "link model", "plain.npz", "plainer.npz", "--links", "pairs.csv", "--json")),
     )
 }  # fmt: skip
 
@@ -390,9 +373,3 @@ def _make_links(folder, before, after, names):
     explainer.scan(folder / "scan link", 3, min_kl=0.0, workers=1, progress=False)
     told = axiompath.tell_stories(model, [before, after, before], links=pairs, top=1, progress=False)
     next(iter(told)).save(folder / "story link.json")
-
-
-def warm_up(seeds):
-    """What is loaded once, is."""
-    for name in ("scan", "scan blame", "scans", "scan link", "story", "blame", "events csv", "snapshots", "watch"):
-        FORMATS[name].read(seeds)

@@ -24,7 +24,6 @@ from axiompath.pages import MAX_COLUMNS
 from axiompath.scan import engines, facts, plan, work
 from axiompath.selection import METHODS
 from axiompath.watch import course, learners
-from hostile import HOSTILE
 
 ROOT = Path(__file__).parent.parent
 
@@ -81,7 +80,7 @@ PROMISES = {
         "Nothing of a request comes back in what it answers to one that it does not understand":
             "server::a_browser_that_has_gone_is_no_error_and_nothing_of_a_request_comes_back",
         "**No file runs code.** Only tensors, numbers and text are loaded":
-            "mutations::10_000_damaged_files files::a_broken_graph_is_refused_and_no_code_runs",
+            "hostile::no_file_does_harm files::a_broken_graph_is_refused_and_no_code_runs",
         "any other name in the file is refused before it is loaded": "strangers::no_pt_file_runs_code",
         "A model folder can only name networks of `torch_geometric.nn` and three of our own":
             "files::ones_own_class_is_named_never_described watch::links_need_no_labels",
@@ -89,13 +88,14 @@ PROMISES = {
             "scan::nothing_of_somebody_elses_is_touched watch::a_watch_touches_nothing_of_somebody_elses "
             "snapshots::a_folder_of_snapshots_is_written_anew_and_nothing_else_in_it_is_touched "
             "cli::a_demonstration_overwrites_nothing_of_yours",
-        "**No file can crash the process.** Indices, sizes and offsets are checked before anything uses them":
-            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash mutations::397_damaged_files",
+        "**Indices, shapes and sizes are checked once**":
+            "strangers::a_sparse_tensor_with_indices_out_of_range_is_refused_without_a_crash hostile::no_file_does_harm",
+        "An internal error of ours is never reported as a damaged file": "strangers::an_error_of_ours_is_no_damaged_file",
         "**Every read has a bound in memory**, and it holds for what is made of a file, not for what its header says":
             "strangers::a_small_file_cannot_grow_without_end",
-        "Nothing that is no plain file (a pipe, a device) is waited for": "mutations::397_damaged_files",
+        "Nothing that is no plain file (a pipe, a device) is waited for": "hostile::no_file_does_harm",
         "**A file that cannot be used is refused in one sentence**, an `InputError`, and exit code 2":
-            "mutations::10_000_damaged_files cli::a_wrong_question_is_a_sentence_and_exit_code_2",
+            "hostile::every_file_made_by_hand_is_refused_in_one_sentence cli::a_wrong_question_is_a_sentence_and_exit_code_2",
         "What your own code raises is shown as yours": "strangers::what_your_own_code_raises_is_yours",
         "**A scan's manifest names files of its own folder alone**, each with its SHA-256, checked whenever it is read":
             "strangers::a_manifest_names_nothing_outside_its_folder strangers::every_file_of_a_scan_has_a_digest "
@@ -105,8 +105,8 @@ PROMISES = {
         "listens on 127.0.0.1 alone, answers GET and HEAD, and writes nothing":
             "server::it_listens_on_this_machine_alone server::nothing_but_reading_is_answered "
             "server::requests_for_other_hosts_are_refused server::requests_of_other_sites_are_refused",
-        "None may crash, hang, take a gigabyte, raise anything but an `InputError`, exit with 1, or run code":
-            "mutations::10_000_damaged_files",
+        "None may end the process, hang, take a gigabyte, raise anything but an `InputError`, exit with 1, or run code":
+            "hostile::no_file_does_harm",
     },
     "docs/how-to-scan.md": {
         "Then all of them in a table that sorts and filters": "scan_report::the_table_sorts_filters_and_opens_pages",
@@ -565,16 +565,6 @@ def test_every_page_has_promises():
 
 def test_limits_in_the_pages_are_those_of_the_program():
     assert [(page, text) for page, text in NUMBERS if " ".join(text.split()) not in words_of(page)] == []
-
-
-def test_the_page_on_security_counts_its_cases():
-    said = re.search(
-        r"more than ([\d,]+) by hand.*?: ([\d,]+) in `make test`, ([\d,]+) in `make test-all`", words_of("SECURITY.md")
-    )
-    by_hand, fast, slow = (int(number.replace(",", "")) for number in said.groups())
-    made = sum(map(len, HOSTILE.values()))
-    assert by_hand < made < by_hand + 100
-    assert {f"{fast}_damaged_files", f"{slow:,}_damaged_files".replace(",", "_")} <= held_by("mutations")
 
 
 def test_every_method_is_in_the_python_interface():

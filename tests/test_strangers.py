@@ -24,15 +24,16 @@ from torch_geometric.nn import GCN, SGConv, TAGConv
 
 import axiompath
 from axiompath import Explanation, InputError, Story, read_graph, read_scan, trust
-from axiompath.files import tables
+from axiompath.files import graph_file, tables, tensors
 from axiompath.files.tables import read_table
 from axiompath.files.tensors import read_tensors
+from axiompath.graphs import stored
 from axiompath.scan.flat import read_flat
 from axiompath.scan.parts import read_row
 from axiompath.trust import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
 from effort import examples
-from hostile import NAMES, OPEN
-from mutations import make_seeds, run_command
+from formats import make_seeds, run_command
+from hostile import OPEN
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +189,26 @@ def test_names_that_no_file_can_have_are_refused(tmp_path, name):
     for read in readers:
         with pytest.raises(InputError, match="Expected"):
             read(name)
+
+
+@pytest.mark.parametrize(
+    "error", [AssertionError, TypeError, AttributeError, RuntimeError, KeyError, ZeroDivisionError]
+)
+def test_an_error_of_ours_is_no_damaged_file(case, monkeypatch, error):
+    """It keeps its type in Python, and the command line exits with 1 and asks for a report."""
+
+    def fail(*_, **__):
+        raise error("ours")
+
+    monkeypatch.setattr(graph_file, "read_snapshot", fail)
+    monkeypatch.setattr(tensors, "_check_tensors", fail)
+    monkeypatch.setattr(stored, "_check_edges", fail)
+    for name in ("before.npz", "before.pt", "typed.pt", "stored"):
+        with pytest.raises(error, match="ours"):
+            read_graph(case / name)
+    code, said = run_command(("check", "model", "before.npz"), case)
+    assert code == 1, said
+    assert "please report it" in said
 
 
 # ---- what is made of a file ---------------------------------------------------------------------------------------
@@ -393,6 +414,11 @@ def test_an_edge_list_without_edges_is_one(tmp_path):
         assert read_graph(tmp_path).data.edge_index.shape == (2, 0)
         out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
         assert axiompath.convert_graph(tmp_path / "edges.csv", out, nodes=tmp_path / "nodes.csv").num_edges == 0
+
+
+# What would command a terminal, or is rich's markup, a page's, or the end of a line.
+NAMES = ("\x1b[2Jgone", "[/red]", "[bold", "two\nlines", "\x07", "\u202egnirts", "\x1b]0;title\x07", "</script>", "\\",
+         "\x9b2J")  # fmt: skip
 
 
 # ---- what is shown ------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from .errors import InputError
-from .trust import TEXT_BYTES, Damaged, bound_growth, check_file, check_size
+from .trust import SHAPE_ERRORS, TEXT_BYTES, Damaged, bound_growth, check_file, check_size
 
 MAX_COLUMNS = 10_000  # of a table: pandas takes seconds for as many
 MAX_DEPTH = 16  # of a header within itself
@@ -64,15 +64,18 @@ def open_parquet(path: Path, max_bytes: float) -> pq.ParquetFile:
         words: set[str] = set()
         spelt: set[str] = set()
         columns = [footer.schema.column(i) for i in range(footer.num_columns)]
-        for chunks in _read_footer(stream):
-            for column, chunk in zip(columns, chunks, strict=True):
-                pages = _read_pages(stream, chunk)
-                if column.physical_type == "BYTE_ARRAY":
-                    # Arrow makes no dictionaries of these; they are counted as long as they might be.
-                    (spelt if _is_delta(pages) else words).add(column.path)
-                is_fixed = column.physical_type == "FIXED_LEN_BYTE_ARRAY"
-                size += _chunk_size(pages, column.length if is_fixed else 8)
-                check_size(path, size, limit)
+        try:
+            for chunks in _read_footer(stream):
+                for column, chunk in zip(columns, chunks, strict=True):
+                    pages = _read_pages(stream, chunk)
+                    if column.physical_type == "BYTE_ARRAY":
+                        # Arrow makes no dictionaries of these; they are counted as long as they might be.
+                        (spelt if _is_delta(pages) else words).add(column.path)
+                    is_fixed = column.physical_type == "FIXED_LEN_BYTE_ARRAY"
+                    size += _chunk_size(pages, column.length if is_fixed else 8)
+                    check_size(path, size, limit)
+        except SHAPE_ERRORS as error:  # what Thrift calls a structure is a number, or lacks a field
+            raise Damaged("a footer or a page of another shape") from error
         if words & spelt:
             raise InputError(f"Expected each column packed in one way in {path} (got {min(words & spelt)[:40]!r}).")
     # With a buffer of its own, a column is read as it is needed and not a whole row group at once.

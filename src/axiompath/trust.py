@@ -1,7 +1,7 @@
 """A path that a stranger may have written -> its JSON or its array, within bounds; else an InputError.
 
-Whatever a library makes of a damaged file becomes a sentence here, in one place: `blamed`. What it does not name is a
-fault of ours, and stays one.
+What a library raises over a damaged file becomes a sentence here, in one place: `blamed`. Everything else is an
+internal error and stays one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ class Damaged(Exception):
     """Bytes that are not what they should be; `blamed` says of which file."""
 
 
-# What numpy, scipy, pandas, pyarrow, torch and zipfile raise over files that somebody damaged.
+# What the libraries that parse bytes raise over damaged ones. All else is an error of ours unless a caller of `blamed`
+# says which further errors the one library that it calls raises.
 FAULTS = (
-    Damaged, ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError, OSError,
-    RuntimeError, StopIteration, SyntaxError, SystemError, TypeError, ValueError, csv.Error, lzma.LZMAError,
-    pyarrow.lib.ArrowException, struct.error, tokenize.TokenError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error,
+    Damaged, EOFError, OSError, ValueError, csv.Error, lzma.LZMAError, pyarrow.lib.ArrowException, struct.error,
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error,
 )  # fmt: skip
+ZIP_ERRORS = (LookupError, NotImplementedError, RuntimeError)  # names, ways of packing, passwords
+# Headers of arrays are Python literals, which ast parses.
+NPY_ERRORS = (AttributeError, LookupError, OverflowError, RecursionError, SyntaxError, TypeError, tokenize.TokenError)
+SHAPE_ERRORS = (AttributeError, LookupError, TypeError)  # of JSON, where it is taken apart and nothing else is done
 
 # Files beyond this, in memory, are refused unless the caller says otherwise.
 MAX_BYTES = 8 * 10**9
@@ -51,8 +55,11 @@ TEXT_BYTES = 64  # of a piece of text as a Python object, beside its letters
 
 
 @contextmanager
-def blamed(sentence: str) -> Iterator[None]:
-    """Turn what goes wrong over a file into an InputError that says so in these words."""
+def blamed(sentence: str, *also: type[Exception]) -> Iterator[None]:
+    """Turn what a library raises over a file, FAULTS and `also`, into an InputError that says so in these words.
+
+    Within it stands the call of the library, not our own logic: errors of ours keep their traceback.
+    """
     try:
         yield
     except InputError:
@@ -61,7 +68,7 @@ def blamed(sentence: str) -> Iterator[None]:
         raise InputError(f"Expected a file that may be read (got {error.filename}, which may not).") from error
     except MemoryError as error:
         raise TooLarge(f"{sentence} It would not fit into memory.") from error
-    except FAULTS as error:
+    except (*FAULTS, *also) as error:
         raise InputError(sentence) from error
 
 
@@ -109,7 +116,7 @@ def bound_together(paths: Iterable[Path], max_bytes: float = math.inf) -> float:
 def read_json(path: Path, max_bytes: float = MAX_BYTES / JSON_BYTES) -> Any:
     """JSON, as large and as deep as it may be."""
     check_file(path, max_bytes)
-    with blamed(f"Expected JSON in {path} (it is cut short, too deep, or of another kind)."):
+    with blamed(f"Expected JSON in {path} (it is cut short, too deep, or of another kind).", RecursionError):
         return parse_json(path.read_bytes())
 
 
@@ -135,16 +142,16 @@ def parse_json(data: bytes) -> Any:
 def map_array(path: Path) -> np.ndarray[Any, Any]:
     """An .npy file, memory-mapped, never unpickled."""
     check_file(path)
-    with blamed(f"Expected a whole .npy array at {path} (it is cut short, damaged or of another kind)."):
+    with blamed(f"Expected a whole .npy array at {path} (it is cut short, damaged or of another kind).", *NPY_ERRORS):
         array: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        if array.dtype.itemsize == 0:
-            raise Damaged("an array of nothing may have any length")
-        return array
+    if array.dtype.itemsize == 0:
+        raise InputError(f"Expected numbers or text in {path} (got an array of nothing, which may have any length).")
+    return array
 
 
 def read_words(values: Any, name: str) -> tuple[str, ...]:
     """A list of text out of JSON, all of which can be written again (half a letter cannot)."""
     with blamed(f"Expected text in `{name}` (got something else)."):
-        if not isinstance(values, (list, tuple)):
-            raise Damaged("no list")
+        if not isinstance(values, (list, tuple)) or not all(isinstance(word, str) for word in values):
+            raise Damaged("no list of text")
         return tuple(word.encode().decode() for word in values)

@@ -95,11 +95,10 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         raise InputError(
             f"Expected a graph as .npz, .pt, .csv, .tsv or .parquet, or a folder with edges and nodes (got {path})."
         )
-    with blamed(f"Expected a graph in {file} (its arrays do not fit together)."):
-        try:
-            read_snapshot(graph.data, file.name, fields_of_edges(graph.data, graph.data))
-        except InputError as error:
-            raise type(error)(f"{file}: {error}") from error
+    try:
+        read_snapshot(graph.data, file.name, fields_of_edges(graph.data, graph.data))
+    except InputError as error:
+        raise type(error)(f"{file}: {error}") from error
     return graph
 
 
@@ -115,13 +114,12 @@ def check_together(paths: Sequence[Path], max_bytes: float = MAX_BYTES) -> None:
 
 def _checked(graph: GraphFile, file: Path) -> GraphFile:
     """A graph with types of nodes, looked at as a whole; what is amiss is said of its file."""
-    with blamed(f"Expected a graph in {file} (its arrays do not fit together)."):
-        try:
-            schema = find_schema([graph.data])
-            stacked = stack(graph.data, schema, file.name)
-            read_snapshot(stacked, file.name, fields_of_edges(stacked, stacked))
-        except InputError as error:
-            raise type(error)(f"{file}: {error}") from error
+    try:
+        schema = find_schema([graph.data])
+        stacked = stack(graph.data, schema, file.name)
+        read_snapshot(stacked, file.name, fields_of_edges(stacked, stacked))
+    except InputError as error:
+        raise type(error)(f"{file}: {error}") from error
     return graph
 
 
@@ -224,11 +222,13 @@ def _from_values(values: dict[str, Any], path: Path) -> GraphFile:
 
 
 def _tensor(value: Any, key: str, path: Path) -> torch.Tensor:
-    with blamed(f"Expected numbers in the arrays of {path} (`{key}` holds something else)."):
+    with blamed(f"Expected numbers in the arrays of {path} (`{key}` holds something else).", TypeError):
         if isinstance(value, torch.Tensor):
             return value
         if not isinstance(value, np.ndarray):
             raise Damaged("a list may hold anything")
+        if value.dtype.kind not in "biufc":
+            raise Damaged("text")
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
 
 

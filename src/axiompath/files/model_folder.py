@@ -29,7 +29,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from ..codec import FileForm
 from ..errors import InputError, MissingFile, Notice
-from ..trust import FAULTS, MAX_BYTES, Damaged, blamed, check_file, read_json
+from ..trust import MAX_BYTES, Damaged, blamed, check_file, read_json
 from ..writing import whole_file, write_text
 from .link_gnn import LinkGNN
 from .relation_gnn import RelationGNN
@@ -210,7 +210,7 @@ def _build(name: str, arguments: dict[str, Any], source: Path) -> nn.Module:
             model = kind(**arguments)
     except InputError:
         raise
-    except (*FAULTS, MemoryError) as error:  # whatever a constructor makes of strange arguments
+    except Exception as error:  # whatever a constructor of PyG's makes of strange arguments
         reason = str(error).split("\n")[0][:160]
         raise InputError(
             f"Expected arguments that {name} takes in {source} ({type(error).__name__}: {reason})."
@@ -278,9 +278,9 @@ def _fill(model: nn.Module, path: Path) -> nn.Module:
     _check_shapes(model, path)
     with _whole_weights(path):
         weights = load_file(path)
-        if not all(torch.isfinite(value).all() for value in weights.values()):
-            raise InputError(f"Expected finite weights in {path} (got NaN or infinite ones).")
-        model.load_state_dict(weights)
+    if not all(torch.isfinite(value).all() for value in weights.values()):
+        raise InputError(f"Expected finite weights in {path} (got NaN or infinite ones).")
+    model.load_state_dict(weights)
     return model.eval()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..trust import TEXT_BYTES, blamed, bound_growth, check_file, check_size, map_array
+from ..trust import NPY_ERRORS, TEXT_BYTES, ZIP_ERRORS, blamed, bound_growth, check_file, check_size, map_array
 
 
 def read_arrays(
@@ -58,7 +58,7 @@ def _opened(
         f"Expected a whole {path.suffix} file at {path} (it is of another kind, damaged or cut short: "
         f"{remedy or 'copy or save it again'})."
     )
-    with blamed(sentence), zipfile.ZipFile(path) as archive:
+    with blamed(sentence, *ZIP_ERRORS, *NPY_ERRORS), zipfile.ZipFile(path) as archive:
         found = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
         names = sorted(found if wanted is None else found & wanted)
         check_size(path, sum(_made_size(archive, name, path) for name in names), bound_growth(path, max_bytes))

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..graphs.clock import show_time
 from ..graphs.sequence import KnownNodes, Recipe, Snapshots, make_snapshots
 from ..graphs.windows import MAX_SNAPSHOTS, cut_windows, keep_relations
-from ..trust import MAX_BYTES, Damaged, blamed, bound_together, read_json
+from ..trust import MAX_BYTES, SHAPE_ERRORS, Damaged, blamed, bound_together, read_json
 from ..writing import file_digest, write_text
 from .event_tables import Columns, read_event_table, read_node_table
 from .graph_file import check_together, read_graph, save_graph
@@ -127,7 +127,7 @@ def _written_before(folder: Path) -> dict[str, str | None]:
         return {}
     path = folder / SNAPSHOTS
     held = _read_form(path)
-    with blamed(f"Expected the names of graphs in {path} (got something else); choose another folder."):
+    with blamed(f"Expected the names of graphs in {path} (got something else); choose another folder.", *SHAPE_ERRORS):
         digests, names = held.get(DIGESTS, {}), held.get(UNFINISHED) or held["files"]
         listed = isinstance(names, list) and all(re.fullmatch(r"[0-9]{4,9}\.npz", name) for name in names)
         if path.is_symlink() or not listed:
@@ -160,7 +160,9 @@ def read_snapshots(folder: str | Path, *, max_bytes: float = MAX_BYTES) -> Snaps
     source, held = Path(folder), read_held(Path(folder))
     check_together([source / file for file in held.files], max_bytes)
     graphs = [named_data(source / file, max_bytes) for file in held.files]
-    with blamed(f"Expected the bounds of windows in {source / SNAPSHOTS} (got something else)."):
+    with blamed(
+        f"Expected the bounds of windows in {source / SNAPSHOTS} (got something else).", *SHAPE_ERRORS, OverflowError
+    ):
         for moment in (moment for pair in held.bounds for moment in pair):
             show_time(moment, held.dated)
     return Snapshots(tuple(graphs), held.names, held.rule, held.bounds, held.dated, held.waiting)

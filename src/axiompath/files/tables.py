@@ -166,7 +166,10 @@ def _wanted_columns(schema: pa.Schema, path: Path) -> list[str]:
         raise InputError(f"Expected columns of different names in {path} (got some twice).")
     with blamed(f"Expected what pandas writes about its columns in {path} (it is damaged)."):
         notes = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))
-        index = {name for name in notes.get("index_columns", []) if isinstance(name, str)}
+        listed_there = notes.get("index_columns", []) if isinstance(notes, dict) else None
+        if not isinstance(listed_there, list):
+            raise Damaged("no list of columns")
+    index = {name for name in listed_there if isinstance(name, str)}
     known = {*IDS, *SOURCES, *TARGETS, *WEIGHTS, *LABELS}
     return [name for name in names if name not in index or name.strip().lower() in known]
 

@@ -24,7 +24,7 @@ from torch_geometric.data.graph_store import EdgeAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from ..errors import InputError
-from ..trust import Damaged, blamed, bound_growth, check_file, check_size
+from ..trust import ZIP_ERRORS, Damaged, blamed, bound_growth, check_file, check_size
 
 MAX_INSTRUCTIONS = 4 * 10**6  # of one pickle, some seconds' worth; a name takes two
 MAX_TUPLES = 20_000  # a tuple in a tuple in a tuple, often enough, overflows the stack when it is hashed
@@ -35,7 +35,7 @@ REBUILD = "tensor tensor_v2 tensor_v3 parameter sparse_tensor"
 LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
-def _batched(cls: type, base: type) -> Any:
+def _batched(cls: Any, base: Any) -> Any:
     """An empty graph of the kind that a Batch holds; `batch` is among its attributes."""
     if base not in (Data, HeteroData):
         raise Damaged("a batch of something else")
@@ -45,7 +45,7 @@ def _batched(cls: type, base: type) -> Any:
 class _BatchGetter:
     """In place of PyG's DynamicInheritanceGetter, whose instances are called: torch calls only what it is given."""
 
-    def __new__(cls) -> Callable[[type, type], Any]:  # type: ignore[misc]
+    def __new__(cls) -> Callable[[Any, Any], Any]:  # type: ignore[misc]
         return _batched
 
 
@@ -73,10 +73,12 @@ def read_tensors(path: Path, max_bytes: float) -> dict[str, Any]:
     """The dict, the fields of the Data, or `nodes` and `edges` by type and relation of the HeteroData in a file."""
     check_file(path, max_bytes)
     sentence = f"Expected a whole .pt file at {path} (it is cut short, damaged or of another kind)."
-    with blamed(sentence):
+    with blamed(sentence, *ZIP_ERRORS):
         copy = _copied(path)
-        with torch.serialization.safe_globals([*CLASSES, _batched]), torch.sparse.check_sparse_tensor_invariants():
-            loaded = torch.load(copy, map_location="cpu", weights_only=True)
+    checked: Any = torch.sparse.check_sparse_tensor_invariants
+    # Whatever torch makes of instructions in another order: no code of ours runs in there.
+    with blamed(sentence, Exception), torch.serialization.safe_globals([*CLASSES, _batched]), checked():
+        loaded = torch.load(copy, map_location="cpu", weights_only=True)
     del copy
     limit = bound_growth(path, max_bytes)
     if type(loaded) is HeteroData:
@@ -120,7 +122,7 @@ def _check_pickle(pickle: bytes, path: Path) -> None:
             raise InputError(
                 f"Expected pickle protocol {PROTOCOL} in {path} (got {argument}); save it without `pickle_protocol`."
             )
-        if opcode.name in ("GLOBAL", "INST") and (name := argument.replace(" ", ".", 1)) not in NAMES:
+        if opcode.name in ("GLOBAL", "INST") and (name := str(argument).replace(" ", ".", 1)) not in NAMES:
             raise InputError(
                 f"Expected a torch_geometric Data or a dict of tensors in {path} (it holds other Python objects: "
                 f"{name[:60]}); only tensors, numbers and text are loaded: save the graph with axiompath.save_graph."

@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from ..errors import InputError
-from ..trust import TEXT_BYTES, Damaged, blamed, bound_together, check_file, check_size, read_words
+from ..trust import TEXT_BYTES, bound_together, check_file, check_size, read_words
 from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes
 
 MAX_TYPES = 300  # of nodes and edges together
@@ -80,21 +80,22 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
 def read_typed_values(values: dict[str, Any], path: Path) -> HeteroData:
     """The HeteroData that the stores of a file make: features and edges, names and numbers, and no more."""
     data = HeteroData()
-    with blamed(f"Expected a HeteroData in {path} (its types and relations do not fit together)."):
-        _check_number(len(values["nodes"]) + len(values["edges"]), path)
-    with blamed(f"Expected a HeteroData in {path} (its types and relations do not fit together)."):
-        for kind, store in values["nodes"].items():
-            for key in ("x", "n_id", "y", "batch"):
-                if store.get(key) is not None:
-                    data[kind][key] = _tensor(store[key], f"{kind}.{key}", path)
-            if store.get("name") is not None:
-                data[kind].name = list(read_words(store["name"], "name"))
-        for relation, store in values["edges"].items():
-            for key in ("edge_index", "edge_weight", "edge_attr", "edge_label_index"):
-                if store.get(key) is not None:
-                    data[relation][key] = _tensor(store[key], f"{relation}.{key}", path)
-        if not all(type(kind) is str for kind in (*values["nodes"], *(end for key in values["edges"] for end in key))):
-            raise Damaged("types that are no words")
+    nodes, edges = values["nodes"], values["edges"]
+    _check_number(len(nodes) + len(edges), path)
+    if not all(type(kind) is str for kind in nodes) or not all(_is_relation(key) for key in edges):
+        raise InputError(
+            f"Expected words as types and three words as relations of the HeteroData in {path} (got others)."
+        )
+    for kind, store in nodes.items():
+        for key in ("x", "n_id", "y", "batch"):
+            if store.get(key) is not None:
+                data[kind][key] = _tensor(store[key], f"{kind}.{key}", path)
+        if store.get("name") is not None:
+            data[kind].name = list(read_words(store["name"], "name"))
+    for relation, store in edges.items():
+        for key in ("edge_index", "edge_weight", "edge_attr", "edge_label_index"):
+            if store.get(key) is not None:
+                data[relation][key] = _tensor(store[key], f"{relation}.{key}", path)
     return data
 
 
@@ -115,6 +116,10 @@ def _check_number(count: int, path: Path) -> None:
     """Each type and relation takes time of its own, also where it has no nodes and no edges."""
     if count > MAX_TYPES:
         raise InputError(f"Expected at most {MAX_TYPES} types and relations in {path} (got {count:,}).")
+
+
+def _is_relation(key: Any) -> bool:
+    return type(key) is tuple and len(key) == 3 and all(type(word) is str for word in key)
 
 
 def _tensor(value: Any, key: str, path: Path) -> torch.Tensor:
