@@ -115,12 +115,12 @@ def saved(**values):
     )
 
 
-def pickled(make, way=zipfile.ZIP_STORED):
+def pickled(make, way=zipfile.ZIP_STORED, name="data.pkl"):
     """A .pt with another pickle."""
 
     def write(folder):
         with zipfile.ZipFile(folder / "dict.pt", "w", way) as archive:
-            archive.writestr("dict/data.pkl", make(folder))
+            archive.writestr(f"dict/{name}", make(folder))
             archive.writestr("dict/version", b"3\n")
             archive.writestr("dict/data/0", bytes(400))
 
@@ -281,6 +281,9 @@ HOSTILE = {
         "an offset beyond the end": strided((2, 2), (1, 1), 99),
         "a storage of other size": strided((1000,), (1,), numel=1000),
         "tuples within tuples": pickled(lambda folder: b"\x80\x02})" + b"\x85" * 200_000 + b"K\1s."),
+        "tuples within tuples, in capitals": pickled(
+            lambda folder: b"\x80\x02})" + b"\x85" * 200_000 + b"K\1s.", name="DATA.PKL"),
+        "numbers as types": lambda folder: torch.save({"nodes": 3, "edges": 4}, folder / "dict.pt"),
         "a list of itself": pickled(lambda folder: b"\x80\x02}X\x0a\0\0\0node_names]q\1h\1as."),
         "a pickle, packed": pickled(lambda folder: b")" * 10**8 + b".", zipfile.ZIP_DEFLATED),
         "a count of nothing": pickled(lambda folder: b"\x80\x02ccollections\nCounter\nc__builtin__\nbytearray\n\x8a\5"

@@ -72,7 +72,7 @@ PROMISES = {
             "people_models::what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out",
         "Your model is never altered": "reading::the_users_model_and_data_are_left_as_they_were_even_after_an_error",
         "Only tensors, numbers and text are ever loaded, and no file can run code":
-            "strangers::no_library_that_unpickles_is_asked mutations::397_damaged_files",
+            "strangers::no_pt_file_runs_code hostile::no_file_does_harm",
     },
     "SECURITY.md": {
         "A folder (typed tables, snapshots) is bounded as one file of that size":
@@ -252,11 +252,11 @@ PROMISES = {
         "Names in a row belong to the snapshot that has as many rows as there are names":
             "names::names_go_with_the_snapshot_of_as_many_rows",
         "Missing names (`None`, NaN) leave the node's number": "names::a_name_may_be_missing",
-        "no other object in it is ever made": "strangers::no_library_that_unpickles_is_asked",
+        "no other object in it is ever made": "strangers::no_pt_file_runs_code",
         "In Parquet, the `id` may also be the index that pandas wrote":
             "strangers::a_node_table_may_have_its_ids_as_the_index_of_pandas",
         "Complex numbers are refused": "strangers::complex_numbers_keep_their_imaginary_part_by_being_refused",
-        "A file that is cut short, damaged or of another kind is refused in a sentence": "mutations::397_damaged_files",
+        "A file that is cut short, damaged or of another kind is refused in a sentence": "hostile::every_file_made_by_hand_is_refused_in_one_sentence",
     },
     "docs/how-to-your-own-model.md": {
         "The copy has your forward hooks": "surroundings::hooks_of_the_users_run_on_the_copy_and_stay_on_the_model",

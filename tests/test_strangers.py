@@ -129,7 +129,9 @@ def test_what_pyg_saves_is_read(tmp_path, kind, batched):
         data = Batch.from_data_list([data, data])
         data._slice_dict = defaultdict(dict, data._slice_dict)  # as earlier releases kept it
     torch.save(data, tmp_path / "g.pt")
+    allowed = set(torch.serialization.get_safe_globals())
     found = read_graph(tmp_path / "g.pt").data
+    assert set(torch.serialization.get_safe_globals()) == allowed
     if kind == "Data":
         assert torch.equal(found.x, data.x)
         assert torch.equal(found.edge_index, data.edge_index)

@@ -33,7 +33,7 @@ from ..trust import MAX_BYTES, Damaged, blamed, bound_together, check_file, chec
 from ..writing import whole_file
 from .npz import arrays_size, read_arrays
 from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes, table_kind
-from .tensors import read_tensors
+from .tensors import Stores, read_tensors
 from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_typed_values
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
@@ -86,8 +86,8 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         graph = _from_values(read_arrays(file, FIELDS, max_bytes), file)
     elif file.suffix in (".pt", ".pth"):
         values = read_tensors(file, max_bytes)
-        if set(values) == {"nodes", "edges"}:
-            return _checked(GraphFile(read_typed_values(values, file)), file)
+        if isinstance(values, Stores):
+            return _checked(GraphFile(read_typed_values(values.nodes, values.edges, file)), file)
         graph = _from_values(values, file)
     elif table_kind(file):
         graph = _read_tables(file, nodes, max_bytes)

@@ -11,9 +11,10 @@ import io
 import pickletools
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
@@ -28,9 +29,9 @@ from ..trust import ZIP_ERRORS, Damaged, blamed, bound_growth, check_file, check
 
 MAX_INSTRUCTIONS = 4 * 10**6  # of one pickle, some seconds' worth; a name takes two
 MAX_TUPLES = 20_000  # a tuple in a tuple in a tuple, often enough, overflows the stack when it is hashed
-PROTOCOL = 2  # of pickles, the default of torch.save
+PICKLE_PROTOCOL = 2  # of pickles, the default of torch.save
 
-STORAGES = "Double Float Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble"
+STORAGE_KINDS = "Double Float Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble"
 REBUILD = "tensor tensor_v2 tensor_v3 parameter sparse_tensor"
 LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
@@ -56,28 +57,35 @@ def _plain_dict(*_: Any) -> dict[Any, Any]:
 
 for own, stands_for in ((_BatchGetter, DynamicInheritanceGetter), (_plain_dict, defaultdict)):
     own.__module__, own.__qualname__ = stands_for.__module__, stands_for.__qualname__
-CLASSES = (
+SAFE_CLASSES = (
     Data, HeteroData, Batch, _BatchGetter, DataEdgeAttr, DataTensorAttr, EdgeAttr, TensorAttr, BaseStorage, NodeStorage,
     EdgeStorage, GlobalStorage, _plain_dict, dict,
 )  # fmt: skip
-NAMES = {
+SAFE_NAMES = {
     "__builtin__.dict", "collections.OrderedDict", "torch.Size", "torch.device", "torch.serialization._get_layout",
     "torch.storage.UntypedStorage", "torch.uint16", "torch.uint32", "torch.uint64",
-    *(f"torch.{name}Storage" for name in STORAGES.split()),
+    *(f"torch.{name}Storage" for name in STORAGE_KINDS.split()),
     *(f"torch._utils._rebuild_{name}" for name in REBUILD.split()),
-    *(f"{kind.__module__}.{kind.__qualname__}" for kind in CLASSES),
+    *(f"{kind.__module__}.{kind.__qualname__}" for kind in SAFE_CLASSES),
 }  # fmt: skip
 
 
-def read_tensors(path: Path, max_bytes: float) -> dict[str, Any]:
-    """The dict, the fields of the Data, or `nodes` and `edges` by type and relation of the HeteroData in a file."""
+class Stores(NamedTuple):
+    """The fields of a HeteroData by type of node and by relation."""
+
+    nodes: dict[Any, dict[Any, Any]]
+    edges: dict[Any, dict[Any, Any]]
+
+
+def read_tensors(path: Path, max_bytes: float) -> dict[str, Any] | Stores:
+    """The dict, the fields of the Data, or the stores of the HeteroData in a file."""
     check_file(path, max_bytes)
     sentence = f"Expected a whole .pt file at {path} (it is cut short, damaged or of another kind)."
     with blamed(sentence, *ZIP_ERRORS):
         copy = _copied(path)
     checked: Any = torch.sparse.check_sparse_tensor_invariants
     # Whatever torch makes of instructions in another order: no code of ours runs in there.
-    with blamed(sentence, Exception), torch.serialization.safe_globals([*CLASSES, _batched]), checked():
+    with blamed(sentence, Exception), _only_these([*SAFE_CLASSES, _batched]), checked():
         loaded = torch.load(copy, map_location="cpu", weights_only=True)
     del copy
     limit = bound_growth(path, max_bytes)
@@ -85,12 +93,25 @@ def read_tensors(path: Path, max_bytes: float) -> dict[str, Any]:
         nodes, edges = (_stores(loaded, f"_{end}_store_dict", path) for end in ("node", "edge"))
         for store in (*nodes.values(), *edges.values()):
             limit = _check_tensors(store, path, limit)
-        return {"nodes": nodes, "edges": edges}
+        return Stores(nodes, edges)
     found = _fields(vars(loaded).get("_store")) if type(loaded) is Data else loaded
     if type(found) is not dict or not all(type(key) is str for key in found):
         raise InputError(f"Expected a torch_geometric Data or a dict of tensors in {path} (got another kind).")
     _check_tensors(found, path, limit)
     return found
+
+
+@contextmanager
+def _only_these(allowed: list[Any]) -> Iterator[None]:
+    """Let torch make what is allowed here, and not what others allowed: of two of one name it would take either."""
+    held = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    torch.serialization.add_safe_globals(allowed)
+    try:
+        yield
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(held)
 
 
 def _copied(path: Path) -> io.BytesIO:
@@ -102,7 +123,7 @@ def _copied(path: Path) -> io.BytesIO:
             raise Damaged("packed, or members within each other")
         for name, info in members.items():
             content = archive.read(info)
-            if name.endswith("/data.pkl"):
+            if name.lower().endswith(".pkl"):  # torch looks for data.pkl in capitals, too
                 _check_pickle(content, path)
             clean.writestr(name, content)
     copy.seek(0)
@@ -118,11 +139,11 @@ def _check_pickle(pickle: bytes, path: Path) -> None:
             raise InputError(
                 f"Expected at most {MAX_INSTRUCTIONS:,} values and {MAX_TUPLES:,} tuples in {path} (got more)."
             )
-        if opcode.name == "PROTO" and argument != PROTOCOL:
+        if opcode.name == "PROTO" and argument != PICKLE_PROTOCOL:
             raise InputError(
-                f"Expected pickle protocol {PROTOCOL} in {path} (got {argument}); save it without `pickle_protocol`."
+                f"Expected pickle protocol {PICKLE_PROTOCOL} in {path} (got {argument}); save it with that one."
             )
-        if opcode.name in ("GLOBAL", "INST") and (name := str(argument).replace(" ", ".", 1)) not in NAMES:
+        if opcode.name in ("GLOBAL", "INST") and (name := str(argument).replace(" ", ".", 1)) not in SAFE_NAMES:
             raise InputError(
                 f"Expected a torch_geometric Data or a dict of tensors in {path} (it holds other Python objects: "
                 f"{name[:60]}); only tensors, numbers and text are loaded: save the graph with axiompath.save_graph."

@@ -77,10 +77,9 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
     return data, class_names
 
 
-def read_typed_values(values: dict[str, Any], path: Path) -> HeteroData:
+def read_typed_values(nodes: dict[Any, Any], edges: dict[Any, Any], path: Path) -> HeteroData:
     """The HeteroData that the stores of a file make: features and edges, names and numbers, and no more."""
     data = HeteroData()
-    nodes, edges = values["nodes"], values["edges"]
     _check_number(len(nodes) + len(edges), path)
     if not all(type(kind) is str for kind in nodes) or not all(_is_relation(key) for key in edges):
         raise InputError(
