@@ -337,9 +337,9 @@ def test_scans_and_files_say_the_same(tmp_path):
         assert again.summary() == e.summary()
     assert "model before" in scan.origin.digests
     values = e.to_dict()
-    with pytest.raises(InputError, match="in `retrained`"):
+    with pytest.raises(InputError, match="`retrained` should have field `logits_after`"):
         Explanation.from_dict({**values, "retrained": {"logits_before": [1.0]}})
-    with pytest.raises(InputError, match="kinds among those known"):
+    with pytest.raises(InputError, match="`causes` should be those known"):
         Explanation.from_dict({**values, "retrained": None})
 
 

@@ -131,10 +131,6 @@ def test_edges_as_units_say_what_they_are_called_and_are_read_again(explainer):
         assert all(any(f" –{r[1]}→ " in words for r in RELATIONS) for words in told)
         again = axiompath.EdgeExplanation.from_dict(found.to_dict())
         assert again.summary() == found.summary()
-        older = {key: value for key, value in found.to_dict().items() if key not in ("relations", "retrained")} | {
-            "version": 1
-        }
-        assert axiompath.EdgeExplanation.from_dict(older).relations == ()
 
 
 def test_columns_of_features_are_those_of_the_type(explainer, graphs):
