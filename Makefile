@@ -43,7 +43,7 @@ results-quick: $(READY)
 	$(BIN)/python -m research reproduce quick --docs docs --out out/quick
 
 # What users install; what it runs is compiled as it runs.
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml setup.py constraints.txt $(wildcard src/axiompath/native/*.pyx)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e .
 	touch $(INSTALLED)

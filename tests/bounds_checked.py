@@ -30,7 +30,7 @@ SELECTION = (
     "exact", "batch",
 )  # fmt: skip
 MODULES = (
-    "graphs.rows", "change.union_loops", "network.maximum_loops", "paths.extreme_loops", "paths.search_loops",
+    "graphs.rows", "change.union_loops", "paths.extreme_loops", "paths.search_loops",
     "paths.share_loops", "paths.source_loops", "paths.suffix_loops", "paths.walk_loops",
     "rivals.rank_loops", "blame.variant_loops",
     *(f"selection.{name}" for name in SELECTION),

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import SAGEConv, SimpleConv
 
 import axiompath
-from axiompath.network.maximum_loops import line_shares
+from axiompath.native.maxima import line_shares
 from effort import examples
 from evolutions import HOMOGENEOUS_NAMES, any_tasks, graph_pairs
 from references import literal_line
@@ -75,7 +75,7 @@ def test_lines_that_meet_at_an_end_do_not_cross_before_it():
     for pair in [ends, *tied, *(pair[::-1] for pair in tied)]:
         low, high = pair
         shares = np.empty(len(low))
-        line_shares(np.array([0, len(low)]), low, high, np.ones(len(low), dtype=np.bool_), shares)
+        line_shares(np.array([0, len(low)]), low, high, np.ones(len(low), dtype=np.uint8), shares)
         expected = literal_line(dict(enumerate(low)), dict(enumerate(high)))
         assert list(expected.values()) == shares.tolist() == (np.arange(len(low)) == np.argmax(low + high)).tolist()
 

@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
     "errors arrays signals machine interpreted notebook",
+    "native",
     "memory threads writing",
     "trust",
     "codec",

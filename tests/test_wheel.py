@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("src", "research", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("src", "research", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
 def run(*command, **options):
@@ -39,9 +39,13 @@ def wheel(tmp_path_factory):
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_package(wheel):
     held = set(zipfile.ZipFile(wheel).namelist())
-    kinds = {".py", ".html", ".css", ".js", ".typed"}
+    kinds = {".py", ".pyi", ".so", ".html", ".css", ".js", ".typed"}
     files = [path for path in (ROOT / "src" / "axiompath").rglob("*") if path.is_file()]
-    wanted = {path.relative_to(ROOT / "src").as_posix() for path in files if "__pycache__" not in path.parts}
+    wanted = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in files
+        if not {"__pycache__", "README.md"} & set(path.parts) and path.suffix != ".pyx"
+    }
     assert {Path(name).suffix for name in wanted} == kinds
     assert wanted <= held
     assert "axiompath/py.typed" in held

@@ -24,9 +24,9 @@ from scipy import sparse
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..graphs.data_fields import Features
 from ..graphs.snapshot import Snapshot
+from ..native.maxima import hold_shares, line_shares
 from .coefficients import Like, Parts, Rule, Sides, diagonal, edges_of
 from .families import ColumnRule, column_of
-from .maximum_loops import hold_shares, line_shares
 from .relations import OfRelation, cut_relation
 
 BY_LINE = "line"  # how a maximum divides its coefficients
@@ -52,8 +52,7 @@ class Extreme(Like, ColumnRule):
     def column_matrix(self, snapshot: Snapshot, inputs: Features, number: int) -> sparse.csr_array:
         """Weights of those that hold the maximum, over their number."""
         weights, values = self._carried(snapshot, column_of(inputs, number))
-        shares = np.empty(len(values))
-        hold_shares(weights.indptr, values, np.ones(len(values), dtype=np.bool_), shares)
+        shares = _holds(weights.indptr, values, np.ones(len(values), dtype=np.bool_))
         return sparse.csr_array((weights.data * shares, weights.indices, weights.indptr), shape=weights.shape)
 
     def divide_column(self, sides: Sides, number: int) -> Parts:
@@ -68,8 +67,7 @@ class Extreme(Like, ColumnRule):
             values.append(value)
             held.append(_holds(sides.indptr, value, there))
             held_of_both.append(_holds(sides.indptr, value, both))
-        line = np.empty(size)
-        line_shares(sides.indptr, *values, both, line)
+        line = _lines(sides.indptr, *values, both)
         once, now = weights
         smaller = np.where(once * now > 0, np.where(np.abs(once) <= np.abs(now), once, now), 0.0)
         return (
@@ -130,8 +128,7 @@ class Highest(ColumnRule):
         """By the line between the snapshots, where both have the node."""
         indptr, low = _one_row_each(self._values(sides.inputs[0], number)[sides.indices])[:2]
         high = _one_row_each(self._values(sides.inputs[1], number)[sides.indices])[1]
-        line = np.empty(len(low))
-        line_shares(indptr, low, high, np.repeat(sides.both, self.count), line)
+        line = _lines(indptr, low, high, np.repeat(sides.both, self.count))
         gained, lost = (np.where(sides.both, 0.0, side) for side in (sides.after, sides.before))
         return line[self.number :: self.count], gained, lost
 
@@ -149,5 +146,11 @@ def _one_row_each(values: FloatArray) -> tuple[IntArray, FloatArray, BoolArray]:
 
 def _holds(indptr: IntArray, values: FloatArray, there: BoolArray) -> FloatArray:
     shares = np.empty(len(values))
-    hold_shares(indptr, values, there, shares)
+    hold_shares(indptr.astype(np.int64, copy=False), values, there.view(np.uint8), shares)
+    return shares
+
+
+def _lines(indptr: IntArray, low: FloatArray, high: FloatArray, there: BoolArray) -> FloatArray:
+    shares = np.empty(len(low))
+    line_shares(indptr.astype(np.int64, copy=False), low, high, there.view(np.uint8), shares)
     return shares

@@ -1,0 +1,56 @@
+"""Builds the compiled kernels (src/axiompath/native/*.pyx); everything else about the package is in pyproject.toml."""
+
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError, ExecError, PlatformError
+
+DEBUG = bool(os.environ.get("AXIOMPATH_DEBUG"))  # bounds checks and sanitizers, for `make test-native`
+KERNELS = sorted(Path("src/axiompath/native").glob("*.pyx"))
+
+if sys.platform == "win32":
+    COMPILE, LINK = ["/O2"], []
+elif DEBUG:
+    COMPILE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-ffp-contract=off"]
+    LINK = ["-fsanitize=address,undefined"]
+else:  # no instruction that some 64-bit machine lacks, no reordering of sums: the same bits everywhere
+    COMPILE, LINK = ["-O3", "-ffp-contract=off", "-fno-math-errno"], []
+
+
+class BuildKernels(build_ext):
+    """build_ext that says what to do where there is no compiler."""
+
+    def run(self) -> None:
+        """Build, or say what is missing."""
+        try:
+            super().run()
+        except (CCompilerError, ExecError, PlatformError) as error:
+            raise SystemExit(
+                f"Expected a C compiler to build AxiomPath's kernels ({error}); install gcc or clang "
+                "(on macOS `xcode-select --install`, on Windows the Visual Studio Build Tools), or use a wheel."
+            ) from error
+
+
+setup(
+    cmdclass={"build_ext": BuildKernels},
+    ext_modules=cythonize(
+        [
+            Extension(
+                f"axiompath.native.{source.stem}", [str(source)], extra_compile_args=COMPILE, extra_link_args=LINK
+            )
+            for source in KERNELS
+        ],
+        build_dir="build/cython",
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": DEBUG,
+            "wraparound": False,
+            "initializedcheck": False,
+            "cdivision": True,
+        },
+    ),
+)
