@@ -67,7 +67,7 @@ class Extreme(Like, ColumnRule):
             values.append(value)
             held.append(_holds(sides.indptr, value, there))
             held_of_both.append(_holds(sides.indptr, value, both))
-        line = _lines(sides.indptr, *values, both)
+        line = _lines(sides.indptr, values[0], values[1], both)
         once, now = weights
         smaller = np.where(once * now > 0, np.where(np.abs(once) <= np.abs(now), once, now), 0.0)
         return (
