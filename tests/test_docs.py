@@ -46,16 +46,11 @@ def run_page(page, folder, **settings):
 
 
 WITH_CODE = [page for page in PAGES if script_of(page)]
-FIRST = {"README.md": (), "docs/tutorial.md": pytest.mark.system}  # that people try after an installation
 
 
-@pytest.mark.system
-@pytest.mark.parametrize("page", [page for page in WITH_CODE if page not in FIRST])
-def test_every_python_block_runs(page, tmp_path):
-    run_page(page, tmp_path)
-
-
-@pytest.mark.parametrize("page", [pytest.param(page, marks=FIRST.get(page, pytest.mark.slow)) for page in WITH_CODE])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if page == "README.md" else pytest.mark.system) for page in WITH_CODE]
+)
 def test_every_python_block_runs_after_an_installation(page, tmp_path):
     """Where nothing has been compiled yet."""
     (tmp_path / "compiled").mkdir()
