@@ -1,6 +1,6 @@
 """How fast is a path? Attribution of all changed nodes, beside two yardsticks in the same run.
 
-(a) the literal twin of tests/references.py, which follows the definition one path at a time;
+(a) the literal twin of tests/support/references.py, which follows the definition one path at a time;
 (b) one dense float64 matrix product with as many multiply-adds as the paths need.
 
 Beside them the bytes that a path moves at the least, and what share of the machine's bandwidth, measured by copying,
@@ -34,8 +34,8 @@ from axiompath.explain.walks import plan_listing
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.walk import walk_paths
 from axiompath.threads import run_in_pieces
-from references import LiteralAttribution
 from research import datasets
+from support.references import LiteralAttribution
 from tables import best_time, kept, make_parser, publish, to_markdown
 
 

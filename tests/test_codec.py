@@ -13,7 +13,7 @@ import axiompath
 from axiompath.arrays import FloatArray, IntArray
 from axiompath.codec import Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of
 from axiompath.graphs.places import Target
-from test_written_by_0_2 import KINDS, RECORDS, updated
+from support.written import KINDS, RECORDS, updated
 
 PLAIN = {path.stem: updated(json.loads(path.read_text())) for path in RECORDS}
 FIELDS = [(stem, name) for stem, held in PLAIN.items() for name in held if name not in ("format", "version")]

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from axiompath import Explainer
 from axiompath.datasets import drifting_communities, drifting_events, evolve
 from axiompath.files.sum_gnn import random_sum_gnn
-from real_data import load_graph
+from support.real_data import load_graph
 
 
 def edge_set(data):
@@ -56,7 +56,7 @@ from axiompath import Explainer
 from axiompath.datasets import evolve
 from axiompath.files.sum_gnn import random_sum_gnn
 sys.path.insert(0, sys.argv[1])
-from real_data import load_graph
+from support.real_data import load_graph
 before = load_graph("coauthor_physics", Path(sys.argv[2]))
 after = evolve(before, added=100, removed=100)
 explainer = Explainer(random_sum_gnn([before.x.shape[1], 16, 5], 0), before, after)

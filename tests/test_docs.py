@@ -16,11 +16,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from support.repository import BLOCK, ROOT
+
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
-# A block after a comment `<!-- not run: why -->` is only shown.
-BLOCK = re.compile(r"(<!-- not run:[^>]*-->\s*)?^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 

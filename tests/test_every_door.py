@@ -12,7 +12,7 @@ from torch_geometric.nn import GCNConv, global_mean_pool
 
 import axiompath
 from axiompath.errors import InputError
-from test_every_task import evolve, random_graph
+from support.tasks import evolve, random_graph
 
 COLUMNS = {"classes": 3, "binary": 1, "labels": 3, "value": 1}
 SPEAKS = {"classes": r"class \d", "binary": r"(yes|no)\b", "labels": r"label \d", "value": r"the value"}
@@ -152,7 +152,7 @@ def test_scans_pages_stories_and_the_command_line_speak_of_it_too(place, kind, c
     (story,) = axiompath.tell_stories(made(unit, kind), [before, after, before], [target], 3, **output)
     assert re.search(SPEAKS[kind], story.summary())
     (tmp_path / "door_models.py").write_text(
-        f"from test_every_door import made\ndef mine():\n    return made({unit!r}, {kind!r})\n"
+        f"from {__name__} import made\ndef mine():\n    return made({unit!r}, {kind!r})\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(__import__("sys").modules, "door_models", raising=False)

@@ -27,7 +27,7 @@ from axiompath.explain.question import Question
 from axiompath.interpreted import Early
 from axiompath.scan import engines
 from axiompath.selection import select_many
-from test_scan import NO_NAMES
+from support.scans import NO_NAMES, weighted_evolution
 
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.share_loops", "paths.source_loops", "paths.walk_loops",
@@ -91,21 +91,9 @@ def both_ways():
         yield reached
 
 
-def evolution(nodes, links):
-    """A sparse weighted graph with self-loops, of which edges leave, weights and features move."""
-    torch.manual_seed(1)
-    edges = torch.cat([torch.randint(0, nodes, (2, links)), torch.arange(nodes // 8).repeat(2, 1)], dim=1)
-    edges[:, :20] %= nodes // 8
-    before = Data(x=torch.randn(nodes, 3).double(), edge_index=edges, edge_weight=torch.rand(edges.shape[1]) + 0.1)
-    moved, weight = before.x.clone(), before.edge_weight.clone()
-    weight[4:8] *= 2.0
-    moved[edges[0, 4:8]] += 1.0
-    return before, Data(x=moved, edge_index=edges[:, 4:], edge_weight=weight[4:])
-
-
 @pytest.mark.parametrize(("nodes", "links"), [(300, 900), pytest.param(40_000, 60_000, marks=pytest.mark.slow)])
 def test_python_computes_as_widely_as_compiled_loops_in_every_loop(nodes, links, tmp_path):
-    before, after = evolution(nodes, links)
+    before, after = weighted_evolution(nodes, links)
     model = GCN(3, 4, 2, 3).double().eval()
     names = ["before", "after"]
     with both_ways() as reached:
@@ -325,9 +313,9 @@ import torch
 from torch_geometric.nn import GCN
 import axiompath
 from axiompath.paths.share_loops import sum_causes
-from test_interpreted import evolution
+from support.scans import weighted_evolution
 torch.manual_seed(0)
-explainer = axiompath.Explainer(GCN(3, 4, 2, 3).double().eval(), *evolution(300, 900))
+explainer = axiompath.Explainer(GCN(3, 4, 2, 3).double().eval(), *weighted_evolution(300, 900))
 targets = explainer.moved().target[:40].tolist()
 change = explainer.change
 logits = change.after_pass.logits - change.before_pass.logits

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import axiompath
-
-SOURCE = Path(__file__).parent.parent / "src" / "axiompath"
+from support.repository import FILES, SOURCE
 
 # One line a floor of the house; names on one line do not import each other.
 FLOORS = [
@@ -51,13 +50,6 @@ LATE = {
 }
 
 
-def module_name(path):
-    return ".".join(part for part in path.relative_to(SOURCE).with_suffix("").parts if part != "__init__")
-
-
-FILES = {module_name(path): path for path in SOURCE.rglob("*.py")}
-
-
 def imports(path):
     """(package of the import, whether it is made inside a function) for every import from axiompath in a file."""
     here = list(path.relative_to(SOURCE).parent.parts)
@@ -88,7 +80,7 @@ def test_the_package_and_its_tests_need_nothing_of_research():
     """What is in research/ is not installed, and imports the package, not the other way round."""
     found = [
         path.name
-        for path in (*FILES.values(), *Path(__file__).parent.glob("*.py"))
+        for path in (*FILES.values(), *Path(__file__).parent.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         for name in (
             [alias.name for alias in node.names] if isinstance(node, ast.Import)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from axiompath.metrics import kl_divergence, kl_of_logits
 from axiompath.outputs import Output, scales_of, show_apart
-from certificates import precise_apart
-from effort import examples
-from references import slopes_by_small_steps
+from support.certificates import precise_apart
+from support.effort import examples
+from support.references import slopes_by_small_steps
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=examples(200))
 seeds = st.integers(0, 2**32 - 1)

@@ -540,7 +540,7 @@ def words_of(page):
 
 @cache
 def held_by(name):
-    (file,) = [file for folder in ("tests", "research/tests") if (file := ROOT / folder / f"test_{name}.py").is_file()]
+    (file,) = [file for folder in ("tests", "research/tests") for file in (ROOT / folder).rglob(f"test_{name}.py")]
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name.removeprefix("test_") for node in tree.body if isinstance(node, ast.FunctionDef)}
 

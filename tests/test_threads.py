@@ -9,7 +9,7 @@ from torch_geometric.nn import GATConv, GCNConv
 
 import axiompath
 from axiompath import threads
-from test_attribution import random_pair
+from support.evolutions import random_pair
 
 
 class Net(torch.nn.Module):

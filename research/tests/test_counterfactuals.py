@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import axiompath
-from players import evolve, make
 from research.experiments.counterfactuals import rival_sizes
+from support.players import evolve, make
 
 
 def flips(num_changes, seeds):

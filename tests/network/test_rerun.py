@@ -1,0 +1,216 @@
+"""The forward pass on `after`, started from `before`'s: equal to a whole one, and no larger than the change."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+from torch_geometric.nn import GAT, GCN
+
+import axiompath
+from axiompath.graphs.adjacency import sort_by_receiver
+from axiompath.graphs.pair import match_snapshots
+from axiompath.network import update as rerun
+from axiompath.network.attention import (
+    AdditiveAttention,
+    DotAttention,
+    InverseDeviation,
+    PairAttention,
+    ReadColumns,
+)
+from axiompath.network.coefficients import Degree, GraphSize, Identity, Mean, Sum, SymmetricNorm, TargetNorm
+from axiompath.network.layers import Block, Channel, Layer, Network, run_network
+from axiompath.network.update import rerun_network
+from support.effort import examples
+from support.evolutions import GCNStack, aligned, any_networks, graph_pairs
+
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+FLOWS = ("source_to_target", "target_to_source")
+
+
+def rules(rng, width):
+    """Every rule there is, in both directions of flow where it has one."""
+    weight = rng.normal(size=(width, 2))
+    found = [Identity(), GraphSize(), InverseDeviation(0.1)]
+    for flow in FLOWS:
+        found += [Sum(True, flow), Mean(True, flow), Degree(True, flow), Sum(flow=flow), TargetNorm(0.5, flow=flow)]
+        found += [SymmetricNorm(True, 1.0, flow), SymmetricNorm(False, None, flow), SymmetricNorm(True, 2.0, flow)]
+        found += [AdditiveAttention(weight[:, 0], weight[:, 1], 0.2, True, flow)]
+        found += [PairAttention(weight, -weight, weight[0], weight[1], 0.2, False, flow)]
+        found += [DotAttention(weight, weight[0], -weight, weight[1], flow)]
+        found += [ReadColumns(AdditiveAttention(weight[:2, 0], weight[:2, 1], 0.2, False, flow), 0, 2)]
+    return found
+
+
+def one_rule_network(rng, rule, width, num_layers):
+    """Layers that all aggregate by one rule, with an identity beside it."""
+    layers = []
+    for t in range(num_layers):
+        channels = tuple(
+            Channel(r, rng.normal(size=(width, width)), slice(0, width), slice(0, width)) for r in (rule, Identity())
+        )
+        layers.append(Layer(channels, rng.normal(size=width), (Block(slice(0, width), None, f"layer {t}"),), width))
+    return Network(tuple(layers), width)
+
+
+def assert_same_pass(network, before, after):
+    start = run_network(network, before)
+    found, whole = rerun_network(network, before, after, start), run_network(network, after)
+    for t in range(len(network.layers)):
+        for ours, theirs in zip(found.coefficients[t], whole.coefficients[t], strict=True):
+            np.testing.assert_allclose(ours.toarray(), theirs.toarray(), rtol=1e-9, atol=1e-12)
+            assert ours.has_sorted_indices
+        scale = max(1.0, np.abs(whole.z[t]).max())
+        np.testing.assert_allclose(found.z[t], whole.z[t], rtol=0, atol=1e-10 * scale)
+        ours, theirs = (h if isinstance(h, np.ndarray) else h.toarray() for h in (found.received(t), whole.received(t)))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10 * max(1.0, np.abs(theirs).max()))
+
+
+@settings(relaxed, max_examples=examples(300))
+@given(any_networks(), graph_pairs())
+def test_equals_a_whole_pass(network, graphs):
+    assert_same_pass(network, *aligned(*graphs))
+
+
+@settings(relaxed, max_examples=examples(200))
+@given(graph_pairs(), st.integers(0, 100), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_every_rule_looks_no_further_than_it_says(graphs, which, num_layers, seed):
+    rng = np.random.default_rng(seed)
+    known = rules(rng, 3)
+    assert_same_pass(one_rule_network(rng, known[which % len(known)], 3, num_layers), *aligned(*graphs))
+
+
+@settings(relaxed, max_examples=examples(200))
+@given(graph_pairs(), st.sampled_from(FLOWS))
+def test_touched_nodes_are_those_with_other_incoming_edges(graphs, flow):
+    before, after = aligned(*graphs)
+    lists = []
+    for snapshot in (before, after):
+        senders, receivers = snapshot.edge_index if flow == FLOWS[0] else snapshot.edge_index[::-1]
+        weights = np.ones(len(senders)) if snapshot.edge_weight is None else snapshot.edge_weight
+        into = [receivers == v for v in range(before.num_nodes)]
+        lists.append([sorted(zip(senders[here], weights[here], strict=True)) for here in into])
+    expected = np.array([a != b for a, b in zip(*lists, strict=True)]) | (before.present != after.present)
+    found = match_snapshots(before, after, backwards=flow != FLOWS[0]).touched
+    # Parallel edges whose weights swap places count as touched.
+    assert (found >= expected).all()
+    if before.edge_weight is None:
+        assert (found == expected).all()
+
+
+def ring(num_nodes):
+    u = torch.arange(num_nodes)
+    return torch.stack([u, (u + 1) % num_nodes])
+
+
+def open_gcn(x, before, after):
+    model = GCNStack([4, 8, 3], torch.relu, True).double()
+    return axiompath.Explainer(model, Data(x=x, edge_index=before), Data(x=x, edge_index=after))
+
+
+def test_a_shuffled_edge_list_is_no_change():
+    edges = torch.cat([ring(50), ring(50).flip(0)], dim=1)
+    x = torch.randn(50, 4, dtype=torch.float64)
+    shuffled = edges[:, torch.randperm(edges.shape[1])]
+    explainer = axiompath.Explainer(
+        GCNStack([4, 8, 3], torch.relu, True).double(), Data(x=x, edge_index=edges), Data(x=x, edge_index=shuffled)
+    )
+    assert len(explainer.moved()) == 0
+    assert explainer.change.after_pass.z[0] is explainer.change.before_pass.z[0]
+
+
+@pytest.mark.parametrize("num_nodes", [100, 10_000])
+def test_computes_as_many_rows_whatever_the_size_of_the_graph(num_nodes, monkeypatch):
+    computed = []
+    literal = rerun._compute_rows
+
+    def watched(layer, matrices, h, rows, z):
+        computed.append(len(rows))
+        literal(layer, matrices, h, rows, z)
+
+    monkeypatch.setattr(rerun, "_compute_rows", watched)
+    edges = ring(num_nodes)
+    x = torch.randn(num_nodes, 4, dtype=torch.float64)
+    after = torch.cat([edges, torch.tensor([[7], [50]])], dim=1)
+    axiompath.Explainer(
+        GCNStack([4, 8, 3], torch.relu, True).double(), Data(x=x, edge_index=edges), Data(x=x, edge_index=after)
+    )
+    # The degree of 50 changes the rows of 50 and 51; what they send reaches 52.
+    assert computed == [2, 3]
+
+
+def test_edges_are_sorted_by_receiver_in_their_own_order():
+    edge_index = np.array([[3, 1, 2, 0, 1], [1, 0, 1, 2, 1]])
+    snapshot = aligned(*[Data(x=torch.ones(4, 1), edge_index=torch.from_numpy(edge_index))] * 2)[0]
+    places = np.arange(5)
+    found = sort_by_receiver(*snapshot.edge_index[::-1], places, snapshot.num_nodes)
+    assert found.indptr.tolist() == [0, 1, 4, 5, 5]
+    assert found.values.tolist() == [1, 0, 2, 4, 3]
+    assert found.senders.tolist() == [1, 3, 2, 1, 0]
+
+
+def test_opening_holds_features_once_edges_as_they_lie_and_no_matrix_twice():
+    x, edges = torch.randn(30, 4), ring(30)
+    graphs = Data(x=x, edge_index=edges), Data(x=x, edge_index=edges[:, 1:].contiguous())
+    case = axiompath.Explainer(GCNStack([4, 8, 3], torch.relu, True), *graphs).case
+    before, after = case.region.before, case.region.after
+    assert before.x is after.x
+    for side, data in zip((before, after), graphs, strict=True):
+        assert np.shares_memory(side.edge_index, data.edge_index.numpy())
+    assert all(not any(side.coefficients) for side in (case.change.before_pass, case.change.after_pass))
+
+
+def test_features_of_two_tensors_are_read_twice():
+    x, edges = torch.randn(30, 4), ring(30)
+    other = x.clone()
+    other[3, 1] += 1.0
+    change = axiompath.Explainer(
+        GCNStack([4, 8, 3], torch.relu, True), Data(x=x, edge_index=edges), Data(x=other, edge_index=edges)
+    ).change
+    assert np.flatnonzero(change.differs[0]).tolist() == [3]
+
+
+@pytest.mark.parametrize("convolution", [GCN, GAT])
+def test_features_that_are_held_as_single_numbers_are_computed_with_as_double_ones(convolution, monkeypatch):
+    torch.manual_seed(0)
+    x, edges = torch.randn(60, 6), torch.randint(0, 60, (2, 240))
+    other = x.clone()
+    other[3, 1] += 0.1
+    graphs = Data(x=x, edge_index=edges), Data(x=other, edge_index=edges[:, 4:])
+    model = convolution(6, 8, num_layers=2, out_channels=3).eval()
+    slow = axiompath.Explainer(model, *graphs)
+    monkeypatch.setattr("axiompath.graphs.data_fields.SINGLE", 1)
+    held = axiompath.Explainer(model, *graphs)
+    assert slow.change.after_pass.x.dtype == np.float64
+    assert held.change.after_pass.x.dtype == np.float32
+    assert np.shares_memory(held.change.after_pass.x, other.numpy())
+    for ours, theirs in zip(held.change.after_pass.z, slow.change.after_pass.z, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    targets = slow.moved().target.tolist()[:5]
+    for ours, theirs in zip(held.explain_many(targets, 3), slow.explain_many(targets, 3), strict=True):
+        np.testing.assert_array_equal(ours.contributions, theirs.contributions)
+        assert (ours.kl_residual, ours.origin) == (theirs.kl_residual, theirs.origin)
+    pd.testing.assert_frame_equal(held.features(targets[0]), slow.features(targets[0]))
+
+
+@pytest.mark.slow
+def test_opening_takes_less_than_two_and_a_half_times_what_it_is_given():
+    """As Python counts it; what a process of ten million edges holds is in docs/how-to-scan.md."""
+    num_nodes, num_edges = 220_000, 2_200_000
+    rng = np.random.default_rng(0)
+    x, edges = torch.randn(num_nodes, 32), torch.from_numpy(rng.integers(0, num_nodes, (2, num_edges)))
+    graphs = Data(x=x, edge_index=edges), Data(x=x, edge_index=edges[:, 100:].contiguous())
+    given = sum(array.element_size() * array.nelement() for array in (x, *(data.edge_index for data in graphs)))
+    model = GCNStack([32, 16, 8], torch.relu, True)
+    axiompath.Explainer(model, *(Data(x=x[:50], edge_index=ring(50)) for _ in range(2)))  # compiles
+    tracemalloc.start()
+    try:
+        axiompath.Explainer(model, *graphs)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.5 * given

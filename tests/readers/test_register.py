@@ -1,0 +1,146 @@
+"""Readers of one's own, as the how-to page writes them; wrong ones are caught; and the table of `axiompath.check`."""
+
+import re
+import sys
+import types
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import GCN, GIN, GCNConv, MessagePassing
+
+import axiompath
+from axiompath import UnreadableModel
+from axiompath.network.coefficients import Mean, Sum
+from support.convolutions import EVOLUTIONS, assert_read_exactly, evolution, randomise
+from support.repository import ROOT
+
+PAGE = ROOT / "docs" / "how-to-your-own-convolution.md"
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, conv):
+        super().__init__()
+        self.conv1, self.conv2 = conv(3, 5), conv(5, 3)
+
+    def forward(self, x, edge_index):
+        return self.conv2(torch.relu(self.conv1(x, edge_index)), edge_index)
+
+
+def test_the_how_to_page_works_as_it_is_written(capsys, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    before, after = evolution(0, EVOLUTIONS[3])
+    page = types.ModuleType("how_to_page")
+    monkeypatch.setitem(sys.modules, page.__name__, page)  # where PyG looks for the names that a layer uses
+    names = page.__dict__
+    names.update(before=before, after=after)
+    exec(blocks[0], names)
+    names["MyModel"] = lambda: randomise(TwoLayers(names["MixConv"]))
+    with pytest.raises(UnreadableModel, match=r"conv1 \(MixConv\): no reader .*register_reader"):
+        axiompath.Explainer(names["MyModel"](), before, after)
+    for block in blocks[1:]:
+        exec(block, names)
+    assert "conv1    MixConv     1" in capsys.readouterr().out
+    assert_read_exactly(names["MyModel"](), before, after)
+
+    class LogConv(names["MixConv"]):
+        def forward(self, x, edge_index):
+            degree = torch.bincount(edge_index[1], minlength=len(x)).to(x.dtype)
+            factor = degree / (1 + degree.clamp(min=1).log())
+            return self.around(factor.view(-1, 1) * self.propagate(edge_index, x=x))
+
+    @axiompath.register_reader(LogConv)
+    def read(conv, call):
+        return call.linear(conv.around, call.aggregate(call.x, names["LogMean"]()))
+
+    assert_read_exactly(randomise(TwoLayers(LogConv)), before, after)
+
+
+def make_conv():
+    class OwnConv(MessagePassing):
+        def __init__(self, a, b):
+            super().__init__(aggr="mean")
+            self.lin = nn.Linear(a, b)
+
+        def forward(self, x, edge_index):
+            return self.propagate(edge_index, x=self.lin(x))
+
+    return OwnConv
+
+
+def test_a_registered_reader_is_used_and_one_with_a_wrong_coefficient_is_caught():
+    before, after = evolution(0, EVOLUTIONS[0])
+    OwnConv = make_conv()
+    axiompath.register_reader(OwnConv)(lambda conv, call: call.aggregate(call.linear(conv.lin, call.x), Mean()))
+    assert_read_exactly(randomise(TwoLayers(OwnConv)), before, after)
+    wrong = make_conv()
+    axiompath.register_reader(wrong)(lambda conv, call: call.aggregate(call.linear(conv.lin, call.x), Sum()))
+    model = randomise(TwoLayers(wrong))
+    with pytest.raises(UnreadableModel, match=r"conv1 \(OwnConv\) is the first layer that was read wrongly"):
+        axiompath.Explainer(model, before, after)
+    checked = axiompath.check(model, before)
+    assert not checked.readable
+    assert "read wrongly" in checked.problem
+
+
+def test_a_reader_that_is_wrong_on_one_snapshot_alone_is_caught():
+    before, after = evolution(0, EVOLUTIONS[0])
+    before.edge_weight, after.edge_weight = torch.ones(before.num_edges), torch.full((after.num_edges,), 2.0)
+    OwnConv = make_conv()
+    axiompath.register_reader(OwnConv)(lambda conv, call: call.aggregate(call.linear(conv.lin, call.x), Mean(True)))
+    with pytest.raises(UnreadableModel, match=r"conv1 \(OwnConv\) .*read wrongly: on `after`"):
+        axiompath.Explainer(randomise(TwoLayers(OwnConv)), before, after)
+
+
+def test_only_classes_of_modules_can_be_given_a_reader():
+    with pytest.raises(TypeError, match=r"class of torch.nn.Module .*got 3"):
+        axiompath.register_reader(3)
+    with pytest.raises(TypeError, match="at least one class"):
+        axiompath.register_reader()
+
+
+def test_a_reader_that_fails_says_where():
+    before, after = evolution(0, EVOLUTIONS[0])
+    OwnConv = make_conv()
+    axiompath.register_reader(OwnConv)(lambda conv, call: conv.missing)
+    with pytest.raises(UnreadableModel, match=r"conv1 \(OwnConv\): its reader failed: AttributeError"):
+        axiompath.Explainer(randomise(TwoLayers(OwnConv)), before, after)
+    other = make_conv()
+    axiompath.register_reader(other)(lambda conv, call: conv.lin.weight)
+    with pytest.raises(UnreadableModel, match=r"conv1 \(OwnConv\): its reader returned Parameter, expected a Form"):
+        axiompath.Explainer(randomise(TwoLayers(other)), before, after)
+
+
+def test_check_lists_modules_hops_parameters_and_the_replay_error():
+    before, _ = evolution(0, EVOLUTIONS[0])
+    model = randomise(GIN(3, 6, 2, 3, norm="batch_norm", jk="cat"))
+    checked = axiompath.check(model, before)
+    assert checked.readable
+    assert checked.num_hops == 2
+    assert checked.num_parameters == sum(p.numel() for p in model.parameters())
+    assert checked.replay_error < 1e-12
+    frame = checked.to_frame()
+    assert list(frame.columns) == ["module", "type", "hops", "parameters", "reading"]
+    assert frame.parameters.sum() == checked.num_parameters
+    assert frame.hops.sum() == 2
+    assert {"convs.0", "convs.0.nn.lins.0", "norms.0.module", "lin"} <= set(frame.module)
+    assert "Read exactly: 2 hops" in str(checked)
+    assert "<table" in checked._repr_html_()
+
+
+def test_check_reports_an_unreadable_model_and_how_far_it_came():
+    before, _ = evolution(0, EVOLUTIONS[0])
+    checked = axiompath.check(randomise(GCN(3, 4, 3, 3, norm="diff_group_norm", norm_kwargs={"groups": 2})), before)
+    reading = dict(zip(checked.to_frame().module, checked.to_frame().reading, strict=True))
+    assert not checked.readable
+    assert checked.num_hops is None
+    assert reading["convs.0"] == "convolution of 1 hop"
+    assert reading["norms.0"].startswith("cannot be read: weights features by a softmax")
+    assert reading["convs.1"] == "not reached"
+    assert "Cannot be read. norms.0 (DiffGroupNorm)" in str(checked)
+
+
+def test_check_works_on_a_bare_convolution_and_on_graphs_with_names():
+    before, after = evolution(0, EVOLUTIONS[3])
+    for data in (before, after):
+        assert axiompath.check(randomise(GCNConv(3, 3)), data).num_hops == 1
