@@ -81,7 +81,7 @@ RANGES = {
     "until": [0, 1.5, -0.1, float("nan"), True],
     "objective": ["both", ""],
     "unit": ["edge", "node\n", ["node"]],
-    "by": ["path"],
+    "by": ["node", "paths"],
     "target": [-1, 2**63, [-1, 2], [1], [1, 2, 3], "4", 1.0],
     "explained": [1.5, float("inf"), -1e301],
     "residual": [float("nan"), float("inf")],

@@ -458,7 +458,7 @@ PROMISES = {
     },
     "docs/tutorial.md": {
         "Every altered path has its share, and the shares sum to the change":
-            "attribution::contributions_sum_to_the_change_of_every_logit docs::every_python_block_runs",
+            "attribution::contributions_sum_to_the_change_of_every_logit docs::every_python_block_runs_after_an_installation",
         "In a notebook, an explanation shows itself": "report::a_notebook_shows_the_figure_and_escapes_names",
         "`report.html` is one file that needs no network (and forbids itself to use it)":
             "report::it_opens_with_an_overview_and_asks_the_network_for_nothing "

@@ -126,10 +126,10 @@ def test_edges_as_units_say_what_they_are_called_and_are_read_again(explainer):
     for by in ("edge", "layer_edge"):
         found = explainer.explain(target, by=by)
         assert found.completeness < 1e-9
-        told = [found.row_name(row) for row, (src, dst) in enumerate(found.edges.tolist()) if src != dst and dst >= 0]
+        told = [found.unit_name(row) for row, (src, dst) in enumerate(found.edges.tolist()) if src != dst and dst >= 0]
         assert told
         assert all(any(f" –{r[1]}→ " in words for r in RELATIONS) for words in told)
-        again = axiompath.EdgeExplanation.from_dict(found.to_dict())
+        again = axiompath.Explanation.from_dict(found.to_dict())
         assert again.summary() == found.summary()
 
 

@@ -29,7 +29,7 @@ def test_every_answer_has_a_line_and_a_view(explainer, scan):
     shown = {
         "Explainer: ": explainer,
         "Explanation: Node member 8": explanation,
-        "EdgeExplanation: ": explainer.explain(8, 3, by="edge"),
+        "Explanation: Node member": explainer.explain(8, 3, by="edge"),
         "Attribution of member 8": explainer.attribute(target),
         "Blame: ": explainer.blame(target),
         "Undo: ": explainer.undo(target),

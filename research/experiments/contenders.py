@@ -25,7 +25,7 @@ import pandas as pd
 
 from axiompath.arrays import BoolArray, FloatArray, IntArray
 from axiompath.blame.game import Game
-from axiompath.explain.edge_explanation import EDGE, LAYER_EDGE
+from axiompath.explain.explanation import EDGE, LAYER_EDGE
 from axiompath.explain.units import Units, split_over
 from axiompath.graphs.changes import FEATURES_CHANGED, NODE_ADDED, NODE_REMOVED
 

@@ -24,7 +24,7 @@ from torch_geometric.utils import k_hop_subgraph
 
 from axiompath.arrays import BoolArray, FloatArray, IntArray
 from axiompath.blame.game import Game, board_of
-from axiompath.explain.edge_explanation import EDGE
+from axiompath.explain.explanation import EDGE
 from axiompath.explain.units import split_over
 from axiompath.explainer import Explainer
 from axiompath.graphs.changes import EDGE_ADDED, EDGE_CHANGES, EDGE_REMOVED

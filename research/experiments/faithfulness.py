@@ -25,7 +25,7 @@ import pandas as pd
 from axiompath.arrays import FloatArray
 from axiompath.blame.enough import Enough, enough_of_target
 from axiompath.errors import InputError
-from axiompath.explain.edge_explanation import EDGE, LAYER_EDGE
+from axiompath.explain.explanation import EDGE, LAYER_EDGE
 from axiompath.explain.question import ENOUGH
 from axiompath.explain.units import GAINED_EDGE, LOST_EDGE, find_units, put_in
 from axiompath.explainer import Explainer

@@ -25,7 +25,7 @@ import pandas as pd
 
 from axiompath.arrays import BoolArray, FloatArray
 from axiompath.errors import InputError
-from axiompath.explain.edge_explanation import EDGE, LAYER_EDGE
+from axiompath.explain.explanation import EDGE, LAYER_EDGE
 from axiompath.explain.units import GAINED_EDGE, LOST_EDGE, Units, find_units, put_in
 from axiompath.explainer import Explainer
 from axiompath.graphs.places import Target

@@ -8,7 +8,7 @@ from axiompath.explain.units import find_units
 from axiompath.paths.entries import Cone
 from research.experiments.authors import authors_split
 from research.experiments.faithfulness import FaithSettings, list_exceptions, run_faithfulness, summarise_faithfulness
-from test_authors_models import COMPARABLE, open_molecule
+from research.tests.authors_archive import COMPARABLE, open_molecule
 
 
 @pytest.mark.parametrize("number", COMPARABLE)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .blame.enough import Enough as Enough
     from .blame.undo import Undo as Undo
     from .errors import InputError as InputError
-    from .explain.edge_explanation import EdgeExplanation as EdgeExplanation
     from .explain.explanation import Explanation as Explanation
     from .explainer import Explainer as Explainer
     from .explainer import scan_sequence as scan_sequence
@@ -77,7 +76,6 @@ _HOMES = {
     "blame.enough": "Enough",
     "blame.undo": "Undo",
     "errors": "InputError",
-    "explain.edge_explanation": "EdgeExplanation",
     "explain.explanation": "Explanation",
     "explainer": "Explainer scan_sequence",
     "files": "convert_graph load_model match_graphs read_graph save_graph save_model",
@@ -96,6 +94,7 @@ _HOMES = {
     "watch.course": "watch_events",
     "watch.diary": "Watch read_watch",
 }
+_FORMER = {"EdgeExplanation": "Explanation"}  # names of the release before -> what serves now
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __version__: str  # found when it is asked for, as every other name
@@ -120,6 +119,10 @@ def _left_as_it_was() -> Iterator[None]:
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module(".origin", __name__).RELEASE
+    if name in _FORMER:
+        told = f"axiompath.{name} is now axiompath.{_FORMER[name]}; the old name goes with the next release."
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        name = _FORMER[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module 'axiompath' has no attribute {name!r}")
     with _left_as_it_was():

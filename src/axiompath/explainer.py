@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from .change.comparison import Change
 from .change.region import find_pair_changes
 from .errors import InputError
 from .explain.case import Case, open_case
-from .explain.edge_explanation import EdgeExplanation
 from .explain.explanation import Explanation
 from .explain.features import list_features
 from .explain.neighbourhood import Neighbourhood, find_neighbourhood
@@ -332,32 +331,6 @@ class Explainer:
         case, rows = self.case.find(map(self.case.index.target, targets))
         return case.attribute(rows, self.memory)
 
-    @overload
-    def explain(
-        self,
-        target: Asked | None = ...,
-        budget: int | None = ...,
-        method: str = ...,
-        objective: str = ...,
-        *,
-        until: float = ...,
-        at_most: bool = ...,
-        depth: int | str | None = ...,
-        by: None = ...,
-    ) -> Explanation: ...
-    @overload
-    def explain(
-        self,
-        target: Asked | None = ...,
-        budget: int | None = ...,
-        method: str = ...,
-        objective: str = ...,
-        *,
-        until: float = ...,
-        at_most: bool = ...,
-        depth: None = ...,
-        by: str,
-    ) -> EdgeExplanation: ...
     def explain(
         self,
         target: Asked | None = None,
@@ -369,7 +342,7 @@ class Explainer:
         at_most: bool = False,
         depth: int | str | None = None,
         by: str | None = None,
-    ) -> Explanation | EdgeExplanation:
+    ) -> Explanation:
         """The fewest paths, at most 20, that explain the share `until` of the change of one target; with a `budget`,
         the so many that explain it best, whatever `until` is. And how well they do.
 
@@ -379,8 +352,7 @@ class Explainer:
 
         With depth="auto" a chosen unit may be a group, all paths that end alike, with their exact sum: coarse where the
         rest does not matter, opened where that explains more; with a number, all units are ends of so many hops. The
-        budget of groups is 10 where none is given. With by="layer_edge" or by="edge", changed edges are chosen instead,
-        and an EdgeExplanation comes back.
+        budget of groups is 10 where none is given. With by="layer_edge" or by="edge", changed edges are chosen instead.
         """
         most, share = (MOST_PATHS, until) if budget is None else (budget, None)
         if depth is not None:

@@ -176,7 +176,7 @@ def test_a_saved_explanation_comes_back_whole(explainer, tmp_path):
 
 BROKEN = {
     "another file": (lambda d: {"a": 1}, r"Expected a saved explanation"),
-    "another version": (lambda d: d | {"version": 99}, r"Expected version 4 to 5 of the format \(got 99\)"),
+    "another version": (lambda d: d | {"version": 99}, r"Expected version 4 to 6 of the format \(got 99\)"),
     "a field missing": (lambda d: {k: v for k, v in d.items() if k != "kl"}, r"missing: kl"),
     "a field too many": (lambda d: d | {"evil": 1}, r"unknown: evil"),
     "another shape": (

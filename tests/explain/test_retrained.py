@@ -410,7 +410,7 @@ def test_edges_under_two_models_are_the_mean_of_either_and_complete_with_the_mod
     np.testing.assert_allclose(found.logits_undone, answers[2], rtol=0, atol=1e-9)
     few = explainer.explain(target, 2, by=by)
     assert "with the model's share" in few.summary()
-    assert axiompath.EdgeExplanation.from_dict(few.to_dict()).summary() == few.summary()
+    assert axiompath.Explanation.from_dict(few.to_dict()).summary() == few.summary()
 
 
 def test_a_scan_with_blame_has_the_model_among_the_changes(tmp_path):

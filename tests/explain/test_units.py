@@ -157,7 +157,7 @@ def test_an_explanation_by_edges_says_what_it_is():
         assert len(told.to_frame()) == len(told.edges) == told.budget
         assert f"of {told.num_units:,} changed" in told.summary()
         assert "The network itself, run on `before` with exactly these put in" in told.summary()
-        again = axiompath.EdgeExplanation.from_dict(json.loads(json.dumps(told.to_dict())))
+        again = axiompath.Explanation.from_dict(json.loads(json.dumps(told.to_dict())))
         assert again.to_dict() == told.to_dict()
         assert again.summary() == told.summary()
     two = explainer.explain(target, 2, "topk", "necessity", by="edge")
@@ -167,8 +167,19 @@ def test_an_explanation_by_edges_says_what_it_is():
         explainer.explain(target, by="node")
     with pytest.raises(axiompath.InputError, match="which ranks paths"):
         explainer.explain(target, 2, "grad", by="edge")
-    with pytest.raises(axiompath.InputError, match="a saved edge-explanation"):
-        axiompath.EdgeExplanation.from_dict({"format": "axiompath.explanation"})
+    one = explainer.explain(target, 1, by="layer_edge")
+    assert f"1 of {one.num_units} changed layer edges explains " in one.summary()
+    share = one.contributions @ one.view[1]
+    total = (one.logits_after - one.logits_before) @ one.view[1]
+    np.testing.assert_allclose(share.sum() + sum(one.left_out), total, rtol=0, atol=1e-9)
+    assert f"The other {one.num_units - 1} layer edges add {one.left_out[0]:.3g} to " in one.summary()
+    for made, match in ((two.plot, "by paths to draw"), (two.to_html, "by paths"), (two.to_pyg, "by paths")):
+        with pytest.raises(axiompath.InputError, match=match):
+            made()
+    with pytest.raises(axiompath.InputError, match="by edges"):
+        explainer.explain(target, 2).edges  # noqa: B018
+    with pytest.warns(DeprecationWarning, match=r"EdgeExplanation is now axiompath\.Explanation"):
+        assert axiompath.EdgeExplanation is axiompath.Explanation
     small = axiompath.Explainer(explainer.case.model, before, after, memory=100)
     with pytest.raises(axiompath.InputError, match="to split over edges"):
         small.explain(target, by="edge")
@@ -187,6 +198,8 @@ def test_directions_are_one_unit_by_pair_of_nodes_whatever_edges_elsewhere_are()
             for edges in (both, after)
         ]
         found = axiompath.Explainer(Weighted(model), *graphs).explain(0, 100, by="edge")
+        names = [found.unit_name(row).replace(" ", "") for row in range(len(found.edges))]
+        assert names == ["0–2" if edge == [0, 2] else f"{edge[0]}→0" for edge in found.edges.tolist()]
         return dict(zip(map(tuple, found.edges.tolist()), found.contributions.round(9).tolist(), strict=True))
 
     def weights_of(edges):

@@ -512,7 +512,7 @@ RECORDS = {
     "blame": (axiompath.Blame, r"plot\(\)\.savefig\(path\) draws it"),
     "undo": (axiompath.Undo, r"save writes JSON\."),
     "enough": (axiompath.Enough, r"save writes JSON\."),
-    "edges": (axiompath.EdgeExplanation, r"save writes JSON\."),
+    "edges": (axiompath.Explanation, r"save writes JSON; plot\(\)"),
     "story": (Story, r"save writes JSON\."),
 }
 

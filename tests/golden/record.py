@@ -183,7 +183,7 @@ def write_attribution(notes: Notes, key: str, found: Any) -> None:
 
 
 def write_explanation(notes: Notes, key: str, found: Any) -> None:
-    if isinstance(found, axiompath.EdgeExplanation):
+    if found.by != "path":
         notes.fields(key, found, EDGES)
         rows = np.column_stack([np.asarray(found.edges).reshape(len(found.kinds), -1), found.layers])
     else:

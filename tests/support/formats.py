@@ -211,7 +211,7 @@ FORMATS = {
           for name in ("explanation", "explanation typed", "explanation link")),
         *(Format(name, (f"{name}.json",), read_story(name)) for name in ("story", "story link")),
         *(Format(name, (f"{name}.json",), read_judgement(name)) for name in ("blame", "undo", "enough")),
-        Format("edges", ("edges.json",), read_judgement("edges", "EdgeExplanation")),
+        Format("edges", ("edges.json",), read_judgement("edges", "Explanation")),
         *(Format(name, tuple(f"{name}/{part}" for part in SCAN_FILES), read_scan(name),
                  ("report", name, "--out", "out.html")) for name in ("scan", "scan link", "scan 0.2")),
         Format("scans", tuple(f"scans/step-000{i}/{part}" for i in (1, 2) for part in SCAN_FILES), read_scans,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -13,20 +13,20 @@ import pandas as pd
 from torch_geometric.data import Data, HeteroData
 
 from ..arrays import FloatArray, IntArray
-from ..change.states import MODEL, are_causes
-from ..codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, one_of, require
+from ..change.states import KINDS, MODEL, are_causes
+from ..codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of, require
 from ..errors import InputError, WrongKind
 from ..graphs.data_fields import node_numbers
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, NODE_UNIT, UNIT_OF, EdgePlace, Target, Unit, check_target
 from ..graphs.relation_names import RelationNames
+from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES_OUTPUT, Output
 from ..paths.table import KIND_WORDS
 from ..selection.choice import OBJECTIVES
 from ..writing import write_text
 from . import sentences
-from .group import Group
 from .hops import Hop, place_shares
 from .retrained import Retrained
 
@@ -38,12 +38,43 @@ if TYPE_CHECKING:
 # is warned. Both are shares of a whole change; a quarter is far beyond what activations make of a good choice.
 DISAGREEMENT = 0.25
 
+PATH, LAYER_EDGE, EDGE = "path", "layer_edge", "edge"  # what is chosen; of paths, also groups of them
+EDGE_KINDS = ("gained", "lost", "reweighted", "feature")  # of edges; features are a unit of their own
+EDGE_FORM = FileForm("edge-explanation", 2)  # of files that hold edges; the format was one of its own until version 5
+OF_PATHS: dict[str, Any] = {
+    "by": PATH,
+    "layers": None,
+    "directed": [],
+    "logits_added": None,
+    "logits_undone": None,
+    "fewest": "",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """All altered paths that end alike: how many, and those that add most to what it adds."""
+
+    row: Count  # which of the chosen units it is
+    size: Count  # altered paths; exact up to 2^53
+    paths: Annotated[IntArray, Shape("shown", "places")]  # whole paths, leaf first, the largest first
+    contributions: Annotated[FloatArray, Shape("shown", "classes")]
+    kinds: Annotated[tuple[Annotated[str, one_of(*KINDS)], ...], Shape("shown")]
+
+    def check(self) -> None:
+        """Whole paths have nodes, and a bias at most before them."""
+        require(self.paths.min(initial=0) >= -1, "`groups` should have whole paths, of nodes and -1 for a bias")
+
 
 @dataclass(frozen=True, eq=False)
 class Explanation(Saved):
-    """Why the prediction of one target changed: the chosen paths, how well they do, and what they were chosen from."""
+    """Why the prediction of one target changed: the chosen units, how well they do, and what they were chosen from.
 
-    form: ClassVar = FileForm("explanation", 5, {4: {"left_out": None}})
+    A unit is a path, a group of paths, an edge (in all layers), or an edge of one layer. An edge is a path of one hop:
+    `paths` holds its sender and its receiver.
+    """
+
+    form: ClassVar = FileForm("explanation", 6, {4: {"left_out": None}, 5: OF_PATHS})
     drawn_by: ClassVar = "plot().savefig(path) or save_html(path)"
 
     target: Target
@@ -58,13 +89,14 @@ class Explanation(Saved):
     logits_before: Annotated[FloatArray, Shape("classes", finite=True)]
     logits_after: Annotated[FloatArray, Shape("classes", finite=True)]
     kl: float  # KL(P_after || P_before)
-    num_paths: Count  # altered paths in all
+    num_paths: Count  # altered paths in all; of edges the changed ones, and leaves whose features changed
     # A place a node, leaf first, -1 before a bias, -2 before a group's end; the most important path first.
+    # Of an edge sender and receiver; -1 for the predicted graph or link, and beside a leaf whose features changed.
     paths: Annotated[IntArray, Shape("paths", "places")]
     contributions: Annotated[FloatArray, Shape("paths", "classes")]
     weights: Annotated[FloatArray, Shape("paths")]  # of the relaxation (convex), else 1
     kinds: Annotated[tuple[Annotated[str, one_of(*KIND_WORDS)], ...], Shape("paths")]
-    # Cause -> the whole change; over all altered paths, and of the model.
+    # Cause -> the whole change; over all altered paths, and of the model; empty of edges.
     causes: Annotated[dict[Text, FloatArray], Shape("classes")]
     kl_residual: float  # KL(P_after || P(before with the paths)), or KL(P_before || P(after without)) for necessity
     kl_bound: float  # no choice of this size leaves less; with a depth, no choice of as many of its units
@@ -88,6 +120,15 @@ class Explanation(Saved):
     edge_places: dict[int, EdgePlace] = field(default_factory=dict)  # those on `paths`, by what stands for them there
     # What altered paths not chosen add to `view`, and take away from it.
     left_out: tuple[Finite, Finite] | None = None
+    by: Annotated[str, one_of(PATH, LAYER_EDGE, EDGE)] = PATH  # what was chosen
+    # Of edges: 1 for the layer that takes from the leaves; 0 for all of them, and for features. None for paths.
+    layers: Annotated[IntArray | None, Shape("paths")] = None
+    directed: tuple[bool, ...] = ()  # of edges: whether each is of one direction only; empty where that is not known
+    # Of edges: `before` with exactly these coefficients, in these layers, of `after`.
+    logits_added: Annotated[FloatArray | None, Shape("classes")] = None
+    # `after` with them as in `before`; of two models, each on its own graph.
+    logits_undone: Annotated[FloatArray | None, Shape("classes")] = None
+    fewest: Text = ""  # as of a Selection: what is known of fewer
     graph: Data | None = field(default=None, repr=False, metadata=UNSAVED)  # `after`, for to_pyg
     graph_before: Data | None = field(default=None, repr=False, metadata=UNSAVED)  # `before`, likewise
 
@@ -114,9 +155,24 @@ class Explanation(Saved):
         return self.output.explained(1.0, left)
 
     @property
+    def edges(self) -> IntArray:
+        """Sender and receiver of each chosen edge, [n, 2]; where edges were chosen."""
+        if self.by == PATH:
+            raise InputError('Expected an explanation by edges (got one by paths); ask explain(target, by="edge").')
+        return self.paths
+
+    @property
+    def num_units(self) -> int:
+        """How many there were to choose from: altered paths, or changed edges."""
+        return self.num_paths
+
+    @property
     def model_share(self) -> FloatArray:
         """The share of every logit's change that the model itself has; 0 where it is the same one. [num_classes]."""
-        return self.causes.get(MODEL, np.zeros(len(self.logits_before)))
+        if self.by == PATH or self.retrained is None:
+            return self.causes.get(MODEL, np.zeros(len(self.logits_before)))
+        crossed = self.logits_after - self.retrained.logits_after + self.retrained.logits_before - self.logits_before
+        return 0.5 * crossed
 
     @property
     def data_share(self) -> FloatArray:
@@ -145,7 +201,7 @@ class Explanation(Saved):
         return tuple(held.get(row, 1) for row in range(len(self.paths)))
 
     def unit_name(self, row: int) -> str:
-        """One of `paths` in words: its nodes, or how the paths of a group end and how many there are."""
+        """A chosen unit in words: nodes of a path, how the paths of a group end and how many there are, an edge."""
         return sentences.unit_name(self, row)
 
     def name_of(self, node: int) -> str:
@@ -203,11 +259,11 @@ class Explanation(Saved):
 
     @property
     def others(self) -> str:
-        """What the altered paths that were not chosen add and take away, in a sentence; empty where all were."""
+        """What the units that were not chosen add and take away, in a sentence; empty where all were."""
         return sentences.others(self)
 
     def summary(self, limit: int = 5) -> str:
-        """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
+        """A few sentences: what happened, how much these explain, what the network answers, and which they are."""
         return sentences.summary(self, limit)
 
     def __str__(self) -> str:
@@ -219,22 +275,39 @@ class Explanation(Saved):
         return f"Explanation: {self.headline}"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a chosen path, most important first.
+        """One row per chosen unit, most important first.
 
-        path (in words), kind, share (of the new class against the old one, or of the value that moved), num_paths
-        (more than one where it is a group), then the share of every logit.
+        Of paths: path (in words), kind, share (of the new class against the old one, or of the value that moved),
+        num_paths (more than one where it is a group). Of edges: unit (in words), layer, src, dst, kind, share. Then the
+        share of every logit.
         """
-        _, weights = self.view
+        names = [self.unit_name(row) for row in range(len(self.paths))]
+        told = {"kind": list(self.kinds), "share": self.contributions @ self.view[1]}
+        held: dict[str, Any] = {"path": names, **told, "num_paths": list(self.sizes)}
+        if self.by != PATH:
+            held = {"unit": names, "layer": self.layers, "src": self.paths[:, 0], "dst": self.paths[:, 1], **told}
         columns = self.output.table_columns(self.contributions.shape[1], self.class_names)
-        frame = pd.DataFrame(
-            {
-                "path": [self.unit_name(row) for row in range(len(self.paths))],
-                "kind": list(self.kinds),
-                "share": self.contributions @ weights,
-                "num_paths": list(self.sizes),
-            }
-        )
-        return pd.concat([frame, pd.DataFrame(self.contributions, columns=columns)], axis=1)
+        return pd.concat([pd.DataFrame(held), pd.DataFrame(self.contributions, columns=columns)], axis=1)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Explanation:
+        """The record again, every field checked; raises InputError with a sentence where one is amiss."""
+        if not isinstance(values, dict) or values.get("format") != EDGE_FORM.name:
+            return super().from_dict(values)
+        held = EDGE_FORM.open(values)
+        moved = {new: held.pop(old) for new, old in (("num_paths", "num_units"), ("paths", "edges")) if old in held}
+        probs = {"prob_before": held.get("logits_before"), "prob_after": held.get("logits_after"), "gap": 0.0}
+        added: dict[str, Any] = {
+            "causes": {},
+            "hops": [],
+            "groups": [],
+            "edge_places": {},
+            "left_out": None,
+            "directed": [],
+        }
+        found = decode(cls, {**held, **moved, **probs, **added}, f"a whole {EDGE_FORM.word}")
+        before, after = (found.output.means(logits) for logits in (found.logits_before, found.logits_after))
+        return replace(found, prob_before=before, prob_after=after, gap=found.kl_residual - found.kl_bound)
 
     def check(self) -> None:
         """Paths, groups, causes and hops fit each other, and the classes the columns."""
@@ -242,7 +315,8 @@ class Explanation(Saved):
         marked = np.flatnonzero((self.paths == ANY).any(axis=1)).tolist()
         require(marked == [group.row for group in self.groups], f"`groups` should be one a path that holds {ANY}")
         least, models = (ANY, 1) if self.retrained is None else (ABSENT, 2)
-        require(are_causes(self.causes, models=models), "`causes` should be those known, each of them")
+        known = are_causes(self.causes, models=models) if self.by == PATH else not self.causes
+        require(known, "`causes` should be those known, each of them")
         edges = self.paths <= FIRST_EDGE
         known = {*np.unique(self.paths[edges]).tolist()} <= {*self.edge_places}
         require(
@@ -252,6 +326,17 @@ class Explanation(Saved):
         require(fits, "`hops` should be one for each step of a path")
         up, down = self.left_out or (0.0, 0.0)
         require(down <= 0 <= up, "`left_out` should be what is added and what is taken away")
+        by_edge = self.by != PATH
+        for name in ("layers", "logits_added", "logits_undone"):
+            held = getattr(self, name) is not None
+            require(held == by_edge, f"`{name}` should be given where edges are chosen, and nowhere else")
+        require(not by_edge or self.paths.shape[1] == 2, "`paths` should be a sender and a receiver of each edge")
+        require(len(self.directed) in (0, len(self.paths) * by_edge), "`directed` should be one for each edge, or none")
+
+    def need_paths(self, doing: str) -> None:
+        """Refuse what can only be done with paths."""
+        if self.by != PATH:
+            raise InputError(f"Expected an explanation by paths to {doing} (got one by {self.by}); leave `by` out.")
 
     def to_html(self, happened: Any = None) -> str:
         """One self-contained page: flow picture, waterfall, probabilities, table of paths.
@@ -260,6 +345,7 @@ class Explanation(Saved):
         """
         from ..report.html import render_frontier
 
+        self.need_paths("draw")
         return render_frontier([self], happened)
 
     def save_html(self, path: str | Path, happened: Any = None) -> None:
@@ -270,11 +356,14 @@ class Explanation(Saved):
         """The same as a matplotlib figure; `label` picks the class whose logit is shown, else new against old."""
         from ..report.plots import plot_explanation
 
+        self.need_paths("draw")
         return plot_explanation(self, label)
 
     def _repr_html_(self) -> str:
         from ..report.plots import to_notebook_html
 
+        if self.by != PATH:
+            return show(self.summary(), self.to_frame())
         return to_notebook_html(self)
 
     def to_pyg(self, after: Data | None = None, before: Data | None = None) -> PyGExplanation:
@@ -291,6 +380,7 @@ class Explanation(Saved):
         import torch
         from torch_geometric.explain import Explanation as PyGExplanation
 
+        self.need_paths("be placed on edges")
         graphs = (self.graph_before, self.graph) if after is None else (before, after)
         data = graphs[1]
         if isinstance(data, HeteroData):

@@ -13,7 +13,7 @@ from ..paths.search import search_of
 from ..paths.search_loops import Limits
 from ..paths.table import PathTable
 from .candidates import Candidates
-from .group import Group
+from .explanation import Group
 
 SHOWN = 5  # paths of a group that are told
 SHORT_SEARCH = Limits(200_000, 20_000, 1 << 15)  # of the search for them

@@ -94,6 +94,7 @@ class Sighted:
 
 def find_neighbourhood(case: Case, explanation: Explanation, changes: pd.DataFrame | None = None) -> Neighbourhood:
     """Around the target of an Explanation of this case; `changes` are those with open nodes, where they are at hand."""
+    explanation.need_paths("draw")
     changes = case.changes(open_nodes=True) if changes is None else changes
     found, rows = case.find([explanation.target])
     return gather(explanation, look_around(found.change, int(rows[0]), changes), case.node_names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import FloatArray
-from ..graphs.labels import ABSENT, ANY
+from ..graphs.labels import ABSENT, ANY, ONE_WAY, TO
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, show_apart
 from .hops import TO_EDGE
@@ -16,6 +16,7 @@ from .hops import TO_EDGE
 if TYPE_CHECKING:
     from .explanation import Explanation
 
+WORDS = {"path": "path", "edge": "edge", "layer_edge": "layer edge"}  # what is chosen, by `by`
 ENDS = {UNIT_OF[GRAPHS]: "the graph", UNIT_OF[LINKS]: "the link"}  # what paths end at that is no node
 
 
@@ -84,9 +85,9 @@ def verdict(e: Explanation) -> str:
     if e.num_paths == 0:
         return f"{headline(e)}; nothing that reaches it changed."
     if len(e.paths) == 0:
-        return f"{headline(e)}; none of its {e.num_paths:,} altered paths was chosen."
+        return f"{headline(e)}; none of its {_count(e, e.num_paths)} was chosen."
     if not np.isfinite(e.explained):
-        return f"{headline(e)}; its distribution did not change, and the chosen paths alone would change it."
+        return f"{headline(e)}; its distribution did not change, and the chosen {WORDS[e.by]}s alone would change it."
     return f"{headline(e)}. {chosen_explain(e)} {100 * e.explained:.0f} % of the change."
 
 
@@ -106,7 +107,13 @@ def _chosen(e: Explanation) -> str:
 
 
 def _of_all(e: Explanation) -> str:
-    return f"{len(e.paths):,} of {e.num_paths:,} altered path{'s' * (e.num_paths != 1)}"
+    return f"{len(e.paths):,} of {_count(e, e.num_paths)}"
+
+
+def _count(e: Explanation, number: int) -> str:
+    """So many of what was chosen from."""
+    kind = "altered" if e.by == "path" else "changed"
+    return f"{number:,} {kind} {WORDS[e.by]}{'s' * (number != 1)}"
 
 
 def _explain(e: Explanation) -> str:
@@ -115,13 +122,26 @@ def _explain(e: Explanation) -> str:
 
 
 def unit_name(e: Explanation, i: int) -> str:
-    """A chosen path by its nodes, or a group by how its paths end and how many there are."""
+    """A chosen path by its nodes, a group by how its paths end and how many there are, an edge by its ends."""
+    if e.layers is not None:
+        return _edge_name(e, i, int(e.layers[i]))
     nodes = path_name(e, e.paths[i].tolist())
     if not (e.paths[i] == ANY).any():
         return nodes
     end = nodes if e.unit == NODE_UNIT else f"{nodes} → {ENDS[e.unit]}"
     size = e.sizes[i]
     return f"any path that ends {end} ({size:,} path{'s' * (size != 1)})"
+
+
+def _edge_name(e: Explanation, i: int, layer: int) -> str:
+    """An edge, with an arrow where it has a direction; or the features of a leaf."""
+    src, dst = e.paths[i].tolist()
+    if e.kinds[i] == "feature":
+        return f"features of {e.name_of(src)}"
+    ends = [f"the {e.unit}" if end < 0 else e.name_of(end) for end in (src, dst)]
+    named = any((u, v) == (src, dst) for u, v, _ in e.relations)
+    between = ONE_WAY if e.directed and e.directed[i] else TO
+    return f"{(e.step(src, dst) if named else between).join(ends)}{f', layer {layer}' if layer else ''}"
 
 
 def path_name(e: Explanation, path: Sequence[int]) -> str:
@@ -149,14 +169,14 @@ def _verdict_of_models(e: Explanation) -> str:
         return f"{told}; nothing that reaches it changed in the graph."
     told = f"{told} (an interaction of {both:+.3f} is split evenly)."
     if len(e.paths) == 0:
-        return f"{told} None of its {e.num_paths:,} altered paths was chosen."
+        return f"{told} None of its {_count(e, e.num_paths)} was chosen."
     if not np.isfinite(e.explained):
-        return f"{told} Its distribution did not change, and the chosen paths alone would change it."
+        return f"{told} Its distribution did not change, and the chosen {WORDS[e.by]}s alone would change it."
     return f"{told} {_of_all(e)}, with the model's share, {_explain(e)} {100 * e.explained:.0f} % of the change."
 
 
 def summary(e: Explanation, limit: int = 5) -> str:
-    """A few sentences: what happened, how much of it the paths explain, what the network answers, which paths."""
+    """A few sentences: what happened, how much of it these explain, what the network answers, and which they are."""
     if e.num_paths == 0 or len(e.paths) == 0:
         return verdict(e)
     about, weights = view(e)
@@ -167,19 +187,19 @@ def summary(e: Explanation, limit: int = 5) -> str:
     if len(e.paths) > limit:
         told.append(f"  and {len(e.paths) - limit:,} more")
     said = " ".join(part for part in (verdict(e), replayed(e), others(e)) if part)
-    return f"{said}\nThe paths, and in brackets their shares of {about}:\n" + "\n".join(told)
+    return f"{said}\nThe {WORDS[e.by]}s, and in brackets their shares of {about}:\n" + "\n".join(told)
 
 
 def others(e: Explanation) -> str:
-    """What the altered paths that were not chosen add and take away, in a sentence; empty where all were.
+    """What the units that were not chosen add and take away, in a sentence; empty where all were.
 
-    The chosen paths can explain all of a change although others are as large, where these cancel.
+    The chosen ones can explain all of a change although others are as large, where these cancel.
     """
     number = e.num_paths - sum(size for size, kind in zip(e.sizes, e.kinds, strict=True) if kind != "unchanged")
     if len(e.paths) == 0 or number <= 0:
         return ""
     about, weights = view(e)
-    paths = f"The other {number:,} path{'s' * (number != 1)}"
+    paths = f"The other {number:,} {WORDS[e.by]}{'s' * (number != 1)}"
     verb, ending = ("adds", "takes") if number == 1 else ("add", "take")
     if e.left_out is None:
         net = float((e.data_share - e.contributions.sum(axis=0)) @ weights)
@@ -196,30 +216,36 @@ def replayed(e: Explanation) -> str:
         return _replayed_of_models(e)
     if np.isnan(e.network_share):
         return ""
-    doing, goal = "with these paths added to `before`", "`after`"
-    if e.objective == "necessity":
-        doing, goal = "with these paths undone in `after`", "`before`"
+    doing, goal = _doing(e)
     share = f"{100 * e.network_share:.0f} %"
     if not e.disagrees:
         goes = f"goes {share} of the way to {goal}" if e.network_share > 0 else f"comes no nearer to {goal}"
         return f"The network itself, run {doing}, {goes}."
     goes = f"goes only {share} of the way to {goal}" if e.network_share > 0 else f"comes no nearer to {goal}"
     return (
-        f"But the network itself, run {doing}, {goes}: "
-        "on their own they meet neurons that the other changes switch. Read them with care, or ask for more paths."
+        f"But the network itself, run {doing}, {goes}: on their own they meet neurons that the other changes switch. "
+        f"Read them with care, or ask for more {WORDS[e.by]}s."
     )
 
 
-def _replayed_of_models(e: Explanation) -> str:
-    """What each model by itself makes of the paths: undone in `after` it can come to its own answer on `before`."""
-    assert e.retrained is not None
-    doing, goal, found = "added to `before`", "`after`", e.retrained.fidelity_plus
+def _doing(e: Explanation) -> tuple[str, str]:
+    """What the network is run with, and what it should come to."""
     if e.objective == "necessity":
-        doing, goal, found = "undone in `after`", "`before`", e.retrained.fidelity_minus
-    told = []
+        how = "with these paths undone in `after`" if e.by == "path" else "on `after` with exactly these put back"
+        return how, "`before`"
+    how = "with these paths added to `before`" if e.by == "path" else "on `before` with exactly these put in"
+    return how, "`after`"
+
+
+def _replayed_of_models(e: Explanation) -> str:
+    """What each model by itself makes of them: undone in `after` it can come to its own answer on `before`."""
+    assert e.retrained is not None
+    (doing, goal), told = _doing(e), []
+    found = e.retrained.fidelity_minus if e.objective == "necessity" else e.retrained.fidelity_plus
     for word, left in zip(("old", "new"), found, strict=True):
         share = e.output.explained(1.0, float(left))
         if not np.isnan(share):
             goes = f"goes {100 * share:.0f} % of the way" if share > 0 else "comes no nearer"
             told.append(f"the {word} model {goes} to its own answer on {goal}")
-    return f"With these paths {doing}, {' and '.join(told)}." if told else ""
+    doing = doing.capitalize() if e.by == "path" else f"Run {doing}"
+    return f"{doing}, {' and '.join(told)}." if told else ""

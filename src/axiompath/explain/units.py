@@ -1,4 +1,4 @@
-"""Case + target -> EdgeExplanation: the changed edges, or edges of single layers, that explain a prediction's change.
+"""Case + target -> Explanation by edges: the changed edges, or edges of single layers, that explain a change.
 
 Units of choice beside paths. A path's contribution is split equally over the coefficients on it that changed (see
 `paths.entries`), and summed
@@ -35,12 +35,13 @@ from ..paths.entries import Cone, EntryShares
 from ..selection import METHODS, select_many
 from ..selection.batch import EXACT
 from .case import Case
-from .edge_explanation import BY, EDGE_KINDS, LAYER_EDGE, EdgeExplanation
+from .explanation import EDGE, EDGE_KINDS, LAYER_EDGE, Explanation
 from .question import Question
-from .remains import ends_of
+from .remains import ends_of, gross_left, told_weights
 from .retrained import Retrained
 from .walks import same_depth
 
+BY = (LAYER_EDGE, EDGE)
 NO_LAYER, NO_NODE = 0, -1
 GAINED_EDGE, LOST_EDGE, REWEIGHTED_EDGE, FEATURE_UNIT = range(4)  # places in EDGE_KINDS
 
@@ -51,6 +52,7 @@ class Units:
 
     labels: IntArray  # [num_units, 3]: layer (0 for all), sender, receiver (-1 for the target, or for features)
     kinds: IntArray  # [num_units]: in EDGE_KINDS
+    directed: BoolArray  # [num_units]: whether it is of one direction only
     contributions: FloatArray  # [num_units, num_classes]
     of_entry: tuple[IntArray, ...]  # a floor of the cone: unit of each of its changed entries
     of_leaf: IntArray  # unit of each leaf whose features differ
@@ -101,12 +103,14 @@ def find_units(found: EntryShares, by: str, pair: Pair | None = None) -> Units:
         labels.append(np.column_stack([np.full(len(src), number), src, dst]))
         old, new = ((part[floor.entries[changed]] != 0).any(axis=1) for part in (layer.before, layer.after))
         kinds.append(np.where(~old, GAINED_EDGE, np.where(~new, LOST_EDGE, REWEIGHTED_EDGE)))
+    joined = np.concatenate(labels)
+    directed = np.ones(len(joined), dtype=np.bool_)
     if by != LAYER_EDGE:
-        joined = np.concatenate(labels)
         between = joined[:, 2] != NO_NODE
         if pair is not None:
             between[between] = find_two_way(pair, joined[between, 1:])
         joined[between, 1:] = np.sort(joined[between, 1:], axis=1)
+        directed = ~between | (joined[:, 1] == joined[:, 2])
         labels = [joined]
     leaves = ids[cone.floors[0].below[found.leaves]]
     labels.append(np.column_stack([np.full(len(leaves), NO_LAYER), leaves, np.full(len(leaves), NO_NODE)]))
@@ -120,9 +124,10 @@ def find_units(found: EntryShares, by: str, pair: Pair | None = None) -> Units:
     lowest, highest = np.full(len(keys), len(EDGE_KINDS)), np.full(len(keys), -1)
     np.minimum.at(lowest, unit, np.concatenate(kinds))
     np.maximum.at(highest, unit, np.concatenate(kinds))
-    told = np.where(lowest == highest, lowest, REWEIGHTED_EDGE)
+    told, one_way = np.where(lowest == highest, lowest, REWEIGHTED_EDGE), np.zeros(len(keys), dtype=np.bool_)
+    one_way[unit[: len(directed)]] = directed
     pieces = np.split(unit, np.cumsum([len(part) for part in parts])[:-1])
-    return Units(keys[:, :3], told, contributions, tuple(pieces[:-1]), pieces[-1])
+    return Units(keys[:, :3], told, one_way, contributions, tuple(pieces[:-1]), pieces[-1])
 
 
 def put_in(found: EntryShares, units: Units, chosen: BoolArray) -> FloatArray:
@@ -180,37 +185,44 @@ class ModelUnits:
         )
 
 
-def unite_units(
-    sides: Sequence[tuple[Change, EntryShares, Units]],
-) -> tuple[list[ModelUnits], IntArray, IntArray, FloatArray]:
-    """The units of one model or two as one list: labels, kinds, and what each contributes, the mean under either.
+@dataclass(frozen=True, eq=False)
+class UnitedUnits:
+    """The units of one model or two as one list; a unit that one model alone has contributes half of what it does."""
 
-    A unit that one model alone has contributes half of what it does there: that is its part of the data's share.
-    """
+    sides: list[ModelUnits]  # of the model before, where there are two, then of the model after
+    labels: IntArray  # [num_units, 3]
+    kinds: IntArray  # [num_units]
+    directed: BoolArray  # [num_units]
+    contributions: FloatArray  # [num_units, num_classes]: the mean under either model
+
+
+def unite_units(sides: Sequence[tuple[Change, EntryShares, Units]]) -> UnitedUnits:
+    """The units of one model or two as one list."""
     keys = [np.column_stack([units.labels, units.kinds == FEATURE_UNIT]) for _, _, units in sides]
     every, place = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     places = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
-    kinds = np.full(len(every), -1)
+    kinds, directed = np.full(len(every), -1), np.zeros(len(every), dtype=np.bool_)
     contributions = np.zeros((len(every), sides[0][2].contributions.shape[1]))
     for (_, _, units), here in zip(sides, places, strict=True):
         contributions[here] += units.contributions / len(sides)
         kinds[here] = np.where((kinds[here] < 0) | (kinds[here] == units.kinds), units.kinds, REWEIGHTED_EDGE)
+        directed[here] = units.directed
     found = [ModelUnits(*side, here) for side, here in zip(sides, places, strict=True)]
-    return found, every[:, :3], kinds, contributions
+    return UnitedUnits(found, every[:, :3], kinds, directed, contributions)
 
 
-def explain_units(case: Case, row: int, by: str, question: Question, memory: float) -> EdgeExplanation:
-    """The units that explain one target, in rows of the case."""
+def check_units(change: Change, by: str, question: Question) -> None:
+    """Refuse what cannot be asked of edges."""
     if question.depth is not None:
         raise InputError(
             f"Expected no depth for edges as units (got {question.depth!r}); leave it out, or ask for paths."
         )
-    if by == LAYER_EDGE and not same_depth(case.change):
+    if by == LAYER_EDGE and not same_depth(change):
         raise InputError(
             "Expected two models of one depth for edges of single layers (got others, whose layers do not correspond); "
             "ask by edge, or for paths."
         )
-    if case.change.before.edge_rows is not None:
+    if change.before.edge_rows is not None:
         raise InputError(
             "Expected messages that go from node to node for edges as units (got a model that makes them on the edges, "
             "of edge features or of both ends); ask for paths, which name their edges, or for blame."
@@ -219,16 +231,18 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         raise InputError(
             f"Expected a method among {', '.join(METHODS)} for edges (got {question.method!r}, which ranks paths)."
         )
+
+
+def explain_units(case: Case, row: int, by: str, question: Question, memory: float) -> Explanation:
+    """The units that explain one target, in rows of the case."""
+    check_units(case.change, by, question)
     change, output = case.change, case.change.output
     cases = [case] if change.under_before is None else [case.of_model_before, case.of_model_after]
-    sides, every, kinds, contributions = unite_units(
-        [(one.change, *split_over(one, row, by, memory / len(cases))) for one in cases]
-    )
-    before, after = change.logits_before[row], change.logits_after[row]
-    (model_share,) = change.model_share(np.array([row]))
+    united = unite_units([(one.change, *split_over(one, row, by, memory / len(cases))) for one in cases])
+    before, after = change.logits_before[row].copy(), change.logits_after[row].copy()
     starts, goals = ends_of(change, np.array([row]), question.objective)
     (selection,) = select_many(
-        [contributions],
+        [united.contributions],
         starts,
         goals,
         int(question.budget),
@@ -239,9 +253,10 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         scales=output.scales,
         until=question.until,
     )
-    chosen = np.zeros(len(every), dtype=np.bool_)
-    chosen[selection.chosen] = True
-    tried = [side.try_units(row, chosen) for side in sides]
+    taken = selection.chosen
+    chosen = np.zeros(len(united.labels), dtype=np.bool_)
+    chosen[taken] = True
+    tried = [side.try_units(row, chosen) for side in united.sides]
     old, new = tried[0], tried[-1]
     retrained = None
     if change.under_before is not None:
@@ -249,12 +264,12 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         retrained = Retrained(*crossed, np.array([old[2], new[2]]), np.array([old[3], new[3]]))
     ends = (after, before) if question.objective == "sufficiency" else (before, after)
     share = output.explained(float(output.divergence(*ends)), selection.kl_residual)
-    told = question.tell_fewest(selection.fewest, len(selection.chosen), share, "edges")
     class_before, class_after = output.told(before, after)
-    labels = every[selection.chosen]
+    labels, contributions = united.labels[taken], united.contributions[taken]
     target, named = change.target(row), case.caption.relations
     mentioned = {*labels[:, 1:].ravel().tolist(), *(target if isinstance(target, tuple) else (target,))}
-    return EdgeExplanation(
+    (view,), (model_share,) = told_weights(change, np.array([row])), change.model_share(np.array([row]))
+    return Explanation(
         target=target,
         by=by,
         method=question.method,
@@ -263,26 +278,30 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         until=question.until,
         class_before=class_before,
         class_after=class_after,
-        logits_before=before.copy(),
-        logits_after=after.copy(),
+        prob_before=output.means(before),
+        prob_after=output.means(after),
+        logits_before=before,
+        logits_after=after,
         kl=float(output.divergence(after, before)),
-        num_units=len(every),
+        num_paths=len(united.labels),
         layers=labels[:, 0],
-        edges=labels[:, 1:],
-        kinds=tuple(EDGE_KINDS[kind] for kind in kinds[selection.chosen].tolist()),
-        contributions=contributions[selection.chosen],
-        weights=np.ones(len(selection.chosen))
-        if question.method == METHODS[EXACT]
-        else selection.weights[selection.chosen],
+        paths=labels[:, 1:],
+        directed=tuple(united.directed[taken].tolist()),
+        kinds=tuple(EDGE_KINDS[kind] for kind in united.kinds[taken].tolist()),
+        contributions=contributions,
+        weights=np.ones(len(taken)) if question.method == METHODS[EXACT] else selection.weights[taken],
+        causes={},
         kl_residual=selection.kl_residual,
         kl_bound=selection.kl_bound,
+        gap=selection.kl_residual - selection.kl_bound,
         logits_added=old[0],
         logits_undone=new[1],
         fidelity_minus=new[2],
         fidelity_plus=old[3],
-        completeness=float(np.abs(contributions.sum(axis=0) + model_share - (after - before)).max()),
-        status=selection.status + told,
+        completeness=float(np.abs(united.contributions.sum(axis=0) + model_share - (after - before)).max()),
+        status=selection.status + question.tell_fewest(selection.fewest, len(taken), share, "edges"),
         fewest=selection.fewest,
+        left_out=gross_left(united.contributions, contributions, view),
         node_names={node: case.node_names[node] for node in mentioned if node in case.node_names},
         class_names=case.class_names,
         origin=case.origin,

@@ -15,8 +15,7 @@ import pandas as pd
 from ..arrays import FloatArray
 from ..errors import InputError
 from ..explain import sentences
-from ..explain.explanation import Explanation
-from ..explain.group import Group
+from ..explain.explanation import Explanation, Group
 from ..explain.moved import find_flipped
 from ..graphs.labels import label_targets
 from ..graphs.places import Target

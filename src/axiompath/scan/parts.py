@@ -20,7 +20,7 @@ from ..arrays import IntArray
 from ..change.states import CAUSE_WORDS, KINDS, RARE
 from ..codec import Text, decode, to_plain
 from ..errors import InputError
-from ..explain.explanation import Explanation
+from ..explain.explanation import OF_PATHS, Explanation
 from ..explain.records import Records
 from ..explain.retrained import Retrained
 from ..graphs.labels import label_class, label_nodes
@@ -338,4 +338,4 @@ def _from_row(row: dict[str, Any], shared: dict[str, Any]) -> Explanation | Fail
         held["relations"] = [[step[key] for key in STEP] for step in held["relations"]]
     # A scan chooses whole paths, as many as its budget says.
     whole: dict[str, Any] = {"retrained": None, "until": None, "edge_places": {}, "relations": [], "groups": []}
-    return Explanation.from_dict({**Explanation.form.head, "left_out": None, **whole, **held, **shared})
+    return Explanation.from_dict({**Explanation.form.head, "left_out": None, **OF_PATHS, **whole, **held, **shared})
