@@ -120,10 +120,10 @@ def test_graphs_that_share_their_features_have_the_digests_that_each_has_alone()
     x = np.arange(6.0).reshape(3, 2)
     first = graph(x, [[0, 1], [1, 2]])
     others = [
-        replace(first, edge_index=np.array([[0, 2], [1, 1]])),
+        replace(first, edges=np.array([[0, 2], [1, 1]])),
         replace(first, node_ids=np.array([0, 1, 5])),
         replace(first, node_ids=np.array([2, 1, 0])),
-        replace(first, present=np.array([True, True, False]), edge_index=np.array([[0], [1]])),
+        replace(first, present=np.array([True, True, False]), edges=np.array([[0], [1]])),
         replace(first, x=x + 1.0),
     ]
     alone = [digest_graph(each) for each in (first, *others)]

@@ -6,6 +6,7 @@ import ctypes
 import math
 import mmap
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -59,8 +60,20 @@ def show_bytes(size: float, *, up: bool = False) -> str:
 
 
 def release(*arrays: Any) -> None:
-    """Give back the memory of mapped files that a sweep has read; they are read again when looked at again."""
+    """Give back the memory of mapped files that were read; they are read again when looked at again.
+
+    Arrays in memory are left as they are.
+    """
     for array in arrays:
+        while array is not None and not isinstance(array, np.memmap):
+            array = getattr(array, "base", None)  # of a view
         mapped = getattr(array, "_mmap", None)
         if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def pieces(array: Any, step: int, overlap: int = 0) -> Iterator[Any]:
+    """Consecutive parts of `step` rows each, and `overlap` rows of the next; each is given back before the next."""
+    for start in range(0, len(array) - overlap, step):
+        yield array[start : start + step + overlap]
+        release(array)

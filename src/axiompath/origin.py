@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from .codec import Text
-from .memory import CHUNK, release
+from .memory import CHUNK, pieces
 
 RELEASE = "0.2.0"  # the one place where it is written; pyproject.toml reads it here
 
@@ -48,10 +48,8 @@ def begin_digest(*values: Any) -> Any:
 def _update(found: Any, value: Any) -> None:
     if isinstance(value, np.ndarray):
         found.update(f"array {value.dtype.str}{value.shape}".encode())
-        flat = value.reshape(-1)
-        for start in range(0, len(flat), CHUNK):  # a mapped file may be larger than memory
-            found.update(np.ascontiguousarray(flat[start : start + CHUNK]).data)
-            release(value)
+        for part in pieces(value.reshape(-1), CHUNK):  # a mapped file may be larger than memory
+            found.update(np.ascontiguousarray(part).data)
         return
     found.update(f"{type(value).__name__} ".encode())
     if sparse.issparse(value):

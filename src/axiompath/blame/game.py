@@ -22,7 +22,6 @@ from ..explain.case import BEFORE_END, Case
 from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED, NODE_ADDED, NODE_REMOVED, add_model_row
 from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
-from ..graphs.snapshot import find_numbers
 from ..network.layers import Network
 from ..origin import Origin
 from ..outputs import Output
@@ -144,7 +143,7 @@ class Board:
             """The user's model on the whole graph; of stored graphs on the part that decides."""
 
             def run(subsets: BoolArray) -> FloatArray:
-                if self.pair.whole is None:
+                if self.pair.on_disk:
                     return self._part(scene).run(place(scene), subsets)
                 judge = self._judge(players, new, counted=counted)
                 wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
@@ -160,7 +159,7 @@ class Board:
             whole = partial(self._judge, players, new, counted=counted, precise=True)
             run = run if self._trusts(target, run, scene, players, place, whole) else None
         by_network = run is not None
-        if run is None and self.pair.whole is not None:
+        if run is None and not self.pair.on_disk:
             judge = self._judge(players, new, counted=counted)
             unsure = self.network is not None or not self.trusted.get(None, True)
             run = None if unsure else self._by_part(scene, judge, place)
@@ -264,15 +263,15 @@ class Board:
         pair = self.pair
         trials = _mix(players, scene.rows)
         ours = run(trials[:, scene.rows])
-        if pair.whole is None or pair.num_nodes * pair.before.graph.num_features > SMALL:
+        if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
             parts = (Referee(self.own.precise, scene, whole=False, padded=padded) for padded in (True, False))
             try:
                 if all(self._same(ours, part, place(scene), trials[:, scene.rows]) for part in parts):
                     return True
             except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
-                if pair.whole is None:
+                if pair.on_disk:
                     raise
-            if pair.whole is None:
+            if pair.on_disk:
                 raise InputError(
                     f"Expected a model that predicts a {self.unit} from its neighbourhood only, for stored graphs (got "
                     "one whose answer depends on the size of the graph); load the graphs into memory."
@@ -327,7 +326,7 @@ def board_of(case: Case) -> Board:
             members = (change.before.places.nodes == row) | (change.after.places.nodes == row)
             return np.flatnonzero(members), np.zeros(0, dtype=np.int64)
         ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
-        numbers = ids if pair.whole is None else find_numbers(pair.whole[0].node_ids, ids)[0]
+        numbers = pair.numbers_of(ids)
         return numbers, np.unique(numbers[pair.before.rows_of(numbers) < 0])
 
     def ends(target: Target) -> tuple[FloatArray, FloatArray]:

@@ -31,7 +31,6 @@ from ..graphs.changes import (
     tell_weights,
 )
 from ..graphs.pair import Pair
-from ..graphs.snapshot import find_numbers
 from ..graphs.values import join_values
 
 APPLIED, NOT_APPLIED = 1, -1  # when a thing is there: once its changes are applied, or until they are
@@ -76,12 +75,12 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
     changes = number_pair_changes(pair, names, open_nodes=open_nodes)
     single = number_pair_changes(pair, names, directed=True, open_nodes=True)
     single = single[single.kind.isin(EDGE_CHANGES)]
-    numbers = _numbers(pair, changes.src.to_numpy())
+    numbers = pair.numbers_of(changes.src.to_numpy())
     is_node = changes.dst.isna().to_numpy()
     node_of = np.where(is_node, numbers, -1)
     node_rows = np.flatnonzero(changes.kind.isin((NODE_ADDED, NODE_REMOVED)).to_numpy())
     feature_rows = np.flatnonzero((changes.kind == FEATURES_CHANGED).to_numpy())
-    senders, receivers = _numbers(pair, single.src.to_numpy()), _numbers(pair, single.dst.to_numpy(dtype=np.int64))
+    senders, receivers = pair.numbers_of(single.src.to_numpy()), pair.numbers_of(single.dst.to_numpy(dtype=np.int64))
     owners = np.full((len(single), 2), -1, dtype=np.int64)
     carried = np.zeros(len(single), dtype=np.bool_)
     if not open_nodes:
@@ -108,11 +107,6 @@ def find_players(pair: Pair, names: Mapping[int, str], *, open_nodes: bool = Fal
         owners[both],
     )
     return Players(tell_weights(changes, pair.values), edges, node_of, node_rows, feature_rows, open_nodes)
-
-
-def _numbers(pair: Pair, ids: IntArray) -> IntArray:
-    """The numbers in the pair of nodes that the user calls so."""
-    return ids if pair.whole is None or len(ids) == 0 else find_numbers(pair.whole[0].node_ids, ids)[0]
 
 
 def _rows_of_edges(changes: pd.DataFrame, single: pd.DataFrame) -> IntArray:

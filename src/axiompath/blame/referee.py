@@ -286,7 +286,7 @@ def _ranked(senders: IntArray, receivers: IntArray, values: NDArray[Any]) -> pd.
 
 def numbers_of_rows(side: Side) -> IntArray:
     """Numbers in the pair of the rows of the user's own graph; none, where there is none."""
-    if side.data is None or not isinstance(side.graph, Snapshot):
+    if side.data is None:
         return np.zeros(0, dtype=np.int64)
     return np.arange(side.graph.num_nodes)[rows_of(side.graph, side.data)]
 

@@ -92,7 +92,7 @@ class Scene:
     @property
     def node_types(self) -> IntArray | None:
         """Type of each node, where nodes have types. [num_nodes]."""
-        types = getattr(self.pair.before.graph, "node_types", None)
+        types = self.pair.before.graph.node_types
         return None if types is None else types[self.numbers]
 
     @property
@@ -254,7 +254,6 @@ def _kept_edges(pair: Pair, players: Players, receivers: IntArray) -> tuple[IntA
     rows = pair.before.rows_of(receivers)
     here = rows >= 0
     taken = take_rows(pair.before.edges, rows[here])
-    pair.before.graph.release()
     into = np.repeat(receivers[here], np.diff(taken.indptr))
     weights = taken.values if len(taken.values) else np.ones(len(into))
     gone = players.edges.when == NOT_APPLIED
@@ -284,6 +283,4 @@ def _presence(players: Players, numbers: IntArray, standing: IntArray) -> tuple[
 
 
 def _take(side: Side, numbers: IntArray) -> Features:
-    found: Features = side.graph.take_features(side.rows_of(numbers))
-    side.graph.release()
-    return found
+    return side.graph.take_features(side.rows_of(numbers))

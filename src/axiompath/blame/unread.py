@@ -87,7 +87,6 @@ def open_board(
     answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
     _check_followed(raw, inputs.before, inputs.after, answers[0])
     sides = pair.before, pair.after
-    assert pair.whole is not None
     unit = _unit_of(answers, (inputs.before, inputs.after), inputs.pairs)
     output, before_end = _meaning(answers, usage, last)
     if old is not None:
@@ -105,7 +104,9 @@ def open_board(
             RELEASE, {**digests, **dict(zip(("before", "after"), map(digest_graph, pair.graphs), strict=True))}
         )
 
-    snapshots = with_graphs(*pair.whole) if unit == UNIT_OF[GRAPHS] else pair.whole
+    snapshots = (sides[0].graph, sides[1].graph)
+    if unit == UNIT_OF[GRAPHS]:
+        snapshots = with_graphs(*snapshots)
 
     def find(target: Target) -> tuple[IntArray, IntArray]:
         nothing = np.zeros(0, dtype=np.int64)

@@ -25,7 +25,7 @@ from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError
-from ..graphs.adjacency import take_rows
+from ..graphs.adjacency import run_over, take_rows
 from ..graphs.changes import list_changes, tell_weights
 from ..graphs.data_fields import Features, Fields
 from ..graphs.labels import insert_beside
@@ -57,7 +57,7 @@ class Region:
 
     def surroundings(self, network: Network, target: int) -> tuple[Data, Data]:
         """All of the graphs that decides the model's logits of one node, one ring beyond the hops included."""
-        if self.pair.whole is not None:
+        if not self.pair.on_disk:
             return self.graphs
         if find_sight(network) is None:
             start, depth = np.ones(self.pair.num_nodes, dtype=np.bool_), 0
@@ -97,7 +97,7 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
         inputs = prepare_inputs(model, before, after, usage)
         before, after, pairs = inputs.before, inputs.after, inputs.pairs
     pair = open_pair(before, after)
-    if pair.whole is None:
+    if pair.on_disk:
         if usage.links is not None or asks_for_places(model, usage.call):
             raise InputError(NODES_ALONE)
         network, fields = read_samples(model, *sample_pair(pair), usage)
@@ -110,8 +110,9 @@ def open_graphs(model: Any, before: Any, after: Any, usage: Usage = AS_IT_IS) ->
             )
         region = cut_region(network, pair)
         return _merged(network, fields, region, run_pair(network, region.before, region.after))
-    read = read_network(model, pair.whole, (before, after), usage, pairs)
-    if read.graphs[0] is not pair.before.graph:  # the model takes other fields than x and edge_weight
+    whole = pair.before.graph, pair.after.graph
+    read = read_network(model, whole, (before, after), usage, pairs)
+    if read.graphs[0] is not whole[0]:  # the model takes other fields than x and edge_weight
         pair = match_snapshots(*read.graphs, (before, after))
     region = Region(pair, read.before, read.after, np.ones(read.before.num_nodes, dtype=np.bool_))
     return _merged(read.network, read.fields, region, (read.before_pass, read.after_pass))
@@ -150,11 +151,11 @@ def takes_from_others(layer: Layer) -> bool:
 
 
 def cut_region(network: Network, pair: Pair) -> Region:
-    """What the change between two graphs reaches in this network; all of them, where they are in memory."""
+    """What the change between two graphs reaches in this network, as snapshots in memory."""
     sight = find_sight(network)
-    if sight is None or pair.whole is not None:
+    if sight is None:
         everything = np.ones(pair.num_nodes, dtype=np.bool_)
-        return Region(pair, *(pair.whole or cut_rings(pair, everything, 0, 0)), everything)
+        return Region(pair, *cut_rings(pair, everything, 0, 0), everything)
     reached = find_reached(network, pair)
     if not reached.any():
         # Nothing changed: one node, without its edges, stands for the graph.
@@ -203,7 +204,7 @@ def number_pair_changes(
         open_nodes=open_nodes,
         values=pair.values,
     )
-    called = max((getattr(side.graph, "relation_names", ()) for side in (pair.before, pair.after)), key=len)
+    called = max((side.graph.relation_names for side in (pair.before, pair.after)), key=len)
     if called and "relation" in found:
         insert_beside(found, "relation", found.relation.map(dict(enumerate(called))))
     return found
@@ -236,8 +237,7 @@ def widen(pair: Pair, ring: IntArray, inside: BoolArray) -> IntArray:
     found = np.zeros_like(inside)
     for side in (pair.before, pair.after):
         rows = side.rows_of(ring)
-        mark_senders(side.edges, rows[rows >= 0], found)
-        side.graph.release()
+        run_over(mark_senders, side.edges, rows[rows >= 0], found)
     wider = np.flatnonzero(found & ~inside)
     inside[wider] = True
     return wider
@@ -251,19 +251,19 @@ def _cut_side(side: Side, numbers: IntArray, whole: BoolArray, x: Features | Non
     taken = take_rows(edges, rows[kept])
     unseen, num_loops = np.zeros((2, len(numbers))), np.zeros(len(rest), dtype=np.int64)
     sums = np.zeros((2, len(rest)))
-    sum_rows(edges._replace(values=weights_of(edges.values)), rows[rest], sums, num_loops)
+    weighted = edges._replace(values=weights_of(edges.values)) if np.iscomplexobj(edges.values) else edges
+    run_over(sum_rows, weighted, rows[rest], sums, num_loops)
     unseen[:, rest] = sums
     loops = np.repeat(rest, num_loops)
     values = taken.values
     if len(edges.values):
         loop_values = np.empty(len(loops), dtype=taken.values.dtype)
-        copy_loops(edges, rows[rest], loop_values)
+        run_over(copy_loops, edges, rows[rest], loop_values)
         values = np.concatenate([taken.values, loop_values])
     receivers = np.concatenate([np.repeat(kept, np.diff(taken.indptr)), loops])
     places = np.concatenate([_find_places(numbers, taken.senders), loops])
     if x is None:
         x = _place(side.graph.take_features(rows[here]), here)
-    side.graph.release()
     return Snapshot(
         x,
         np.stack([places, receivers]),

@@ -158,7 +158,7 @@ class Case:
     def index(self) -> NameIndex:
         """Which node a name means; names of stored graphs are looked up on disk."""
         pair = self.region.pair
-        look_up = pair.number if pair.whole is None else None
+        look_up = pair.number if pair.on_disk else None
         return index_names(self.node_names.items(), look_up, self.change.before.schema)
 
     def called(self, target: Any) -> str:
@@ -509,7 +509,7 @@ def open_case(
 
 def _beside(case: Case, model_before: Any, graphs: tuple[Any, Any]) -> Case:
     """The same where `before` was seen by another model; the very same case where that one is the same after all."""
-    if case.region.pair.whole is None:
+    if case.region.pair.on_disk:
         raise InputError(
             "Expected graphs in memory to go with `model_before` (got stored ones); axiompath.read_graph reads them."
         )

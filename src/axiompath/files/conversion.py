@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow
 from rich.console import Console
 from rich.progress import Progress as Bars
+from scipy import sparse
 from torch_geometric.data import HeteroData
 
 from ..errors import InputError
-from ..graphs.stored import HEADER, STORED, SparseRows, StoredGraph, open_graph
+from ..graphs.stored import HEADER, STORED, StoredGraph, open_graph
 from ..memory import parse_memory
 from ..trust import map_array
 from .edgelists import EdgeList, is_table, open_arrays, open_table
@@ -139,7 +140,7 @@ def _store_nodes(
         link_nodes(graph, draft)
         names = graph.names
         numbering = Numbering(graph.num_nodes) if names is None else number_nodes(names, graph.folder)
-        width, is_sparse, classes = graph.num_features, isinstance(graph.x, SparseRows), graph.class_names
+        width, is_sparse, classes = graph.num_features, sparse.issparse(graph.x), graph.class_names
     else:
         assert nodes is not None
         path, is_sparse = Path(nodes), False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +18,12 @@ import pandas as pd
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
+from scipy import sparse
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..graphs.stored import SparseRows, StoredGraph
-from ..memory import release
+from ..graphs.stored import StoredGraph
+from ..memory import pieces
 from ..trust import blamed
 from .tables import (
     IDS,
@@ -176,7 +176,7 @@ def store_array(x: Any, draft: Path, where: Path) -> None:
     dtype = np.float64 if x.dtype == np.float64 else np.float32
     writer = ArrayWriter(draft / "x.npy", dtype, x.shape[1])
     step = max(ROWS_AT_A_TIME * 16 // max(x.shape[1], 1), 1)
-    for piece in _pieces(x, step):
+    for piece in pieces(x, step):
         if not np.isfinite(piece).all():
             raise InputError(f"Expected finite features in {where} (got NaN or infinite ones).")
         writer.append(piece)
@@ -188,7 +188,7 @@ def store_sparse(parts: dict[str, Any], draft: Path) -> None:
     dtype = np.float64 if parts["x_data"].dtype == np.float64 else np.float32
     for name, kind in (("x_data", dtype), ("x_indices", np.int64), ("x_indptr", np.int64)):
         writer = ArrayWriter(draft / f"{name}.npy", kind)
-        for piece in _pieces(parts[name], ROWS_AT_A_TIME * 16):
+        for piece in pieces(parts[name], ROWS_AT_A_TIME * 16):
             writer.append(piece)
         writer.close()
 
@@ -210,20 +210,13 @@ def store_names(names: Any, draft: Path) -> None:
 
 def link_nodes(graph: StoredGraph, draft: Path) -> None:
     """Features and names of another stored graph, as links to its files: they take no space, and compare at once."""
-    features = ("x_data", "x_indices", "x_indptr") if isinstance(graph.x, SparseRows) else ("x",)
+    features = ("x_data", "x_indices", "x_indptr") if sparse.issparse(graph.x) else ("x",)
     for name in (*features, *(() if graph.names is None else ("names", "names_indptr"))):
         source, target = graph.folder / f"{name}.npy", draft / f"{name}.npy"
         try:
             os.link(source, target)
         except OSError:  # another disk, or one that knows no links
             shutil.copyfile(source, target)
-
-
-def _pieces(array: Any, step: int) -> Iterator[Any]:
-    """Copies of parts of a mapped array; its pages are given back after each."""
-    for start in range(0, len(array), step):
-        yield np.array(array[start : start + step])
-        release(array)
 
 
 def _whole_numbers(text: Any) -> IntArray | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..memory import CHUNK
+from ..memory import CHUNK, release
 from ..threads import run_in_pieces
 from .rows import copy_rows, count_receivers, place_edges
 
@@ -58,28 +58,43 @@ def take_rows(edges: Incoming, rows: IntArray, most: int | None = None) -> Incom
     kind = np.float64 if np.issubdtype(edges.values.dtype, np.floating) else edges.values.dtype
     values = np.empty(size if len(edges.values) else 0, dtype=kind)
     taken = Incoming(starts, np.empty(size, dtype=np.int64), values)
-    copy_rows(edges, rows, taken)
+    run_over(copy_rows, edges, rows, taken)
     return taken
 
 
-def row_ranges(indptr: NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, each of about CHUNK entries at the most, that cover all rows."""
+def row_ranges(edges: Incoming) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, each of about CHUNK entries at the most, that cover all rows.
+
+    What was read of a file for one range is given back before the next.
+    """
+    indptr = edges.indptr
     start, num_rows = 0, len(indptr) - 1
     while start < num_rows:
         fits = int(np.searchsorted(indptr, indptr[start] + CHUNK, side="right")) - 1
         stop = min(max(fits, start + 1), start + CHUNK, num_rows)
         yield start, stop
+        _release_edges([edges])
         start = stop
 
 
-def sweep(
-    kernel: Callable[..., None], ranges: Iterable[tuple[int, int]], *args: Any, work: float, release: Callable[[], None]
-) -> None:
-    """Run a loop over ranges of rows, each on all cores, giving back after each what was read of a file."""
+def sweep(kernel: Callable[..., None], ranges: Iterable[tuple[int, int]], *args: Any, work: float) -> None:
+    """Run a loop over ranges of rows, each on all cores; after each, what was read of a file is given back."""
     for start, stop in ranges:
 
         def piece(low: int, high: int, first: int = start) -> None:
             kernel(first + low, first + high, *args)
 
         run_in_pieces(piece, stop - start, min(work, CHUNK * ENTRY_WORK))
-        release()
+        _release_edges(args)
+
+
+def run_over(kernel: Callable[..., None], *args: Any) -> None:
+    """Run a loop over a list of rows, and give back what was read of a file."""
+    kernel(*args)
+    _release_edges(args)
+
+
+def _release_edges(args: Iterable[Any]) -> None:
+    for edges in args:
+        if isinstance(edges, Incoming):
+            release(edges.indptr, edges.senders, edges.values)

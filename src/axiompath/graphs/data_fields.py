@@ -92,6 +92,21 @@ def level_of(data: Data, key: str) -> str:
     return NODE if sizes[:1] == (num_nodes,) else GRAPH
 
 
+def parts_of(x: Features) -> tuple[Any, ...]:
+    """The arrays that features are held in: one, or three of a sparse matrix."""
+    return (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
+
+
+def check_features(x: Features, taken: Features) -> None:
+    """Refuse what was taken of features in files where it cannot be right; files may hold anything."""
+    file = getattr(parts_of(x)[0], "filename", "a file")
+    values, *columns = parts_of(taken)
+    if columns and len(values) and not 0 <= columns[0].min() <= columns[0].max() < x.shape[1]:
+        raise InputError(f"Expected {x.shape[1]} columns of features in {file} (got another number).")
+    if not np.isfinite(values).all():
+        raise InputError(f"Expected finite features in {file} (got NaN or infinite ones); convert the graph again.")
+
+
 def to_torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> torch.Tensor:
     """A scipy matrix as torch sparse CSR."""
     import torch

@@ -1,9 +1,8 @@
 """Two graphs -> Pair: numbered alike, and searched for what differs, by sweeps over their edges and features.
 
-Nodes are numbered as in `before`, then come those that `after` alone has. Stored graphs are matched by name where they
+Nodes are numbered as in `before`, then come those that only `after` has. Stored graphs are matched by name where they
 have names, else by position; aligned snapshots are numbered alike already. A sweep holds a chunk of a file at a time;
-what stays is one flag a node, and one number a node where names had to be matched because they are listed in another
-order.
+what stays is one flag per node, and one number per node where names list the nodes in another order.
 """
 
 from __future__ import annotations
@@ -17,17 +16,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute
+from scipy import sparse
 from torch_geometric.data import Data
 
 from ..arrays import BoolArray, IntArray
 from ..errors import InputError, WrongKind
-from ..memory import CHUNK
+from ..memory import CHUNK, release
 from .adjacency import NO_IDS, Incoming, row_ranges, sweep
-from .data_fields import PLAIN_FIELDS, Fields
+from .data_fields import PLAIN_FIELDS, Features, Fields, parts_of
 from .edge_values import EdgeValues, number_values
 from .rows import compare_edges, mark_receivers
-from .snapshot import Snapshot, read_aligned, rows_differ, rows_of, warn_of_rows
-from .stored import SparseRows, StoredGraph
+from .snapshot import Snapshot, find_numbers, read_aligned, rows_differ, rows_of, warn_of_rows
+from .stored import StoredGraph
 
 A_NUMBER = "^[+-]?[0-9]+$"
 
@@ -36,7 +36,7 @@ A_NUMBER = "^[+-]?[0-9]+$"
 class Side:
     """One graph of a pair, its edges by receiver, and how its rows are numbered."""
 
-    graph: StoredGraph | Snapshot
+    graph: Snapshot
     ids: IntArray  # as in Incoming
     rows: IntArray
     names: Any = None  # pyarrow.LargeStringArray [num_rows], or None
@@ -57,9 +57,9 @@ class Side:
     @property
     def numbers(self) -> IntArray:
         """Number of each row as the user lists them."""
-        if isinstance(self.graph, Snapshot):
-            return self.graph.node_ids if self.data is None else self.graph.node_ids[rows_of(self.graph, self.data)]
-        return self.ids if len(self.ids) else np.arange(self.graph.num_nodes)
+        if self.graph.on_disk:
+            return self.ids if len(self.ids) else np.arange(self.graph.num_nodes)
+        return self.graph.node_ids if self.data is None else self.graph.node_ids[rows_of(self.graph, self.data)]
 
     def some_rows(self, count: int) -> IntArray:
         """Rows of random nodes, the same ones every time."""
@@ -72,11 +72,10 @@ class Side:
     def pieces(self) -> Iterator[tuple[Any, Any, Any]]:
         """All edges, a chunk at a time: senders, receivers and weights (None for none), as rows of this graph."""
         indptr, senders, values = self.edges[:3]
-        for start, stop in row_ranges(indptr):
+        for start, stop in row_ranges(self.edges):
             part = slice(indptr[start], indptr[stop])
             receivers = np.repeat(np.arange(start, stop), np.diff(indptr[start : stop + 1]))
             yield senders[part], receivers, values[part] if len(values) else None
-            self.graph.release()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,9 @@ class Pair:
     before: Side
     after: Side
     num_nodes: int  # of both together
+    ids: IntArray  # [num_nodes]: what the user calls each number; none where it is the number itself
     values: EdgeValues | None = None  # where edges have features: what stands for weight and features of each edge
+    class_names: tuple[str, ...] = ()  # that a graph on disk brings along
 
     @property
     def num_shared_nodes(self) -> int:
@@ -94,31 +95,22 @@ class Pair:
         return self.num_nodes - len(self.numbers_of_one)
 
     @property
-    def whole(self) -> tuple[Snapshot, Snapshot] | None:
-        """Both graphs, where they are in memory."""
-        before, after = self.before.graph, self.after.graph
-        return (before, after) if isinstance(before, Snapshot) and isinstance(after, Snapshot) else None
+    def on_disk(self) -> bool:
+        """Whether the graphs are memory-mapped, so that nothing may ask for all of them at once."""
+        return self.before.graph.on_disk
 
     @property
-    def graphs(self) -> tuple[StoredGraph | Snapshot, StoredGraph | Snapshot]:
+    def graphs(self) -> tuple[Snapshot, Snapshot]:
         """Both graphs, with weights and features of edges as they are."""
         before, after = self.before.graph, self.after.graph
-        if self.values is None or not isinstance(before, Snapshot) or not isinstance(after, Snapshot):
-            return before, after
-        return self.values.restore(before), self.values.restore(after)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names of classes that a graph brings along."""
-        stored = [side.graph for side in (self.before, self.after) if isinstance(side.graph, StoredGraph)]
-        return next((graph.class_names for graph in stored if graph.class_names), ())
+        return (before, after) if self.values is None else (self.values.restore(before), self.values.restore(after))
 
     @cached_property
     def touched(self) -> BoolArray:
         """Nodes whose incoming edges differ, or that one graph alone has. [num_nodes]."""
         differ = self._of_one()
         edges = self.before.edges, self.after.edges
-        sweep(compare_edges, self._ranges(), *edges, differ, work=edges[0].work, release=self._release)
+        sweep(compare_edges, self._ranges(), *edges, differ, work=edges[0].work)
         return differ
 
     @cached_property
@@ -136,7 +128,7 @@ class Pair:
             numbers, rows = numbers[rows >= 0], rows[rows >= 0]
             if len(numbers):
                 differ[numbers] |= rows_differ(_look_at(before, numbers), _look_at(after, rows))
-            self._release()
+                release(*parts_of(before.x), *parts_of(after.x))
         return differ
 
     @cached_property
@@ -150,26 +142,30 @@ class Pair:
         found = np.zeros(self.num_nodes, dtype=np.bool_)
         if nodes.any():
             for side in (self.before, self.after):
-                edges, ranges = side.edges, row_ranges(side.edges.indptr)
-                sweep(mark_receivers, ranges, edges, nodes, found, work=edges.work, release=side.graph.release)
+                edges = side.edges
+                sweep(mark_receivers, row_ranges(edges), edges, nodes, found, work=edges.work)
         return found
 
     def node_ids(self, numbers: IntArray) -> IntArray:
         """What the user calls these nodes, where names are not asked for."""
-        return numbers if self.whole is None else self.whole[0].node_ids[numbers]
+        return self.ids[numbers] if len(self.ids) else numbers
+
+    def numbers_of(self, nodes: IntArray) -> IntArray:
+        """Number of each of these nodes, called as `node_ids` calls them."""
+        return find_numbers(self.ids, nodes)[0] if len(self.ids) and len(nodes) else nodes
 
     def has(self, nodes: IntArray) -> BoolArray:
         """Which of these are nodes of the graphs, called as `node_ids` calls them."""
-        if self.whole is not None:
-            return np.isin(nodes, self.whole[0].node_ids)
+        if len(self.ids):
+            return np.isin(nodes, self.ids)
         return np.asarray((nodes >= 0) & (nodes < self.num_nodes))
 
     @property
     def all_nodes(self) -> str:
         """What the nodes are called, for messages."""
-        if self.whole is None:
+        ids, schema = self.ids, self.before.graph.schema
+        if not len(ids):
             return f"nodes 0 to {self.num_nodes - 1}"
-        ids, schema = self.whole[0].node_ids, self.whole[0].schema
         if schema is not None:
             counts = np.bincount(ids % len(schema.node_types), minlength=len(schema.node_types)).tolist()
             return f"nodes: {', '.join(f'{n:,} of {kind}' for kind, n in zip(schema.node_types, counts, strict=True))}"
@@ -184,12 +180,8 @@ class Pair:
         """Ranges of numbers that are chunks of both graphs: the cuts of either."""
         cuts = {0, self.num_nodes}
         for side in (self.before, self.after):
-            cuts |= {start for start, _ in row_ranges(side.edges.indptr)} | {side.graph.num_nodes}
+            cuts |= {start for start, _ in row_ranges(side.edges)} | {side.graph.num_nodes}
         return itertools.pairwise(sorted(cuts))
-
-    def _release(self) -> None:
-        self.before.graph.release()
-        self.after.graph.release()
 
     def name(self, number: int) -> str:
         """A node's name, or its number as text."""
@@ -254,7 +246,7 @@ def match_snapshots(
     for snapshot, own in zip((before, after), data, strict=True):
         rows = NO_IDS if snapshot.present.all() else np.where(snapshot.present, np.arange(snapshot.num_nodes), -1)
         sides.append(Side(snapshot, NO_IDS, rows, data=own, backwards=backwards))
-    return Pair(sides[0], sides[1], before.num_nodes, values)
+    return Pair(sides[0], sides[1], before.num_nodes, before.node_ids, values)
 
 
 def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:
@@ -272,7 +264,7 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:
         warn_of_rows(before.num_nodes, after.num_nodes, "convert both with a table that names their nodes")
     if names is None or other is None or _begin_alike(names, other):
         num_nodes = max(before.num_nodes, after.num_nodes)
-        return Pair(_side(before), _side(after), num_nodes)
+        return _stored_pair(before, after, num_nodes, NO_IDS, NO_IDS)
     ids = pyarrow.compute.index_in(other, value_set=names)
     fresh = np.asarray(pyarrow.compute.is_null(ids).to_numpy(zero_copy_only=False))
     numbers = np.asarray(pyarrow.compute.fill_null(ids, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
@@ -280,11 +272,13 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:
     numbers[fresh] = np.arange(before.num_nodes, num_nodes)
     rows = np.full(num_nodes, -1, dtype=np.int64)
     rows[numbers] = np.arange(after.num_nodes)
-    return Pair(_side(before), _side(after, numbers, rows), num_nodes)
+    return _stored_pair(before, after, num_nodes, numbers, rows)
 
 
-def _side(graph: StoredGraph, ids: IntArray = NO_IDS, rows: IntArray = NO_IDS) -> Side:
-    return Side(graph, ids, rows, graph.names)
+def _stored_pair(before: StoredGraph, after: StoredGraph, num_nodes: int, ids: IntArray, rows: IntArray) -> Pair:
+    """`ids` and `rows` are those of `after`."""
+    first, second = Side(before.snapshot, NO_IDS, NO_IDS, before.names), Side(after.snapshot, ids, rows, after.names)
+    return Pair(first, second, num_nodes, NO_IDS, class_names=before.class_names or after.class_names)
 
 
 def _names_of(graph: StoredGraph, other: StoredGraph) -> Any:
@@ -304,18 +298,19 @@ def _begin_alike(names: Any, other: Any) -> bool:
     return bool(names.slice(0, shared).equals(other.slice(0, shared)))
 
 
-def _look_at(graph: StoredGraph | Snapshot, rows: IntArray) -> Any:
+def _look_at(graph: Snapshot, rows: IntArray) -> Any:
     """Features of these rows; a range of dense ones as it lies in the file, unchecked, only others are gathered."""
-    if isinstance(graph.x, np.ndarray) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-        return graph.x[rows[0] : rows[-1] + 1]
-    return graph.x[rows] if isinstance(graph.x, np.ndarray) else graph.take_features(rows)
+    if not isinstance(graph.x, np.ndarray):
+        return graph.take_features(rows)
+    ranged = rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all()
+    return graph.x[rows[0] : rows[-1] + 1] if ranged else graph.x[rows]
 
 
-def _is_same(x: Any, other: Any) -> bool:
+def _is_same(x: Features, other: Features) -> bool:
     """Whether both graphs hold the very same features: what is shared, or linked on disk, needs no comparing."""
-    if isinstance(x, SparseRows) and isinstance(other, SparseRows):
-        pairs = [(x.data, other.data), (x.indices, other.indices), (x.indptr, other.indptr)]
-        return all(_is_same(mine, theirs) for mine, theirs in pairs)
-    if isinstance(x, np.memmap) and isinstance(other, np.memmap):
-        return Path(str(x.filename)).samefile(str(other.filename))
+    pairs = list(zip(parts_of(x), parts_of(other), strict=False))
+    if sparse.issparse(x) == sparse.issparse(other) and all(
+        isinstance(part, np.memmap) for two in pairs for part in two
+    ):
+        return all(Path(str(mine.filename)).samefile(str(theirs.filename)) for mine, theirs in pairs)
     return x is other

@@ -7,7 +7,6 @@ and checked on about MAX_EDGES edges of each snapshot.
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from .adjacency import NO_IDS, Incoming, sort_by_receiver, take_rows
 from .data_fields import EDGE, GRAPH, NODE, Features, level_of, to_torch_csr
 from .pair import Pair, Side
 from .snapshot import Snapshot, rows_of
-from .stored import SparseRows
 
 MAX_EDGES = 100_000
 WHOLE_EDGES = 2_000_000  # up to here a graph is small enough to run the model on all of it
@@ -51,24 +49,22 @@ def _to_torch(x: Features, dtype: torch.dtype) -> torch.Tensor:
     return to_torch_csr(sparse.csr_array(x), dtype) if sparse.issparse(x) else torch.from_numpy(x).to(dtype)
 
 
-def dtype_of(x: Any) -> torch.dtype:
+def dtype_of(x: Features) -> torch.dtype:
     """The torch type of stored features."""
-    kind = (x.data if isinstance(x, SparseRows) else x).dtype
-    return torch.float64 if kind == np.float64 else torch.float32
+    return torch.float64 if x.dtype == np.float64 else torch.float32
 
 
 def _sample_side(side: Side, differ: BoolArray) -> Data:
     graph, edges = side.graph, side.edges._replace(ids=NO_IDS)
-    if isinstance(graph, Snapshot):
+    if not graph.on_disk:
         # The fields of edges are taken by their position in the user's list.
         senders, receivers = graph.edge_index
         edges = sort_by_receiver(receivers, senders, np.arange(len(senders)), graph.num_nodes)
     chosen = side.rows_of(_some(np.flatnonzero(differ)))
     nodes, taken, receivers = _collect(np.union1d(chosen[chosen >= 0], side.some_rows(NUM_SEEDS)), edges)
     x = graph.take_features(nodes)
-    graph.release()
     edge_index = np.searchsorted(nodes, np.stack([taken.senders, receivers]))
-    if side.data is None or not isinstance(graph, Snapshot):
+    if side.data is None:
         weights = taken.values if graph.weighted else None
         here = np.ones(len(nodes), dtype=np.bool_)
         return to_data(Snapshot(x, edge_index, weights, nodes, here), dtype_of(graph.x))

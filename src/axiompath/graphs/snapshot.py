@@ -1,4 +1,4 @@
-"""torch_geometric Data -> Snapshot: one graph at one moment, checked, in numpy.
+"""torch_geometric Data -> Snapshot: one graph at one moment, checked, in numpy; its arrays may be memory-mapped.
 
 Nodes are matched between two snapshots by their position, or by `n_id` where both graphs carry it (a unique
 non-negative number for every node, as PyG's samplers write it). `align_snapshots` brings both onto one numbering;
@@ -18,13 +18,16 @@ from scipy import sparse
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
+from ..memory import release
 from .adjacency import Incoming, sort_by_receiver
 from .data_fields import (
     PLAIN_FIELDS,
     Features,
     Fields,
+    check_features,
     first_columns,
     node_numbers,
+    parts_of,
     read_edge_features,
     read_edge_index,
     read_edge_weight,
@@ -49,9 +52,9 @@ class Snapshot:
     """A checked graph. Parallel edges are allowed and add up, as in PyG."""
 
     x: Features  # [num_nodes, num_features]; many are held as single numbers, see `in_double`
-    edge_index: IntArray  # [2, num_edges]: row 0 sends to row 1
+    edges: IntArray | Incoming  # [2, num_edges]: row 0 sends to row 1; or, as on disk, sorted by receiver
     edge_weight: FloatArray | None  # [num_edges]
-    node_ids: IntArray  # [num_nodes]
+    node_ids: IntArray  # [num_nodes]; none for a graph on disk, where a node's number is its row
     present: BoolArray  # [num_nodes]
     # [2, num_nodes]: number and weight of the edges into each node that were left out, where this is a part of a graph
     unseen: FloatArray | None = None
@@ -68,6 +71,18 @@ class Snapshot:
     edge_rows: IntArray | None = None
     # First column of edge_attr of each relation that has features of edges, where nodes have types: by its number
     edge_starts: tuple[tuple[int, int], ...] = ()
+
+    @cached_property
+    def edge_index(self) -> IntArray:
+        """Row 0 sends to row 1. [2, num_edges]."""
+        if not isinstance(self.edges, Incoming):
+            return self.edges
+        return np.stack([self.edges.senders, np.repeat(np.arange(self.num_nodes), np.diff(self.edges.indptr))])
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the arrays are memory-mapped."""
+        return isinstance(self.edges, Incoming)
 
     @property
     def num_nodes(self) -> int:
@@ -124,15 +139,18 @@ class Snapshot:
 
     def incoming(self, *, backwards: bool = False) -> Incoming:
         """The edges by receiver, in the user's order within a row; `backwards` where the source receives."""
+        if isinstance(self.edges, Incoming) and not backwards:
+            return self.edges
         senders, receivers = self.edge_index[::-1] if backwards else self.edge_index
         return sort_by_receiver(receivers, senders, self.edge_values, self.num_nodes)
 
     def take_features(self, rows: IntArray) -> Features:
-        """Features of some nodes, [len(rows), num_features]."""
-        return in_double(self.x[rows])
-
-    def release(self) -> None:
-        """Nothing is mapped from disk, so that nothing can be given back."""
+        """Features of some nodes, [len(rows), num_features]; of a graph on disk they are checked here."""
+        found = in_double(self.x[rows])
+        if self.on_disk:
+            check_features(self.x, found)
+            release(*parts_of(self.x))
+        return found
 
 
 def read_aligned(before: Any, after: Any, fields: Fields = PLAIN_FIELDS) -> tuple[Snapshot, Snapshot]:
@@ -311,4 +329,4 @@ def _renumber(snapshot: Snapshot, node_ids: IntArray) -> Snapshot:
     edges = position[snapshot.edge_index]
     # A number says its type, whether the snapshot has the node or not.
     types = None if snapshot.schema is None else node_ids % len(snapshot.schema.node_types)
-    return replace(snapshot, x=x, edge_index=edges, node_ids=node_ids, present=present, graphs=graphs, node_types=types)
+    return replace(snapshot, x=x, edges=edges, node_ids=node_ids, present=present, graphs=graphs, node_types=types)

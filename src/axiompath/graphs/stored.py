@@ -15,30 +15,29 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import pyarrow
 from msgspec import Meta
-from numpy.typing import NDArray
 from scipy import sparse
 
-from ..arrays import IntArray
+from ..arrays import FloatArray, IntArray
 from ..codec import FileForm, Text, decode
 from ..errors import InputError
-from ..memory import CHUNK, release
+from ..memory import CHUNK, pieces
 from ..trust import blamed, map_array, read_json
-from .adjacency import NO_VALUES, Incoming, row_ranges
+from .adjacency import NO_IDS, NO_VALUES, Incoming, row_ranges
 from .data_fields import Features
 from .rows import rows_in_order
+from .snapshot import Snapshot
 
 STORED = FileForm("graph", 1, remedy="convert it again")
 HEADER = "graph.json"
 MAX_HEADER = 10**7
 
-Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
-Senders: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 Size: TypeAlias = Annotated[int, Meta(ge=0, lt=2**60)]
 
 
@@ -56,27 +55,26 @@ class Header:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows:
-    """Sparse features on disk, row by row (CSR)."""
-
-    data: Floats
-    indices: NDArray[Any]
-    indptr: IntArray  # [num_nodes + 1]
-
-
-@dataclass(frozen=True, eq=False)
 class StoredGraph:
     """A graph on disk. Its arrays are memory-mapped: what is not looked at takes no memory."""
 
     folder: Path
-    num_nodes: int
-    num_features: int
     indptr: IntArray  # [num_nodes + 1]
-    senders: Senders  # [num_edges]
-    weights: Floats | None  # [num_edges]
-    x: Floats | SparseRows  # [num_nodes, num_features]
+    senders: IntArray  # [num_edges]; int32 or int64
+    weights: FloatArray | None  # [num_edges]; float32 or float64, as x is
+    x: Features  # [num_nodes, num_features]
     names: Any  # pyarrow.LargeStringArray [num_nodes], or None where nodes are known by their position
     class_names: tuple[str, ...] = ()
+
+    @property
+    def num_nodes(self) -> int:
+        """Rows of x."""
+        return int(self.x.shape[0])
+
+    @property
+    def num_features(self) -> int:
+        """Columns of x."""
+        return int(self.x.shape[1])
 
     @property
     def num_edges(self) -> int:
@@ -88,28 +86,12 @@ class StoredGraph:
         """Whether edges have weights."""
         return self.weights is not None
 
-    def incoming(self, *, backwards: bool = False) -> Incoming:
-        """The edges as plain arrays, for the loops; a stored graph knows them in one direction alone."""
-        assert not backwards
-        weights = NO_VALUES if self.weights is None else np.asarray(self.weights)
-        return Incoming(np.asarray(self.indptr), np.asarray(self.senders), weights)
-
-    def take_features(self, rows: IntArray) -> Features:
-        """Features of some nodes in float64, [len(rows), num_features], checked."""
-        features: Features
-        if isinstance(self.x, SparseRows):
-            features = _take_sparse(self, self.x, rows)
-            values = features.data
-        else:
-            features = values = np.asarray(self.x[rows], dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise InputError(f"Expected finite features in {self.folder} (got NaN or infinite ones); convert it again.")
-        return features
-
-    def release(self) -> None:
-        """Give back the memory of what was read; it is read again when looked at again."""
-        features = (self.x.data, self.x.indices, self.x.indptr) if isinstance(self.x, SparseRows) else (self.x,)
-        release(self.indptr, self.senders, self.weights, *features)
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The same as everything else takes it, still on disk."""
+        edges = Incoming(self.indptr, self.senders, NO_VALUES if self.weights is None else self.weights)
+        everywhere = np.broadcast_to(np.True_, self.num_nodes)
+        return Snapshot(self.x, edges, self.weights, NO_IDS, everywhere)
 
 
 def is_stored(path: str | Path) -> bool:
@@ -125,27 +107,14 @@ def open_graph(folder: str | Path) -> StoredGraph:
     indptr = _open_array(place, "indptr", (np.int64,), (num_nodes + 1,))
     senders = _open_array(place, "senders", (np.int32, np.int64), (num_edges,))
     weights = _open_array(place, "weights", (np.float32, np.float64), (num_edges,)) if header.weighted else None
-    x: Floats | SparseRows
     if header.sparse:
         x = _open_sparse(place, num_nodes, num_features)
     else:
         x = _open_array(place, "x", (np.float32, np.float64), (num_nodes, num_features))
     names = _open_names(place, num_nodes) if header.named else None
-    graph = StoredGraph(place, num_nodes, num_features, indptr, senders, weights, x, names, header.class_names)
+    graph = StoredGraph(place, indptr, senders, weights, x, names, header.class_names)
     _check_edges(graph)
     return graph
-
-
-def _take_sparse(graph: StoredGraph, x: SparseRows, rows: IntArray) -> sparse.csr_array:
-    first = np.asarray(x.indptr[rows])
-    counts = np.asarray(x.indptr[rows + 1]) - first
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    entries = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], counts)
-    columns = np.asarray(x.indices[entries], dtype=np.int64)
-    if len(columns) and not 0 <= columns.min() <= columns.max() < graph.num_features:
-        raise InputError(f"Expected {graph.num_features} columns of features in {graph.folder} (got another number).")
-    values = np.asarray(x.data[entries], dtype=np.float64)
-    return sparse.csr_array((values, columns, indptr), shape=(len(rows), graph.num_features))
 
 
 def _read_header(folder: Path) -> Header:
@@ -167,12 +136,15 @@ def _open_array(folder: Path, name: str, dtypes: tuple[type, ...], shape: tuple[
     return array
 
 
-def _open_sparse(folder: Path, num_nodes: int, num_features: int) -> SparseRows:
+def _open_sparse(folder: Path, num_nodes: int, num_features: int) -> sparse.csr_array:
     indptr = _open_array(folder, "x_indptr", (np.int64,), (num_nodes + 1,))
     _check_indptr(indptr, None, folder / "x_indptr.npy")
     num_entries = int(indptr[-1])
-    indices = _open_array(folder, "x_indices", (np.int32, np.int64), (num_entries,))
-    return SparseRows(_open_array(folder, "x_data", (np.float32, np.float64), (num_entries,)), indices, indptr)
+    x = sparse.csr_array((num_nodes, num_features))
+    # Given to the constructor, the arrays would be read into memory.
+    x.data = _open_array(folder, "x_data", (np.float32, np.float64), (num_entries,))
+    x.indices, x.indptr = _open_array(folder, "x_indices", (np.int64,), (num_entries,)), indptr
+    return x
 
 
 def _open_names(folder: Path, num_nodes: int) -> Any:
@@ -187,22 +159,20 @@ def _open_names(folder: Path, num_nodes: int) -> Any:
 
 def _check_indptr(indptr: IntArray, num_entries: int | None, path: Path) -> None:
     ordered = indptr[0] == 0 and (num_entries is None or indptr[-1] == num_entries)
-    for start in range(0, len(indptr) - 1, CHUNK):
-        ordered = ordered and bool((np.diff(indptr[start : start + CHUNK + 1]) >= 0).all())
-        release(indptr)
+    for part in pieces(indptr, CHUNK, overlap=1):
+        ordered = ordered and bool((np.diff(part) >= 0).all())
     if not ordered:
         raise InputError(f"Expected numbers that ascend from 0 to the number of entries in {path} (they do not).")
 
 
 def _check_edges(graph: StoredGraph) -> None:
     _check_indptr(graph.indptr, graph.num_edges, graph.folder / "indptr.npy")
-    edges = graph.incoming()
-    for start, stop in row_ranges(graph.indptr):
+    edges = graph.snapshot.incoming()
+    for start, stop in row_ranges(edges):
         if not rows_in_order(start, stop, edges, graph.num_nodes):
             raise InputError(
                 f"Expected the senders of each node in ascending order, all of them nodes 0 to {graph.num_nodes - 1}, "
                 f"in {graph.folder / 'senders.npy'} (they are not); convert the graph again."
             )
-        if graph.weights is not None and not np.isfinite(edges.values[edges.indptr[start] : edges.indptr[stop]]).all():
+        if not np.isfinite(edges.values[edges.indptr[start] : edges.indptr[stop]]).all():
             raise InputError(f"Expected finite weights in {graph.folder / 'weights.npy'} (got NaN or infinite ones).")
-        release(graph.indptr, graph.senders, graph.weights)

@@ -134,7 +134,7 @@ class Looped(Like):
         rows = snapshot.edge_rows
         if rows is not None:
             rows = np.concatenate([rows[kept], nodes])
-        looped = replace(snapshot, edge_index=edge_index, edge_weight=weights, edge_rows=rows)
+        looped = replace(snapshot, edges=edge_index, edge_weight=weights, edge_rows=rows)
         return self.rule.matrix(looped, inputs)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
+from ..graphs.adjacency import Incoming
+from ..graphs.data_fields import parts_of
 from ..graphs.edge_values import edge_values
 from ..graphs.snapshot import Snapshot, in_double
-from ..graphs.stored import StoredGraph
 from ..origin import begin_digest, digest_of
 from ..outputs import CLASSES
 from .activations import Activation, Product
@@ -34,18 +35,21 @@ def digest_network(network: Network) -> str:
     return digest_of("model", network.num_features, layers, *meaning)
 
 
-def digest_graph(graph: Snapshot | StoredGraph) -> str:
+def digest_graph(graph: Snapshot) -> str:
     """Of nodes, features, edges, their weights and features."""
     return digest_graphs(graph)[0]
 
 
-def digest_graphs(*graphs: Snapshot | StoredGraph) -> list[str]:
+def digest_graphs(*graphs: Snapshot) -> list[str]:
     """The same of each; features that several hold are read once."""
     found, held = [], None
     for graph in graphs:
-        if isinstance(graph, StoredGraph):
-            x = graph.x if isinstance(graph.x, np.ndarray) else (graph.x.data, graph.x.indices, graph.x.indptr)
-            found.append(digest_of("graph", graph.num_nodes, graph.indptr, graph.senders, graph.weights, x))
+        if isinstance(graph.edges, Incoming):  # on disk: a digest of the files
+            x = parts_of(graph.x)
+            indptr, senders = graph.edges.indptr, graph.edges.senders
+            found.append(
+                digest_of("graph", graph.num_nodes, indptr, senders, graph.edge_weight, *x[:1] if len(x) == 1 else (x,))
+            )
             continue
         order = np.flatnonzero(graph.present)
         order = order[np.argsort(graph.node_ids[order], kind="stable")]

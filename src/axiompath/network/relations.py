@@ -69,7 +69,7 @@ def cut_relation(snapshot: Snapshot, relation: int, ends: EndTypes | None) -> Sn
         weights = None if snapshot.edge_weight is None else snapshot.edge_weight[kept]
         known[relation, ends] = replace(
             snapshot,
-            edge_index=snapshot.edge_index[:, kept],
+            edges=snapshot.edge_index[:, kept],
             edge_weight=weights,
             edge_types=None,
             edge_attr=None if snapshot.edge_attr is None else snapshot.edge_attr[kept],

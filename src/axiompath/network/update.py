@@ -147,7 +147,7 @@ def _rows_of_rule(
     part = replace(
         snapshot,
         x=np.zeros((len(nodes), 0)),
-        edge_index=np.stack(ends if rule.flow == SOURCE_TO_TARGET else ends[::-1]),
+        edges=np.stack(ends if rule.flow == SOURCE_TO_TARGET else ends[::-1]),
         edge_weight=None if snapshot.edge_weight is None else weights_of(taken.values),
         edge_types=types_of(taken.values),
         node_types=None if snapshot.node_types is None else snapshot.node_types[nodes],

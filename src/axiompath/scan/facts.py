@@ -30,7 +30,6 @@ from ..blame.toggles import STACK, Stage, can_toggle, set_stage, toggle
 from ..errors import InputError, Notice, TooLarge
 from ..explain.case import Case
 from ..graphs.labels import target_column
-from ..graphs.snapshot import find_numbers
 from ..memory import cut_runs
 from ..origin import digest_of
 from ..outputs import Output
@@ -243,7 +242,7 @@ def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> Fa
         warnings.warn(next(filter(None, notes)), Notice, stacklevel=2)
     if one_by_one or any(notes):
         return FactPlan(board, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
-    numbers = targets.ids if board.pair.whole is None else find_numbers(board.pair.whole[0].node_ids, targets.ids)[0]
+    numbers = board.pair.numbers_of(targets.ids)
     with threadpool_limits(1):
         stage = set_stage(board.network, board.players(open_nodes=False), board.pair, numbers)
     edges, pairs = stage.costs

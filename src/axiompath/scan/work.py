@@ -167,7 +167,7 @@ def share_change(change: Change) -> Change:
 
 def _without_graph(snapshot: Snapshot) -> Snapshot:
     nothing = np.zeros((snapshot.num_nodes, 0)), np.zeros((2, 0), dtype=np.int64)
-    return replace(snapshot, x=nothing[0], edge_index=nothing[1], edge_weight=None)
+    return replace(snapshot, x=nothing[0], edges=nothing[1], edge_weight=None)
 
 
 def _without_features(forward: ForwardPass, lowest: int) -> ForwardPass:
