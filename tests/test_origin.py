@@ -171,7 +171,7 @@ def test_stored_graphs_have_digests_of_their_files(tmp_path):
     ]
     explainer = axiompath.Explainer(GCN(3, 4, 2, 2).eval(), *graphs)
     found = explainer.explain(int(explainer.moved().target[0]), 2).origin.digests
-    again = [digest_graph(axiompath.open_graph(tmp_path / name)) for name in ("before", "after")]
+    again = [digest_graph(axiompath.open_graph(tmp_path / name).snapshot) for name in ("before", "after")]
     assert [found["before"], found["after"]] == again
     assert again[0] != again[1]
 
