@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric import utils
 from torch_geometric.data import Data
 
 from axiompath import Blame, Explainer
 from axiompath.blame.game import RUN_DIRECTLY
+from axiompath.blame.sizes import SizeWatch
 from axiompath.errors import InputError, Notice
 
 CONVS = {
@@ -165,7 +167,7 @@ def check_one(seed):
     convs = rng.choice(names, int(rng.integers(1, 3)))
     readout = ["node", "sum", "mean by hand"][int(rng.integers(3))]
     where = int(rng.integers(len(convs))) if readout == "node" or rng.random() < 0.5 else -1
-    model = Sized(convs, [*SIZES][seed % len(SIZES)], where, readout)
+    model = Sized(convs, size := [*SIZES][seed % len(SIZES)], where, readout)
     model = (model if seed % 5 == 0 else model.double()).eval()
     evolution = Evolution(rng, equal=rng.random() < 0.7)
     number, full = len(evolution.changes), (1 << len(evolution.changes)) - 1
@@ -177,6 +179,7 @@ def check_one(seed):
         blame = explainer.blame(target)
     except InputError:
         return None
+    assert size != "none" or "EGConv" in convs or not blame.note
     table = explainer.changes()
     id_of = [
         next(row.id for row in table.itertuples() if (row.kind, row.src) == one[:2] and one[2] in (-1, row.dst))
@@ -210,7 +213,7 @@ def check_many(seeds):
         notes = [check_one(seed) for seed in seeds]
     assert notes.count(None) < 0.6 * len(notes)
     assert notes.count(RUN_DIRECTLY) > 0.1 * len(notes)
-    assert notes.count("") > 0.1 * len(notes)
+    assert "" in notes
 
 
 def test_models_that_use_sizes_are_answered_for_rightly_or_refused():
@@ -249,6 +252,78 @@ def test_the_answer_says_that_the_model_was_run_directly():
     with pytest.warns(Notice, match="The model itself was run"):
         explainer.what_if(0, undo=[0])
     assert RUN_DIRECTLY in explainer.happened(0).summary()
+
+
+HARMLESS = {
+    "view": lambda x, edges: x.view(x.size(0), -1),
+    "reshape": lambda x, edges: x.reshape(x.shape[0], 3, 1).reshape(x.shape[0], x.shape[1]),
+    "width": lambda x, edges: x / x.size(1) + x.shape[-1] ** 0.5,
+    "zeros": lambda x, edges: x + torch.zeros(x.size(0), 1, dtype=x.dtype),
+    "written": lambda x, edges: torch.zeros(x.size(0), 3).index_add_(0, edges[1], x[edges[0]].float()),
+    "zeros_like": lambda x, edges: x + torch.zeros_like(x),
+    "slice": lambda x, edges: x[: x.size(0)],
+    "softmax": lambda x, edges: x * utils.softmax(x.new_ones(edges.size(1)), edges[1], num_nodes=x.size(0)).sum(),
+    "degree": lambda x, edges: x * utils.degree(edges[1], x.size(0)).unsqueeze(1),
+    "scatter": lambda x, edges: utils.scatter(x[edges[0]], edges[1], dim_size=x.size(0)),
+    "loops": lambda x, edges: x + utils.add_self_loops(edges, num_nodes=x.size(0))[0][0, 0],
+}
+HARMFUL = {
+    "if": lambda x, edges: x if x.size(0) > 100 else -x,
+    "half": lambda x, edges: x if x.size(0) / 2.0 > 100 else -x,
+    "parity": lambda x, edges: x * (1 if edges.size(1) % 2 else 2),
+    "truth": lambda x, edges: x if edges.numel() else -x,
+    "key": lambda x, edges: x * {3: 2.0}.get(x.size(0), 1.0),
+    "both": lambda x, edges: x if x.shape == (5, 3) else -x,
+    "float": lambda x, edges: x if float(x.size(0)) > 100 else -x,
+    "unpacked": lambda x, edges: x if max(*x.shape) > 100 else -x,
+    "len": lambda x, edges: x if len(x) > 100 else -x,
+    "rows": lambda x, edges: x if sum(1 for _ in x) > 100 else -x,
+    "transposed": lambda x, edges: x if x.t().shape[1] > 100 else -x,
+    "bytes": lambda x, edges: x if x.nbytes > 10**4 else -x,
+    "stride": lambda x, edges: x if edges.stride(0) > 100 else -x,
+    "ones": lambda x, edges: x if torch.ones(x.size(0)).sum() > 100 else -x,
+    "new_ones": lambda x, edges: x if x.new_ones(x.size(0)).sum() > 100 else -x,
+    "ones_like": lambda x, edges: x * (torch.ones_like(x).sum() > 100),
+    "numbers": lambda x, edges: x if torch.tensor([x.size(0)]).max() > 100 else -x,
+    "arange": lambda x, edges: x if torch.arange(x.size(0)).max() > 100 else -x,
+    "mask": lambda x, edges: x if edges[:, edges[0] < edges[1]].size(1) > 100 else -x,
+    "data": lambda x, edges: x if Data(x=x, edge_index=edges).num_nodes > 100 else -x,
+    "num_edges": lambda x, edges: x if Data(x=x, edge_index=edges).num_edges > 100 else -x,
+}
+
+
+@pytest.mark.parametrize("use", [*HARMLESS, *HARMFUL])
+def test_a_model_that_computes_or_decides_with_a_size_is_noticed(use):
+    """Whatever the sizes of the graph: none of these thresholds is crossed."""
+
+    class Using(nn.Module):
+        def forward(self, x, edge_index):
+            return (HARMLESS | HARMFUL)[use](x, edge_index)
+
+    data, model = one_for_another()[0], Using()
+    watch = SizeWatch(model)
+    with watch.on(data):
+        found = model(data.x, data.edge_index)
+    assert torch.equal(found, model(data.x, data.edge_index))
+    assert watch.used == (use in HARMFUL)
+
+
+THRESHOLDS = {
+    "nodes": lambda x, edges: 1.0 if x.size(0) > 100 else 2.0,
+    "edges": lambda x, edges: 1.0 if len(edges.t()) > 100 else 2.0,
+    "parity": lambda x, edges: 1.0 + edges.size(1) % 2,
+    "ones": lambda x, edges: 1.0 + float(x.new_ones(x.size(0)).sum() > 100),
+}
+
+
+@pytest.mark.parametrize("use", THRESHOLDS)
+@pytest.mark.parametrize("small", [0, 10**9])
+def test_a_threshold_that_no_compared_graph_crosses_is_noticed(monkeypatch, use, small):
+    monkeypatch.setattr("axiompath.blame.game.SMALL", small)
+    monkeypatch.setitem(SIZES, "use", THRESHOLDS[use])
+    torch.manual_seed(0)
+    explainer = Explainer(Sized(["GraphConv"], "use", 0, "node").double(), *one_for_another())
+    assert explainer.blame(0).note == RUN_DIRECTLY
 
 
 @pytest.mark.parametrize("size", ["size", "num edges", "odd", "even", "slightly", "none"])

@@ -1,7 +1,7 @@
 """Board: a model and two graphs. Board + target -> Game: the changes in sight, and logits under any subset of them.
 
-The network answers where there is one, as long as it agrees with the user's own model on graphs that have only some of
-the changes: a number that the model takes from the size of a graph is a constant of the network. Elsewhere the user's
+The network answers where there is one, as long as the user's own model uses no size of a graph, which would be a
+constant of the network, and agrees with the network on graphs that have only some of the changes. Elsewhere the user's
 own model answers itself.
 """
 
@@ -41,8 +41,8 @@ CLOSE_AGREEMENT = 1e-6  # the same between the network and the user's model in f
 DOUBLE_AGREEMENT = 1e-9  # the same where the user's model is of float64 itself
 SMALL = 2 * 10**5  # numbers of features: on graphs of up to so many the model is always run whole
 RUN_DIRECTLY = (
-    "The model itself was run for every evaluation, because what was read from it gives other logits on graphs that "
-    "have only some of the changes; models that use the number of nodes or edges do that."
+    "The model itself was run for every evaluation, because it uses the number of nodes or edges, or because what was "
+    "read from it gives other logits on graphs that have only some of the changes."
 )
 
 Evaluator = Callable[[BoolArray], FloatArray]
@@ -256,17 +256,15 @@ class Board:
     ) -> bool:
         """The same, found anew: on copies of the part that decides the target, or on the whole graph.
 
-        Copies side by side have other sizes than the graphs, and with an isolated node an odd number where they had an
-        even one, so a model that agrees there does not look at sizes. Small graphs are run whole at once: a model may
-        ask whether a graph has more than so many nodes.
+        Copies side by side have other sizes than the graphs, so a model that agrees there computes nothing from sizes.
         """
         pair = self.pair
         trials = _mix(players, scene.rows)
         ours = run(trials[:, scene.rows])
         if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
-            parts = (Referee(self.own.precise, scene, whole=False, padded=padded) for padded in (True, False))
+            part = Referee(self.own.precise, scene, whole=False)
             try:
-                if all(self._same(ours, part, place(scene), trials[:, scene.rows]) for part in parts):
+                if self._same(ours, part, place(scene), trials[:, scene.rows]):
                     return True
             except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
                 if pair.on_disk:
@@ -274,19 +272,21 @@ class Board:
             if pair.on_disk:
                 raise InputError(
                     f"Expected a model that predicts a {self.unit} from its neighbourhood only, for stored graphs (got "
-                    "one whose answer depends on the size of the graph); load the graphs into memory."
+                    "one that uses the size of the graph); load the graphs into memory."
                 )
         whole = judge()
         return self._same(ours, whole, place(whole.scene), trials[:, whole.scene.rows])
 
     def _same(self, ours: FloatArray, referee: Referee, root: RootPlace, trials: BoolArray) -> bool:
-        """Whether the user's model answers alike, in float64 where it can be run so."""
+        """Whether the user's model answers alike, in float64 where it can be run so, and uses no size."""
         own = referee.own
         try:
             theirs = referee.run(root, trials)
         except InputError:
-            own = self.own
+            own = self.own.as_given
             theirs = replace(referee, own=own, kept=None).run(root, trials)
+        if own.uses_sizes:
+            return False
         tolerance = {torch.float64: CLOSE_AGREEMENT, torch.float32: AGREEMENT}
         allowed = tolerance.get(dtype_of_model(own.duplicate), HALF_TOLERANCE)
         allowed = DOUBLE_AGREEMENT if self.own.double else allowed

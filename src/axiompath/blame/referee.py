@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,7 @@ from ..readers.arguments import LINKS_FIELD, ModelCall
 from ..readers.trial import copy_model, run_model
 from .root import RootPlace
 from .scene import Scene
+from .sizes import SizeWatch
 
 BATCHED_NUMBERS = 4 * 10**6  # of features, in all copies of one run
 
@@ -41,6 +43,7 @@ class OwnModel:
     call: ModelCall | None
     before_end: Callable[[FloatArray], FloatArray]  # undoes the softmax or sigmoid at its end
     widened: bool = False  # whether the copy that runs computes in float64, whatever the user's model does
+    watched: bool = False  # whether it is noticed that the model uses sizes
 
     @cached_property
     def duplicate(self) -> torch.nn.Module:
@@ -53,13 +56,29 @@ class OwnModel:
         return all(one.dtype == torch.float64 for one in self.model.parameters() if one.is_floating_point())
 
     @cached_property
+    def watch(self) -> SizeWatch | None:
+        """What notices it."""
+        return SizeWatch(self.duplicate) if self.watched else None
+
+    @property
+    def uses_sizes(self) -> bool:
+        """Whether a watched model was seen to compute or decide with the number of nodes or edges."""
+        return self.watch is not None and self.watch.used
+
+    @cached_property
+    def as_given(self) -> OwnModel:
+        """The same model, watched."""
+        return replace(self, watched=True)
+
+    @cached_property
     def precise(self) -> OwnModel:
-        """The same model in float64, which differs from the network by no more than rounding where both agree."""
-        return self if self.double else replace(self, widened=True)
+        """The same in float64, where it differs from the network by no more than rounding."""
+        return self.as_given if self.double else replace(self, widened=True, watched=True)
 
     def answer(self, data: Data) -> FloatArray:
         """Logits of everything that the model predicts on a graph. [num_rows, num_logits]."""
-        found = run_model(self.duplicate, data, self.call).detach().double().numpy()
+        with nullcontext() if self.watch is None else self.watch.on(data):
+            found = run_model(self.duplicate, data, self.call).detach().double().numpy()
         return np.asarray(self.before_end(found if found.ndim > 1 else found.reshape(-1, 1)))
 
 
@@ -71,7 +90,6 @@ class Referee:
     scene: Scene
     whole: bool  # whether the scene is all of both graphs: then one copy at a time, as the model is used to
     ordered: bool = False  # whether edges come in the user's order, which a model that nobody read may depend on
-    padded: bool = False  # whether an isolated node comes first, which only a model that counts nodes notices
     kept: dict[bytes, FloatArray] | None = None  # answers for all nodes or graphs by subset, where they are asked again
 
     def run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
@@ -103,9 +121,7 @@ class Referee:
         flat = np.full(present.shape, -1, dtype=np.int64)
         chosen = np.flatnonzero(present[:, order].reshape(-1))
         which, node = chosen // scene.num_nodes, order[chosen % scene.num_nodes]
-        flat[which, node] = np.arange(len(chosen)) + self.padded
-        if self.padded:
-            which, node = np.append(which[:1], which), np.append(node[:1], node)
+        flat[which, node] = np.arange(len(chosen))
         where, edge = np.nonzero(hold[scene.condition[self._edge_order]].T)
         edge = self._edge_order[edge]
         data = Data(
@@ -127,10 +143,8 @@ class Referee:
             data[LINKS_FIELD] = torch.from_numpy(np.ascontiguousarray(flat[:, root.nodes].T))
             return data, np.arange(num_copies)
         if not self.whole:
-            data.batch = torch.from_numpy(which + self.padded)
-            if self.padded:
-                data.batch[0] = 0
-            return data, np.arange(num_copies) + self.padded
+            data.batch = torch.from_numpy(which)
+            return data, np.arange(num_copies)
         if data.get("batch") is None:
             data.batch = torch.zeros(len(chosen), dtype=torch.long)
         return data, data.batch.numpy()[flat[:, root.nodes[present[0, root.nodes]][0]]]
