@@ -269,6 +269,12 @@ def parameters_of(model: Any, decoded: bool = False) -> list[inspect.Parameter]:
         # Its forward takes anything; what it wants was said when it was made.
         wanted = model.signature.param_dict.values()
         return [inspect.Parameter(parameter.name, PLAIN, default=parameter.default) for parameter in wanted]
+    if isinstance(model, torch.jit.ScriptModule):  # compiled: only its schema knows the arguments
+        method: Any = model.forward
+        return [
+            inspect.Parameter(one.name, PLAIN, default=one.default_value if one.has_default_value() else REQUIRED)
+            for one in method.schema.arguments[1:]
+        ]
     return list(inspect.signature(model.forward).parameters.values())
 
 
