@@ -120,7 +120,7 @@ def compare(name: str, hidden: int, depth: int, normalize: bool, seconds: float,
     widths = [before.x.shape[1], *[hidden] * (depth - 1), int(before.y.max()) + 1]
     explainer = axiompath.Explainer(network(widths, normalize), before, after)
     targets = explainer.moved().target.to_numpy()
-    rows = explainer.case.find(targets)[1]
+    rows = explainer.session.locate(targets)[1]
     walks = plan_listing(rows, explainer.num_bytes[rows], explainer.memory)
     batches = [walks.rows[places] for places in walks.batches()]
     num_paths = 0

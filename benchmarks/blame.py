@@ -31,7 +31,7 @@ from torch_geometric.nn import GCN
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import axiompath
-from axiompath.blame.game import Game
+from axiompath.blame.engine import SubsetEvaluator
 from axiompath.blame.referee import Referee
 from axiompath.blame.shapley import all_subsets
 from research import datasets
@@ -79,7 +79,9 @@ def evolve(data: Data, target: int, num_changes: int, rng: np.random.Generator) 
     return Data(x=data.x, edge_index=changed)
 
 
-def games(name: str, data: Data, hidden: int, num_targets: int, num_changes: int) -> Iterator[tuple[Any, int, Game]]:
+def games(
+    name: str, data: Data, hidden: int, num_targets: int, num_changes: int
+) -> Iterator[tuple[Any, int, SubsetEvaluator]]:
     """Targets of middling degree with so many changes in sight, each with an evolution of its own."""
     torch.manual_seed(0)
     model = GCN(data.num_features, hidden, 2, int(data.y.max()) + 1).eval()
@@ -90,21 +92,22 @@ def games(name: str, data: Data, hidden: int, num_targets: int, num_changes: int
     while found < num_targets:
         target = int(rng.choice(middle))
         explainer = axiompath.Explainer(model, data, evolve(data, target, num_changes, rng))
-        game = explainer._board.game(target)
-        if game.num_changes == num_changes:
+        evaluator = explainer.session.subsets.open(explainer.session.root(target))
+        if evaluator.num_changes == num_changes:
             found += 1
-            yield explainer, target, game
+            yield explainer, target, evaluator
 
 
-def measure_batched(explainer: Any, game: Game) -> float:
+def measure_batched(explainer: Any, evaluator: SubsetEvaluator) -> float:
     """Subsets a second of the user's model on copies of the neighbourhood: the best of several sizes of a batch."""
-    referee = Referee(explainer._board.own, game.scene, whole=False)
+    referee = Referee(explainer.session.subsets.evaluators[-1].own, evaluator.scene, whole=False)
     rng, best = np.random.default_rng(0), 0.0
-    model, size = explainer._board.own.duplicate, game.scene.num_nodes * game.scene.pair.before.graph.num_features
+    model, scene = explainer.session.subsets.evaluators[-1].own.duplicate, evaluator.scene
+    size = scene.num_nodes * scene.pair.before.graph.num_features
     for number in (1, 4, 16, 64, 256):
         if number > 1 and number * size > 6e7:
             break
-        data, _ = referee.copies(game.root, rng.random((number, game.num_changes)) < 0.5)
+        data, _ = referee.copies(evaluator.root, rng.random((number, evaluator.num_changes)) < 0.5)
         with torch.no_grad():
             spent = best_time(lambda data=data: model(data.x, data.edge_index), 0.3)
         best = max(best, number / spent)
@@ -116,14 +119,14 @@ def measure_speed(name: str, data: Data, hidden: int, num_targets: int) -> dict[
     rates = []
     subsets = all_subsets(NUM_CHANGES)
     nodes = []
-    for explainer, _, game in games(name, data, hidden, num_targets, NUM_CHANGES):
-        game.run(subsets[:64])  # compiled and projected before
-        ours = len(subsets) / best_time(lambda game=game: game.run(subsets), 1.0)
-        model = explainer._board.own.duplicate
+    for explainer, _, evaluator in games(name, data, hidden, num_targets, NUM_CHANGES):
+        evaluator.run(subsets[:64])  # compiled and projected before
+        ours = len(subsets) / best_time(lambda evaluator=evaluator: evaluator.run(subsets), 1.0)
+        model = explainer.session.subsets.evaluators[-1].own.duplicate
         with torch.no_grad():
             whole = 1 / best_time(lambda model=model: model(data.x, data.edge_index), 0.3)
-        rates.append((ours, measure_batched(explainer, game), whole))
-        nodes.append(game.scene.num_nodes)
+        rates.append((ours, measure_batched(explainer, evaluator), whole))
+        nodes.append(evaluator.scene.num_nodes)
     mean = np.exp(np.log(np.array(rates)).mean(axis=0))
     worst = np.array([(ours / batched, ours / whole) for ours, batched, whole in rates]).min(axis=0)
     return {
@@ -140,7 +143,7 @@ def measure_speed(name: str, data: Data, hidden: int, num_targets: int) -> dict[
 def measure_blame(name: str, data: Data, hidden: int, num_targets: int, seconds: float) -> dict[str, Any]:
     """Blame until the errors are below the tolerance; and what as many evaluations cost the user's model."""
     spent, theirs, evaluations, errors, reached = [], [], [], [], 0
-    for explainer, target, game in games(name, data, hidden, num_targets, NUM_MANY):
+    for explainer, target, evaluator in games(name, data, hidden, num_targets, NUM_MANY):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             start = time.perf_counter()
@@ -151,7 +154,7 @@ def measure_blame(name: str, data: Data, hidden: int, num_targets: int, seconds:
         errors.append(max(blame.errors.max(), blame.prob_errors.max()) / size)
         reached += errors[-1] <= TOLERANCE
         if len(theirs) < 10:
-            theirs.append(measure_batched(explainer, game))
+            theirs.append(measure_batched(explainer, evaluator))
     rate = np.exp(np.log(theirs).mean())
     return {
         "graph": name,
@@ -170,7 +173,7 @@ def measure_shap(name: str, data: Data, hidden: int, num_targets: int, seconds: 
     import shap
 
     ours, theirs, spent, around, evaluations, rates = [], [], [], [], [], []
-    for explainer, target, game in games(name, data, hidden, num_targets, NUM_MANY):
+    for explainer, target, evaluator in games(name, data, hidden, num_targets, NUM_MANY):
         start = time.perf_counter()
         blame = explainer.blame(target, seconds=seconds, tolerance=TOLERANCE)
         spent.append(time.perf_counter() - start)
@@ -180,10 +183,10 @@ def measure_shap(name: str, data: Data, hidden: int, num_targets: int, seconds: 
         exact = known.shares[order] / size
         asked = 0.0
 
-        def answer(applied: Any, game: Game = game) -> Any:
+        def answer(applied: Any, evaluator: SubsetEvaluator = evaluator) -> Any:
             nonlocal asked
             begun = time.perf_counter()
-            found = game.run(np.asarray(applied) > 0.5)
+            found = evaluator.run(np.asarray(applied) > 0.5)
             asked += time.perf_counter() - begun
             return found
 
@@ -196,7 +199,7 @@ def measure_shap(name: str, data: Data, hidden: int, num_targets: int, seconds: 
         theirs.append(((found.values[0] / size - exact) ** 2).mean())
         evaluations.append(blame.num_evaluations)
         if len(rates) < 10:
-            rates.append(measure_batched(explainer, game))
+            rates.append(measure_batched(explainer, evaluator))
     factor = np.mean(theirs) / np.mean(ours)
     rate = np.exp(np.log(rates).mean())
     at_equal = factor * (np.mean(evaluations) / rate + np.mean(around))

@@ -66,7 +66,7 @@ def measure(name: str, old: GCN, new: GCN, before: Data, after: Data) -> tuple[d
     flips = moved[moved.class_before != moved.class_after]
     change = explainer.change
     crossed = change if change.under_before is None else change.under_before
-    rows = explainer.case.find(flips.target.tolist())[1]
+    rows = explainer.session.locate(flips.target.tolist())[1]
     column = np.arange(len(rows)), flips.class_before.to_numpy(), flips.class_after.to_numpy()
 
     def margin(logits: np.ndarray) -> np.ndarray:

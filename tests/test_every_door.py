@@ -205,7 +205,7 @@ def test_batches_and_pairs_come_back_from_files(tmp_path):
 
 def test_names_stand_beside_the_columns_that_they_are_of():
     explainer, _ = opened("node", "binary")
-    model, before, after = explainer.case.model, BEFORE, AFTER
+    model, before, after = explainer.session.models[-1], BEFORE, AFTER
     named = axiompath.Explainer(model, before, after, class_names=["never", "ever"])
     assert list(named.attribute(3).to_frame().columns)[-1] == "logit (ever)"
     with pytest.raises(InputError, match=r"a pair of nodes, such as \(3, 8\), .* \(got 3\)"):

@@ -25,6 +25,7 @@ from torch_geometric.nn import (
 
 import axiompath
 from axiompath.errors import InputError, WrongKind
+from axiompath.explain.targets import find_rows
 from axiompath.report.html import build_report
 from support.tasks import BEFORE, RNG, Columns, Linked, Pooled, evolve, logits_of, random_graph
 
@@ -262,7 +263,7 @@ def test_a_new_node_is_explained_against_itself_alone():
     assert list(explainer.unmatched().target) == [9]
     assert 9 not in set(explainer.moved().target)
     others = explainer.attribute(0)
-    beside = next(explainer.case.newcomers.attribute(explainer.case.newcomers.find([0])[1], 2e9))
+    beside = next(explainer.session.with_newcomers.attribute(find_rows(explainer.session.with_newcomers, [0]), 2e9))
     np.testing.assert_allclose(others.contributions, beside.contributions, atol=1e-12)
     linked = Linked("dot").double().eval()
     with pytest.warns(axiompath.errors.MatchedByRow):

@@ -31,6 +31,7 @@ FLOORS = [
     "selection rivals",
     "explain",
     "blame",
+    "session",
     "scan",
     "stories",
     "explainer",

@@ -38,7 +38,7 @@ def test_every_answer_has_a_line_and_a_view(explainer, scan):
         "Selection: 2 of 3 paths": axiompath.select(np.eye(3), np.zeros(3), np.ones(3), 2),
         "": explainer.happened(target),
     }
-    model, before, after = explainer.case.model, *explainer.case.region.graphs
+    model, before, after = explainer.session.models[-1], *explainer.session.paths.region.graphs
     told = axiompath.tell_stories(model, [before, after, before], [8], node_names=NAMES)
     shown |= {"Stories of 1 nodes over 2 steps": told, "Story: ": told[0]}
     for start, item in shown.items():

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from axiompath.arrays import BoolArray, FloatArray, IntArray
-from axiompath.blame.game import Game
+from axiompath.blame.engine import SubsetEvaluator
 from axiompath.explain.explanation import EDGE, LAYER_EDGE
 from axiompath.explain.units import Units, split_over
 from axiompath.graphs.changes import FEATURES_CHANGED, NODE_ADDED, NODE_REMOVED
@@ -86,24 +86,24 @@ class PlacesOfChanges:
 
 def places_of(puzzle: Puzzle) -> PlacesOfChanges:
     """Of the changes of a puzzle."""
-    return PlacesOfChanges(puzzle.game.players.changes)
+    return PlacesOfChanges(puzzle.evaluator.players.changes)
 
 
-def both_ends(game: Game) -> tuple[FloatArray, FloatArray]:
+def both_ends(evaluator: SubsetEvaluator) -> tuple[FloatArray, FloatArray]:
     """Logits before and after."""
-    ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
+    ends = evaluator.run_ends()
     return ends[0], ends[1]
 
 
-def direction_of(game: Game) -> FloatArray:
+def direction_of(evaluator: SubsetEvaluator) -> FloatArray:
     """P_after - P_before, of every column."""
-    before, after = both_ends(game)
-    return np.asarray(game.output.means(after) - game.output.means(before))
+    before, after = both_ends(evaluator)
+    return np.asarray(evaluator.output.means(after) - evaluator.output.means(before))
 
 
 def by_blame(puzzle: Puzzle, seed: int) -> FloatArray:
     """Shapley values."""
-    return np.asarray(_blame_shares(puzzle, seed) @ direction_of(puzzle.game))
+    return np.asarray(_blame_shares(puzzle, seed) @ direction_of(puzzle.evaluator))
 
 
 def by_chosen_blame(puzzle: Puzzle, seed: int) -> FloatArray:
@@ -113,7 +113,7 @@ def by_chosen_blame(puzzle: Puzzle, seed: int) -> FloatArray:
 
 def by_edges(puzzle: Puzzle, seed: int) -> FloatArray:
     """Shares of edges."""
-    return np.asarray(_edge_shares(puzzle) @ direction_of(puzzle.game))
+    return np.asarray(_edge_shares(puzzle) @ direction_of(puzzle.evaluator))
 
 
 def by_chosen_edges(puzzle: Puzzle, seed: int) -> FloatArray:
@@ -125,13 +125,13 @@ def by_layer_edges(puzzle: Puzzle, seed: int) -> FloatArray:
     """The largest share that a change has in one layer."""
     units = _units(puzzle, LAYER_EDGE)
     _, src, dst = units.labels.T
-    return places_of(puzzle).largest(src, dst, units.contributions @ direction_of(puzzle.game))
+    return places_of(puzzle).largest(src, dst, units.contributions @ direction_of(puzzle.evaluator))
 
 
 def _blame_shares(puzzle: Puzzle, seed: int) -> FloatArray:
     """Of every logit; a second each where not all subsets can be tried. [num_rows, num_columns]."""
     found = puzzle.explainer.blame(puzzle.target, seconds=BLAME_SECONDS, seed=seed)
-    shares = np.zeros((len(puzzle.game.players), found.shares.shape[1]))
+    shares = np.zeros((len(puzzle.evaluator.players), found.shares.shape[1]))
     shares[[ids[0] for ids in found.changes]] = found.shares
     return shares
 
@@ -143,14 +143,14 @@ def _edge_shares(puzzle: Puzzle) -> FloatArray:
 
 
 def _units(puzzle: Puzzle, by: str) -> Units:
-    case, (row,) = puzzle.explainer.case.find([puzzle.target])
-    return split_over(case, int(row), by, puzzle.explainer.memory)[1]
+    engine, (row,) = puzzle.explainer.session.locate([puzzle.target])
+    return split_over(engine.change, engine.region.pair, int(row), by, puzzle.explainer.memory)[1]
 
 
 def by_paths(puzzle: Puzzle, seed: int) -> FloatArray:
     """Shares of all paths over a change; a path that runs over it twice counts once."""
     found = puzzle.explainer.attribute(puzzle.target)
-    places, values = places_of(puzzle), found.contributions @ direction_of(puzzle.game)
+    places, values = places_of(puzzle), found.contributions @ direction_of(puzzle.evaluator)
     leaf = found.paths[:, 0]
     ends = [(leaf, np.full(len(leaf), NONE)), *zip(found.paths.T[:-1], found.paths.T[1:], strict=True)]
     rows = np.sort(np.stack([places.find(src, dst) for src, dst in ends], axis=1), axis=1)
@@ -163,46 +163,50 @@ def by_paths(puzzle: Puzzle, seed: int) -> FloatArray:
 
 def leave_one_out(puzzle: Puzzle, seed: int) -> FloatArray:
     """What undoing each alone takes away."""
-    game = puzzle.game
-    _, after = both_ends(game)
-    return _over_all(game, (after - game.run(~np.eye(game.num_changes, dtype=np.bool_))) @ direction_of(game))
+    evaluator = puzzle.evaluator
+    _, after = both_ends(evaluator)
+    return _over_all(
+        evaluator, (after - evaluator.run(~np.eye(evaluator.num_changes, dtype=np.bool_))) @ direction_of(evaluator)
+    )
 
 
 def put_in_alone(puzzle: Puzzle, seed: int) -> FloatArray:
     """What each alone does to `before`."""
-    game = puzzle.game
-    before, _ = both_ends(game)
-    return _over_all(game, (game.run(np.eye(game.num_changes, dtype=np.bool_)) - before) @ direction_of(game))
+    evaluator = puzzle.evaluator
+    before, _ = both_ends(evaluator)
+    return _over_all(
+        evaluator, (evaluator.run(np.eye(evaluator.num_changes, dtype=np.bool_)) - before) @ direction_of(evaluator)
+    )
 
 
 def at_random(puzzle: Puzzle, seed: int) -> FloatArray:
     """Any order."""
-    return np.random.default_rng(seed).random(len(puzzle.game.players))
+    return np.random.default_rng(seed).random(len(puzzle.evaluator.players))
 
 
 def greedy_undo(puzzle: Puzzle, seed: int) -> FloatArray:
     """One by one, the change whose undoing leaves KL(P_before || P) least."""
-    game = puzzle.game
-    before, _ = both_ends(game)
-    return _greedy(game, lambda taken: game.output.divergence(before, game.run(~taken)))
+    evaluator = puzzle.evaluator
+    before, _ = both_ends(evaluator)
+    return _greedy(evaluator, lambda taken: evaluator.output.divergence(before, evaluator.run(~taken)))
 
 
 def greedy_apply(puzzle: Puzzle, seed: int) -> FloatArray:
     """One by one, the change that, applied to `before`, leaves KL(P_after || P) least."""
-    game = puzzle.game
-    _, after = both_ends(game)
-    return _greedy(game, lambda taken: game.output.divergence(after, game.run(taken)))
+    evaluator = puzzle.evaluator
+    _, after = both_ends(evaluator)
+    return _greedy(evaluator, lambda taken: evaluator.output.divergence(after, evaluator.run(taken)))
 
 
 def _choose(puzzle: Puzzle, shares: FloatArray) -> FloatArray:
-    game, own = puzzle.game, shares[puzzle.game.rows]
-    before, after = both_ends(game)
-    return _greedy(game, lambda taken: game.output.divergence(after, before + taken.astype(np.float64) @ own))
+    evaluator, own = puzzle.evaluator, shares[puzzle.evaluator.rows]
+    before, after = both_ends(evaluator)
+    return _greedy(evaluator, lambda taken: evaluator.output.divergence(after, before + taken.astype(np.float64) @ own))
 
 
-def _greedy(game: Game, left: Callable[[BoolArray], FloatArray]) -> FloatArray:
+def _greedy(evaluator: SubsetEvaluator, left: Callable[[BoolArray], FloatArray]) -> FloatArray:
     """Scores in the order of picking; what was not picked in the order of the last look at it."""
-    number = game.num_changes
+    number = evaluator.num_changes
     taken, scores = np.zeros(number, dtype=np.bool_), np.zeros(number)
     for step in range(min(GREEDY_STEPS, number)):
         free = np.flatnonzero(~taken)
@@ -212,13 +216,13 @@ def _greedy(game: Game, left: Callable[[BoolArray], FloatArray]) -> FloatArray:
         scores[free] = -np.argsort(np.argsort(found, kind="stable"), kind="stable") - 1.0
         best = free[int(found.argmin())]
         taken[best], scores[best] = True, float(GREEDY_STEPS - step)
-    return _over_all(game, scores)
+    return _over_all(evaluator, scores)
 
 
-def _over_all(game: Game, scores: FloatArray) -> FloatArray:
+def _over_all(evaluator: SubsetEvaluator, scores: FloatArray) -> FloatArray:
     """Scores of the changes in sight -> of all rows; what is out of sight did nothing."""
-    whole = np.full(len(game.players), min(float(scores.min(initial=0.0)), 0.0) - 1.0)
-    whole[game.rows] = scores
+    whole = np.full(len(evaluator.players), min(float(scores.min(initial=0.0)), 0.0) - 1.0)
+    whole[evaluator.rows] = scores
     return whole
 
 

@@ -23,7 +23,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import k_hop_subgraph
 
 from axiompath.arrays import BoolArray, FloatArray, IntArray
-from axiompath.blame.game import Game, board_of
+from axiompath.blame.engine import SubsetEvaluator
 from axiompath.explain.explanation import EDGE
 from axiompath.explain.units import split_over
 from axiompath.explainer import Explainer
@@ -39,13 +39,14 @@ SIGHT = 3  # hops around a target that decide two GCN layers, degrees included
 
 def rival_sizes(explainer: Explainer, target: Target) -> dict[str, int]:
     """Changes that each search undoes; 0 where it never gets the class back."""
-    game = board_of(explainer.case).game(target)
-    ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
-    old, new = game.output.told(ends[0], ends[1])
-    alone = game.run(~np.eye(game.num_changes, dtype=np.bool_))
-    orders = _against(alone, old, new), path_shares(explainer, target, game, old, new)
-    sizes = [_prefix(game, np.argsort(-order, kind="stable"), old) for order in orders]
-    return dict(zip(COUNTERFACTUALS, [*sizes, search_by_gradient(explainer, target, game, old, new)], strict=True))
+    session = explainer.session
+    evaluator = session.subsets.open(session.root(target))
+    ends = evaluator.run_ends()
+    old, new = evaluator.output.told(ends[0], ends[1])
+    alone = evaluator.run(~np.eye(evaluator.num_changes, dtype=np.bool_))
+    orders = _against(alone, old, new), path_shares(explainer, target, evaluator, old, new)
+    sizes = [_prefix(evaluator, np.argsort(-order, kind="stable"), old) for order in orders]
+    return dict(zip(COUNTERFACTUALS, [*sizes, search_by_gradient(explainer, target, evaluator, old, new)], strict=True))
 
 
 def _against(logits: FloatArray, old: int, new: int) -> FloatArray:
@@ -55,31 +56,31 @@ def _against(logits: FloatArray, old: int, new: int) -> FloatArray:
     return np.asarray(logits[:, old] - logits[:, new])
 
 
-def _prefix(game: Game, order: IntArray, old: int) -> int:
+def _prefix(evaluator: SubsetEvaluator, order: IntArray, old: int) -> int:
     turn = np.argsort(order)
     applied = turn[None] >= np.arange(1, len(order) + 1)[:, None]
-    hits = np.flatnonzero(game.output.decide(game.run(applied)) == old)
+    hits = np.flatnonzero(evaluator.output.decide(evaluator.run(applied)) == old)
     return int(hits[0]) + 1 if len(hits) else 0
 
 
-def path_shares(explainer: Explainer, target: Target, game: Game, old: int, new: int) -> FloatArray:
+def path_shares(explainer: Explainer, target: Target, evaluator: SubsetEvaluator, old: int, new: int) -> FloatArray:
     """What the paths over each change's edge, or from its features, add to the new class against the old."""
-    case, (row,) = explainer.case.find([target])
-    _, units = split_over(case, int(row), EDGE, explainer.memory)
+    engine, (row,) = explainer.session.locate([target])
+    _, units = split_over(engine.change, engine.region.pair, int(row), EDGE, explainer.memory)
     share = -_against(units.contributions, old, new)
     held: dict[tuple[int, int], float] = {}
     for (_, src, dst), value in zip(units.labels.tolist(), share.tolist(), strict=True):
         held[min(src, dst), max(src, dst)] = held.get((min(src, dst), max(src, dst)), 0.0) + value
-    ends = game.changes.src.tolist(), game.changes.dst.fillna(-1).tolist()
+    ends = evaluator.changes.src.tolist(), evaluator.changes.dst.fillna(-1).tolist()
     return np.array([held.get((min(pair), max(pair)), 0.0) for pair in zip(*ends, strict=True)])
 
 
-def search_by_gradient(explainer: Explainer, target: Target, game: Game, old: int, new: int) -> int:
+def search_by_gradient(explainer: Explainer, target: Target, evaluator: SubsetEvaluator, old: int, new: int) -> int:
     """The fewest changes whose undoing gives the old class back along the search; changes of edges are the candidates.
 
     minimise  log p(new) while the class is not back  +  SPARSITY * (undone changes)    over one mask a change
     """
-    rows = game.changes
+    rows = evaluator.changes
     places = np.flatnonzero(rows.kind.isin(EDGE_CHANGES))
     if not len(places):
         return 0
@@ -87,12 +88,12 @@ def search_by_gradient(explainer: Explainer, target: Target, game: Game, old: in
     mask = torch.full((len(places),), FIRST_MASK, dtype=torch.float64, requires_grad=True)
     descent = torch.optim.SGD([mask], lr=STEP_LENGTH, momentum=MOMENTUM, nesterov=True)
     best, back = 0, False
-    applied: BoolArray = np.ones((1, game.num_changes), dtype=np.bool_)
+    applied: BoolArray = np.ones((1, evaluator.num_changes), dtype=np.bool_)
     for _ in range(SEARCH_STEPS):
         chosen = (mask.detach() > 0).numpy()
         if (chosen != applied[0, places]).any():
             applied[0, places] = chosen
-            back = int(game.output.decide(game.run(applied))[0]) == old
+            back = int(evaluator.output.decide(evaluator.run(applied))[0]) == old
             num_undone = int((~chosen).sum())
             if back:
                 best = num_undone if not best else min(best, num_undone)
@@ -111,7 +112,7 @@ def search_by_gradient(explainer: Explainer, target: Target, game: Game, old: in
 def _soft_graph(explainer: Explainer, target: Target, rows: Any) -> tuple[Any, ...]:
     """The model, and what decides the target of both graphs at once: features, edges, whose change each is (-1 for
     none), whether it came, and where the target stands in the answer."""
-    before, after = (side.data for side in (explainer.case.region.pair.before, explainer.case.region.pair.after))
+    before, after = (side.data for side in (explainer.session.pair.before, explainer.session.pair.after))
     assert isinstance(before, Data)
     assert isinstance(after, Data)
     number = {
@@ -130,11 +131,11 @@ def _soft_graph(explainer: Explainer, target: Target, rows: Any) -> tuple[Any, .
     nodes, edges, roots, near = k_hop_subgraph(
         ends, SIGHT, torch.tensor(every).T[:, here], relabel_nodes=True, num_nodes=int(before.num_nodes or 0)
     )
-    taken: Any = explainer.case.region.pair.before.graph.take_features(nodes.numpy())
+    taken: Any = explainer.session.pair.before.graph.take_features(nodes.numpy())
     x = torch.from_numpy(taken.toarray() if sparse.issparse(taken) else np.asarray(taken)).double()
     pair = len(ends) == 2
     where = (torch.zeros(1, dtype=torch.long), roots.reshape(2, 1)) if pair else (roots,)
-    return explainer.case.model, x, edges, owner[here][near], came[here][near], where
+    return explainer.session.models[-1], x, edges, owner[here][near], came[here][near], where
 
 
 @contextmanager

@@ -118,9 +118,11 @@ def compare_ways(explainer: Explainer, target: Target, settings: FaithSettings) 
 def _best_changes(
     explainer: Explainer, target: Target, size: int, settings: FaithSettings, starts: tuple[tuple[int, ...], ...] = ()
 ) -> Enough:
+    session = explainer.session
     return enough_of_target(
-        explainer._board,
-        target,
+        session.subsets,
+        session.root(target),
+        session.caption,
         until=ENOUGH,
         budget=size,
         seconds=math.inf,
@@ -131,8 +133,8 @@ def _best_changes(
 
 def authors_logits(explainer: Explainer, target: Target, size: int) -> tuple[tuple[int, ...], FloatArray, FloatArray]:
     """The authors' best edges; logits with them applied to the real graph, and with the best layer edges put in."""
-    case, (row,) = explainer.case.find([target])
-    change, found = case.change, authors_split(Cone(case.change, int(row)))
+    engine, (row,) = explainer.session.locate([target])
+    change, found = engine.change, authors_split(Cone(engine.change, int(row)))
     before, after = (side.logits[row] for side in (change.before_pass, change.after_pass))
     edges = find_units(found, EDGE)
     real = np.flatnonzero(np.isin(edges.kinds, (GAINED_EDGE, LOST_EDGE)) & (edges.labels[:, 1] != edges.labels[:, 2]))

@@ -18,10 +18,10 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from axiompath.explain.answer import Ranking, answer, open_batch
-from axiompath.explain.case import Case
 from axiompath.explain.question import Question
 from axiompath.explainer import Explainer
 from axiompath.files.sum_gnn import SumGNN
+from axiompath.session import Session
 
 from .. import datasets
 from .gnnexplainer import best_by_gnnexplainer
@@ -114,7 +114,7 @@ def compare_methods(
     if max_targets is not None and len(sampled) > max_targets:
         sampled = np.sort(np.random.default_rng(SEED).choice(sampled, max_targets, replace=False))
     rows = [
-        row for target in sampled.tolist() for row in _compare_target(explainer.case, model, after, target, methods)
+        row for target in sampled.tolist() for row in _compare_target(explainer.session, model, after, target, methods)
     ]
     frame = pd.DataFrame(rows)
     frame.attrs = {
@@ -128,11 +128,12 @@ def compare_methods(
 
 
 def _compare_target(
-    case: Case, model: SumGNN, graph: Data, target: int, methods: Sequence[tuple[str, str]]
+    session: Session, model: SumGNN, graph: Data, target: int, methods: Sequence[tuple[str, str]]
 ) -> Iterator[dict[str, Any]]:
     """Walked once for all methods; the seconds of a method are those of choosing and replaying, by level."""
     start = time.perf_counter()
-    batch = open_batch(case.change, case.find([target])[1])
+    engine, rows = session.locate([target])
+    batch = open_batch(engine.change, rows)
     walking = time.perf_counter() - start
     budgets = budgets_for(batch.sources[0].num_paths[0])
     for method, objective in methods:
@@ -142,7 +143,7 @@ def _compare_target(
             rank: Ranking | None = partial(best_by_gnnexplainer, model, graph)
         else:
             questions, rank = [Question(budget, method, objective) for budget in budgets], None
-        found = answer(case.change, batch, questions, case.caption, rank)
+        found = answer(engine.change, batch, questions, engine.caption, rank)
         seconds = (time.perf_counter() - start) / len(budgets)
         for level, explanation in enumerate(found, start=1):
             yield {

@@ -113,8 +113,8 @@ def sizes_of(name: str, rows: tuple[tuple[float, tuple[int, ...]], ...], number:
 
 def compare_levels(name: str, explainer: Explainer, target: Target, seconds: float) -> list[dict[str, Any]]:
     """A row for each level and method: its size, and what it leaves."""
-    case, (row,) = explainer.case.find([target])
-    change, cone = case.change, Cone(case.change, int(row))
+    engine, (row,) = explainer.session.locate([target])
+    change, cone = engine.change, Cone(engine.change, int(row))
     shares = cone.share() if name == "trees" else authors_split(cone)
     before, after = (side.logits[row] for side in (change.before_pass, change.after_pass))
     layered, edges = (find_units(shares, by) for by in (LAYER_EDGE, EDGE))

@@ -30,7 +30,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GATConv
 
 from axiompath.arrays import BoolArray
-from axiompath.blame.game import Game, board_of
+from axiompath.blame.engine import SubsetEvaluator
 from axiompath.errors import InputError
 from axiompath.explain.moved import find_flipped
 from axiompath.explainer import Explainer
@@ -72,9 +72,10 @@ class Puzzle:
     truth: BoolArray | None = None  # [num rows of changes()]: the planted cause
 
     @cached_property
-    def game(self) -> Game:
+    def evaluator(self) -> SubsetEvaluator:
         """The changes in sight, and the model under any subset of them."""
-        return board_of(self.explainer.case).game(self.target)
+        session = self.explainer.session
+        return session.subsets.open(session.root(self.target))
 
     @property
     def of_graph(self) -> bool:
@@ -159,19 +160,21 @@ def _planted(setting: str, number: int) -> Iterator[Puzzle]:
         truth = planted.cause.rows_of(explainer.changes())
         for target in moved.target.head(TRIES).tolist():
             puzzle = Puzzle(setting, seed, explainer, planted.model, planted.before, planted.after, target, truth)
-            if puzzle.game.num_changes >= LEAST_IN_SIGHT and _is_true(puzzle):
+            if puzzle.evaluator.num_changes >= LEAST_IN_SIGHT and _is_true(puzzle):
                 yield puzzle
                 break
 
 
 def _is_true(puzzle: Puzzle) -> bool:
     """Whether the planted cause is what the model itself says: it alone changes the class, all the others do not."""
-    game = puzzle.game
+    evaluator = puzzle.evaluator
     assert puzzle.truth is not None
-    own = puzzle.truth[game.rows]
+    own = puzzle.truth[evaluator.rows]
     if not 0 < own.sum() <= MOST_OF_SIGHT * len(own):
         return False
-    nothing, everything, alone, others = game.output.decide(game.run(np.stack([own & ~own, own | ~own, own, ~own])))
+    nothing, everything, alone, others = evaluator.output.decide(
+        evaluator.run(np.stack([own & ~own, own | ~own, own, ~own]))
+    )
     return bool(alone == everything and others == nothing)
 
 
@@ -181,7 +184,7 @@ def _of_window(setting: str, explainer: Explainer, given: tuple[nn.Module, Data,
     order = np.random.default_rng(seed).permutation(len(moved))
     for place, target in enumerate(moved.target.iloc[order].tolist()):
         puzzle = Puzzle(setting, place, explainer, *given, target)
-        if LEAST_IN_SIGHT <= puzzle.game.num_changes <= MOST_IN_SIGHT:
+        if LEAST_IN_SIGHT <= puzzle.evaluator.num_changes <= MOST_IN_SIGHT:
             yield puzzle
 
 
@@ -197,5 +200,5 @@ def _of_graphs(setting: str, root: str | Path | None, seed: int) -> Iterator[Puz
         if not len(moved) or (moved.kl.iloc[0] < MIN_KL and not find_flipped(moved)[0]):
             continue
         puzzle = Puzzle(setting, place, opened, exam.model, before, after, moved.target.iloc[0])
-        if LEAST_IN_SIGHT <= puzzle.game.num_changes <= MOST_IN_SIGHT:
+        if LEAST_IN_SIGHT <= puzzle.evaluator.num_changes <= MOST_IN_SIGHT:
             yield puzzle

@@ -91,8 +91,8 @@ def pyg_contenders() -> dict[str, Contender]:
 
 
 def _rank(name: str, puzzle: Puzzle, seed: int, *, difference: bool) -> FloatArray:
-    before, after = both_ends(puzzle.game)
-    label, algorithm = puzzle.game.output.told(before, after)[1], ALGORITHMS[name]
+    before, after = both_ends(puzzle.evaluator)
+    label, algorithm = puzzle.evaluator.output.told(before, after)[1], ALGORITHMS[name]
     sides = (puzzle.after, puzzle.before) if difference else (puzzle.after,)
     said = _Said()
     logging.getLogger().addHandler(said)
@@ -116,7 +116,7 @@ def _rank(name: str, puzzle: Puzzle, seed: int, *, difference: bool) -> FloatArr
 
 def score_changes(algorithm: Algorithm, puzzle: Puzzle, side: Data, label: int, seed: int) -> FloatArray:
     """What one explainer says of one graph, summed over the edges and nodes of each change. [num_rows]."""
-    changes = puzzle.game.players.changes
+    changes = puzzle.evaluator.players.changes
     with_nodes = algorithm.node_mask is not None and bool((changes.kind == FEATURES_CHANGED).any())
     part = cut_part(puzzle, side)
     with torch.random.fork_rng(devices=[]), torch.enable_grad():

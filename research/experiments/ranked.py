@@ -29,20 +29,20 @@ MOST_UNDONE = 100  # changes along a ranking after which it has not restored the
 
 def order_of(puzzle: Puzzle, scores: FloatArray) -> IntArray:
     """The changes in sight, best first; those of equal score in an order drawn from the puzzle's number."""
-    own = scores[puzzle.game.rows]
+    own = scores[puzzle.evaluator.rows]
     drawn = np.random.default_rng([puzzle.number, 1]).permutation(len(own))
     return np.asarray(np.lexsort((drawn, -own)))
 
 
 def judge(puzzle: Puzzle, scores: FloatArray) -> dict[str, Any]:
     """Columns of the table; None where there is nothing to tell."""
-    game, order = puzzle.game, order_of(puzzle, scores)
-    number, turn = game.num_changes, np.argsort(order)
+    evaluator, order = puzzle.evaluator, order_of(puzzle, scores)
+    number, turn = evaluator.num_changes, np.argsort(order)
     sizes = [size for size in JUDGED_SIZES if size < number]
-    before, after = both_ends(game)
+    before, after = both_ends(evaluator)
     firsts = turn[None] < np.array(sizes, dtype=np.int64)[:, None]
-    applied = _left(puzzle, after, before, game.run(firsts))
-    undone = _left(puzzle, before, after, game.run(~firsts))
+    applied = _left(puzzle, after, before, evaluator.run(firsts))
+    undone = _left(puzzle, before, after, evaluator.run(~firsts))
     found: dict[str, Any] = {"in_sight": number}
     for size in JUDGED_SIZES:
         known = size in sizes
@@ -51,7 +51,7 @@ def judge(puzzle: Puzzle, scores: FloatArray) -> dict[str, Any]:
     found["restore"] = _restore(puzzle, turn, before, after)
     found["first"] = found["found"] = None
     if puzzle.truth is not None:
-        own = puzzle.truth[game.rows]
+        own = puzzle.truth[evaluator.rows]
         found["first"] = bool(own[order[0]])
         found["found"] = float(own[order[: own.sum()]].mean())
     return found
@@ -59,28 +59,28 @@ def judge(puzzle: Puzzle, scores: FloatArray) -> dict[str, Any]:
 
 def judge_failure(puzzle: Puzzle) -> dict[str, Any]:
     """What a method gets that gave no ranking: nothing explained, nothing found."""
-    found: dict[str, Any] = {"in_sight": puzzle.game.num_changes}
+    found: dict[str, Any] = {"in_sight": puzzle.evaluator.num_changes}
     for size in JUDGED_SIZES:
-        left = 1.0 if size < puzzle.game.num_changes else None
+        left = 1.0 if size < puzzle.evaluator.num_changes else None
         found |= {f"applied_{size}": left, f"undone_{size}": left}
-    before, after = both_ends(puzzle.game)
-    flipped = bool(puzzle.game.output.flipped(before[None], after[None])[0])
-    found["restore"] = min(puzzle.game.num_changes, MOST_UNDONE) if flipped else None
+    before, after = both_ends(puzzle.evaluator)
+    flipped = bool(puzzle.evaluator.output.flipped(before[None], after[None])[0])
+    found["restore"] = min(puzzle.evaluator.num_changes, MOST_UNDONE) if flipped else None
     planted = puzzle.truth is not None
     return {**found, "first": False if planted else None, "found": 0.0 if planted else None}
 
 
 def _left(puzzle: Puzzle, goal: FloatArray, start: FloatArray, logits: FloatArray) -> FloatArray:
-    output = puzzle.game.output
+    output = puzzle.evaluator.output
     return np.minimum(output.divergence(goal, logits) / output.divergence(goal, start), MOST_LEFT)
 
 
 def _restore(puzzle: Puzzle, turn: IntArray, before: FloatArray, after: FloatArray) -> int | None:
-    game = puzzle.game
-    if not game.output.flipped(before[None], after[None])[0]:
+    evaluator = puzzle.evaluator
+    if not evaluator.output.flipped(before[None], after[None])[0]:
         return None
-    most = min(game.num_changes, MOST_UNDONE)
-    old = game.output.told(before, after)[0]
-    logits = game.run(turn[None] >= np.arange(1, most + 1)[:, None])
-    hits = np.flatnonzero(game.output.decide(logits) == old)
+    most = min(evaluator.num_changes, MOST_UNDONE)
+    old = evaluator.output.told(before, after)[0]
+    logits = evaluator.run(turn[None] >= np.arange(1, most + 1)[:, None])
+    hits = np.flatnonzero(evaluator.output.decide(logits) == old)
     return int(hits[0]) + 1 if len(hits) else most

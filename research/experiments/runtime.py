@@ -67,7 +67,7 @@ def _time_target(explainer: Explainer, target: int, with_scs: bool) -> dict[str,
     change = explainer.change
 
     def attribute() -> tuple[int, FloatArray]:
-        table = walk_rows(change, explainer.case.find([target])[1]).table
+        table = walk_rows(change, explainer.session.locate([target])[1]).table
         return len(table.paths), table.contributions
 
     walking, (num_paths, contributions) = _timed(attribute)

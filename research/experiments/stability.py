@@ -131,11 +131,11 @@ def toggle_unrelated(before: Data, after: Data, rng: np.random.Generator) -> tup
 
 def compare_rankings(one: tuple[Puzzle, FloatArray], other: tuple[Puzzle, FloatArray]) -> dict[str, Any]:
     """Correlations over the changes that both have in sight; the changes of both have the same numbers."""
-    rows = np.intersect1d(one[0].game.rows, other[0].game.rows)
+    rows = np.intersect1d(one[0].evaluator.rows, other[0].evaluator.rows)
     scores = one[1][rows], other[1][rows]
     flat = any(np.ptp(values) == 0 for values in scores) if len(rows) else True
     known = len(rows) >= LEAST_COMMON
-    firsts = [puzzle.game.rows[order_of(puzzle, values)[0]] for puzzle, values in (one, other)]
+    firsts = [puzzle.evaluator.rows[order_of(puzzle, values)[0]] for puzzle, values in (one, other)]
     return {
         "target": str(one[0].target),
         "common": len(rows),

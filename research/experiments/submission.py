@@ -74,7 +74,7 @@ def make_contender(function: Callable[..., Any], seconds: float, file: Path | No
     asked = [name for name in FURTHER if every or name in parameters]
 
     def explain(puzzle: Puzzle, seed: int) -> FloatArray:
-        changes = puzzle.game.players.changes
+        changes = puzzle.evaluator.players.changes
         sides = [puzzle.before.clone(), puzzle.after.clone()]
         offered = {
             "changes": changes.copy(),

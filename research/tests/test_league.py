@@ -123,7 +123,7 @@ def test_an_error_in_a_method_is_located_in_its_file(tmp_path, call):
 
 
 def test_what_a_method_may_return(hubs):
-    changes = hubs[0].game.players.changes
+    changes = hubs[0].evaluator.players.changes
     plain = np.arange(len(changes), dtype=float)
     assert (read_scores(plain, changes) == plain).all()
     assert (read_scores(torch.from_numpy(plain), changes) == plain).all()
@@ -183,7 +183,7 @@ def test_a_method_gets_copies_its_seed_and_its_time(hubs):
     assert (make_contender(spoil, 5.0)(puzzle, 7) == 7).all()
     assert torch.equal(puzzle.after.x, held)
     assert all(torch.equal(a, b) for a, b in zip(weights, puzzle.model.parameters(), strict=True))
-    assert puzzle.game.players.changes.id.is_unique
+    assert puzzle.evaluator.players.changes.id.is_unique
 
     def sleep(model, before, after, target):
         while True:
@@ -199,10 +199,10 @@ def test_a_ranking_is_judged_by_what_if(hubs):
     """The judge's numbers are those that `what_if` gives for the same changes."""
     puzzle = hubs[0]
     scores = SIMPLE_RIVALS["random"](puzzle, 3)
-    found, game = judge(puzzle, scores), puzzle.game
-    order = game.rows[order_of(puzzle, scores)]
-    before, after = both_ends(game)
-    divergence = game.output.divergence
+    found, evaluator = judge(puzzle, scores), puzzle.evaluator
+    order = evaluator.rows[order_of(puzzle, scores)]
+    before, after = both_ends(evaluator)
+    divergence = evaluator.output.divergence
     for size in (1, 2):
         applied = puzzle.explainer.what_if(puzzle.target, apply=order[:size].tolist())
         undone = puzzle.explainer.what_if(puzzle.target, undo=order[:size].tolist())
@@ -211,14 +211,14 @@ def test_a_ranking_is_judged_by_what_if(hubs):
         left = divergence(before, undone) / divergence(before, after)
         assert abs(found[f"undone_{size}"] - min(left, MOST_LEFT)) < 1e-9
     restored = puzzle.explainer.what_if(puzzle.target, undo=order[: found["restore"]].tolist())
-    assert game.output.decide(restored) == game.output.decide(before)
+    assert evaluator.output.decide(restored) == evaluator.output.decide(before)
     assert judge_failure(puzzle)["found"] == 0.0
 
 
 def test_equal_scores_are_ranked_at_random(hubs):
     for puzzle in hubs:
-        order = order_of(puzzle, np.zeros(len(puzzle.game.players)))
-        assert sorted(order.tolist()) == list(range(puzzle.game.num_changes))
+        order = order_of(puzzle, np.zeros(len(puzzle.evaluator.players)))
+        assert sorted(order.tolist()) == list(range(puzzle.evaluator.num_changes))
     orders = {tuple(order_of(puzzle, np.zeros(10**4))[:3].tolist()) for puzzle in open_hubs(hubs)}
     assert len(orders) > 1
 
@@ -232,10 +232,10 @@ def open_hubs(hubs):
 def test_shares_sum_to_both_divergences(hubs):
     """Of blame exactly; of edges all but what is merely reweighted, which is no change."""
     puzzle = hubs[0]
-    before, after = both_ends(puzzle.game)
-    whole = (after - before) @ direction_of(puzzle.game)
+    before, after = both_ends(puzzle.evaluator)
+    whole = (after - before) @ direction_of(puzzle.evaluator)
     assert abs(by_blame(puzzle, 0).sum() - whole) < 1e-9 * abs(whole)
-    divergence = puzzle.game.output.divergence
+    divergence = puzzle.evaluator.output.divergence
     assert abs(divergence(after, before) + divergence(before, after) - whole) < 1e-9 * abs(whole)
     assert by_edges(puzzle, 0).sum() > 0.3 * whole
 
@@ -289,7 +289,7 @@ def test_unrelated_edges_leave_the_changes_alone():
 
 
 def test_correlations_of_rankings(hubs):
-    puzzle = next(one for one in hubs if one.game.num_changes >= 3)
+    puzzle = next(one for one in hubs if one.evaluator.num_changes >= 3)
     scores = SIMPLE_RIVALS["random"](puzzle, 0)
     assert compare_rankings((puzzle, scores), (puzzle, 2 * scores + 1))["kendall"] == pytest.approx(1.0)
     assert compare_rankings((puzzle, scores), (puzzle, -scores))["spearman"] == pytest.approx(-1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,25 +15,22 @@ from torch_geometric.data import Data, HeteroData
 
 from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
+from .blame.engine import SubsetEngine
 from .blame.enough import Enough, enough_of_target
 from .blame.fewest import Terms
-from .blame.game import Board, board_of
 from .blame.happened import Happened, find_happened
+from .blame.root import Root
 from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
-from .blame.unread import open_board
 from .blame.what_if import try_changes
 from .change.comparison import Change
-from .change.region import find_pair_changes
 from .errors import InputError
-from .explain.case import Case, open_case
-from .explain.explanation import Explanation
+from .explain.explanation import Caption, Explanation
 from .explain.features import list_features
-from .explain.neighbourhood import Neighbourhood, find_neighbourhood
+from .explain.neighbourhood import Neighbourhood
 from .explain.question import ENOUGH, MOST_PATHS, MOST_UNITS, Question
 from .explain.units import explain_units
 from .files.named import take_names
-from .graphs.changes import add_model_row
 from .graphs.data_fields import node_numbers
 from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
@@ -47,8 +43,9 @@ from .outputs import AUTO
 from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
 from .scan.plan import Thresholds
-from .scan.scan import Engine, Scan, Settings, scan_case
+from .scan.scan import Engine, Scan, Settings, scan_session
 from .selection import DEFAULT_METHOD
+from .session import Session, open_session
 from .stories.chronicle import model_of_each
 
 MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved
@@ -95,20 +92,24 @@ class Explainer:
         (before, after), brought, offered = take_names((before, after))
         node_names = brought if node_names is None else node_names
         links = _with_numbers(links, node_names, (before, after))
-        usage = Usage(call, links, output, scales)
-        named: dict[str, Any] = {
-            "node_names": node_names, "class_names": class_names, "offered": offered, "usage": usage,
-        }  # fmt: skip
-        named["model_before"] = model_before
-        self._case: Case | None = open_case(model, before, after, **named) if paths else None
-        self._unread: Board | None = None if paths else open_board(model, before, after, **named)
+        self.session: Session = open_session(
+            model,
+            before,
+            after,
+            model_before=model_before,
+            node_names=node_names,
+            class_names=class_names,
+            offered=offered,
+            usage=Usage(call, links, output, scales),
+            paths=paths,
+        )
 
     def __repr__(self) -> str:
         """What it is of, and how many predictions changed their answer."""
-        if self._case is None:
-            board = self._board
-            return f"Explainer that runs the model as it is: {board.pair.all_nodes}, {board.unit}s are predicted"
-        change = self.case.change
+        session = self.session
+        if session.path_engine is None:
+            return f"Explainer that runs the model as it is: {session.pair.all_nodes}, {session.unit}s are predicted"
+        change = self.change
         both = change.in_both
         flipped = int(change.output.flipped(change.logits_before[both], change.logits_after[both]).sum())
         return (
@@ -118,59 +119,42 @@ class Explainer:
 
     def _repr_html_(self) -> str:
         """In a notebook: what happened, and who moved the most."""
-        return show(repr(self), self.moved() if self._board.pair.num_nodes < MOST_LISTED else None)
-
-    @property
-    def case(self) -> Case:
-        """The model read, and its passes on both graphs."""
-        if self._case is None:
-            raise InputError(
-                "Expected an Explainer that reads the model, for paths are asked for (got one with paths=False); "
-                "`moved`, `changes`, `blame`, `undo` and `what_if` answer without."
-            )
-        return self._case
+        return show(repr(self), self.moved() if self.session.pair.num_nodes < MOST_LISTED else None)
 
     @property
     def unit(self) -> str:
         """What is predicted: a node, a graph or a link."""
-        return self._board.unit
-
-    @cached_property
-    def _board(self) -> Board:
-        return board_of(self.case) if self._unread is None else self._unread
+        return self.session.unit
 
     @property
     def change(self) -> Change:
         """What changed, and both passes of the network."""
-        return self.case.change
+        return self.session.paths.change
 
     @property
     def node_names(self) -> Mapping[int, str]:
         """The user's names of nodes, by number."""
-        return self._board.node_names if self._unread is not None else self.case.node_names
+        return self.session.node_names
 
-    @cached_property
+    @property
     def index(self) -> NameIndex:
         """Which node a name means."""
-        if self._unread is None:
-            return self.case.index
-        schema = getattr(self._board.pair.before.graph, "schema", None)
-        return index_names(self._board.node_names.items(), schema=schema)
+        return self.session.index
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The user's names of classes; empty without."""
-        return self._board.class_names if self._unread is not None else self.case.class_names
+        return self.session.class_names
 
     @property
     def num_nodes(self) -> int:
         """Nodes of both graphs together, whether the change reaches them or not."""
-        return self.case.num_nodes
+        return self.session.paths.region.pair.num_nodes
 
     @property
     def num_shared_nodes(self) -> int:
         """Nodes that both graphs have: those whose prediction could have changed."""
-        return self.case.num_shared_nodes
+        return self.session.paths.region.pair.num_shared_nodes
 
     @property
     def num_shared(self) -> int:
@@ -180,17 +164,17 @@ class Explainer:
     @property
     def num_paths(self) -> IntArray | NDArray[np.object_]:
         """Number of altered paths of every node, counted without walking them."""
-        return self.case.num_paths
+        return self.session.paths.num_paths
 
     @property
     def num_bytes(self) -> FloatArray:
         """Memory that explaining each node takes at most, where its paths are walked as a whole."""
-        return self.case.num_bytes
+        return self.session.paths.num_bytes
 
     @property
     def origin(self) -> Origin:
         """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
-        return self.case.origin
+        return self.session.paths.origin
 
     def moved(self) -> pd.DataFrame:
         """Every node that an altered path reaches: its classes, KL(after || before) and number of altered paths.
@@ -201,9 +185,7 @@ class Explainer:
         largest KL first. Nodes that exist in one snapshot alone have no change of prediction and are left out. Of a
         model that is not read, all whose answer is another one are listed, without num_paths.
         """
-        if self._unread is not None and self._unread.moved is not None:
-            return self._unread.moved()
-        return self.case.moved()
+        return self.session.moved()
 
     def unmatched(self) -> pd.DataFrame:
         """Nodes, graphs or pairs that one snapshot alone has, and so cannot have moved: target, name, snapshot.
@@ -211,7 +193,7 @@ class Explainer:
         A node that `after` alone has can be explained all the same, against itself without any edge in `before`; so can
         a pair with such an end.
         """
-        return self.case.unmatched()
+        return self.session.unmatched()
 
     def changes(self, *, directed: bool = False, open_nodes: bool = False) -> pd.DataFrame:
         """What happened to the graph, one row a change: id, kind, src and dst with their names, both weights.
@@ -221,11 +203,7 @@ class Explainer:
         one change with its edges (`num_edges`); with `open_nodes` these have rows of their own. Ids count the rows of
         this very call, ordered by kind, then by src and dst. Where the model is another one, a last row says so.
         """
-        if self._unread is None:
-            return self.case.changes(directed=directed, open_nodes=open_nodes)
-        pair, names = self._unread.pair, self._unread.node_names
-        found = find_pair_changes(pair, names, directed=directed, open_nodes=open_nodes)
-        return found if self._unread.under_before is None else add_model_row(found)
+        return self.session.changes(directed=directed, open_nodes=open_nodes)
 
     def blame(
         self,
@@ -248,8 +226,7 @@ class Explainer:
         or went shares of their own. `interactions` adds what each pair does together alone.
         """
         return blame_target(
-            self._board,
-            self._only(target),
+            *self._for_subsets(target),
             by=by,
             opened=opened,
             open_nodes=open_nodes,
@@ -278,7 +255,7 @@ class Explainer:
         explainer's. The search ends within a second of `seconds`, or with the evaluation that is under way.
         """
         terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
-        return undo_target(self._board, self._only(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
+        return undo_target(*self._for_subsets(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
 
     def enough(
         self,
@@ -294,7 +271,7 @@ class Explainer:
         With a `budget`, the set of at most so many changes that carries the most of it, whatever `until` is.
         """
         return enough_of_target(
-            self._board, self._only(target), until=until, budget=budget, open_nodes=open_nodes, seconds=seconds
+            *self._for_subsets(target), until=until, budget=budget, open_nodes=open_nodes, seconds=seconds
         )
 
     def happened(self, target: Asked | None = None, *, seconds: float = 1.0) -> Happened:
@@ -302,7 +279,7 @@ class Explainer:
 
         `blame` and `undo` take the time that they are given, and say more.
         """
-        return find_happened(self._board, self._only(target), seconds)
+        return find_happened(*self._for_subsets(target), seconds)
 
     def what_if(
         self, target: Asked | None = None, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
@@ -311,7 +288,10 @@ class Explainer:
 
         Changes are ids of `changes()`; several rows of them give [num_sets, num_logits] in one call.
         """
-        return try_changes(self._board, self._only(target), undo=undo, apply=apply, open_nodes=open_nodes)
+        session = self.session
+        return try_changes(
+            session.subsets, session.root(self._only(target)), undo=undo, apply=apply, open_nodes=open_nodes
+        )
 
     def _only(self, target: Asked | None) -> Target:
         target = self.index.target(target)
@@ -320,7 +300,11 @@ class Explainer:
             plain: Any = as_target(numbers) if numbers.dtype.kind in "iu" and numbers.shape in ((), (2,)) else target
             found: Target = plain
             return found
-        return 0 if self._case is None else self.case.only_graph()
+        return self.session.only_target()
+
+    def _for_subsets(self, target: Asked | None) -> tuple[SubsetEngine, Root, Caption]:
+        session = self.session
+        return session.subsets, session.root(self._only(target)), session.caption
 
     def attribute(self, target: Asked) -> Attribution:
         """Every altered path of one node and its share of the change of every logit."""
@@ -328,8 +312,8 @@ class Explainer:
 
     def attribute_many(self, targets: Iterable[Asked]) -> Iterator[Attribution]:
         """The same for many nodes, in order, walked in batches that fit into the memory budget."""
-        case, rows = self.case.find(map(self.case.index.target, targets))
-        return case.attribute(rows, self.memory)
+        engine, rows = self.session.locate(map(self.index.target, targets))
+        return engine.attribute(rows, self.memory)
 
     def explain(
         self,
@@ -358,10 +342,10 @@ class Explainer:
         if depth is not None:
             most, share = (MOST_UNITS if budget is None else budget), None
         question = Question(most, method, objective, at_most, share, depth)
-        case, rows = self.case.find([self.case.only_graph() if target is None else self.case.index.target(target)])
+        engine, rows = self.session.locate([self.index.target(target) if target is not None else self._only(None)])
         if by is not None:
-            return explain_units(case, int(rows[0]), by, question, self.memory)
-        return next(case.explain(rows, question, self.memory))
+            return explain_units(engine, int(rows[0]), by, question, self.memory)
+        return next(engine.explain(rows, question, self.memory))
 
     def explain_many(
         self,
@@ -376,8 +360,8 @@ class Explainer:
     ) -> Iterator[Explanation]:
         """The `budget` best paths of each of many nodes, in order and lazily, with a progress bar."""
         question = Question(budget, method, objective, at_most, depth=depth)
-        case, rows = self.case.find(map(self.case.index.target, targets))
-        explanations = case.explain(rows, question, self.memory)
+        engine, rows = self.session.locate(map(self.index.target, targets))
+        explanations = engine.explain(rows, question, self.memory)
         if not progress:
             return explanations
         return iter(track(explanations, "Explaining", len(rows), console=bar_console(), transient=True))
@@ -397,7 +381,8 @@ class Explainer:
         of one sum to its contribution. A column of -1 is what no column did: a bias, or coefficients that a layer makes
         of its own inputs. `feature_names` name the columns, by node type where nodes have types.
         """
-        return list_features(self.case, self._only(target), self.index.paths(paths), feature_names)
+        engine, (row,) = self.session.locate([self._only(target)])
+        return list_features(engine, int(row), self.index.paths(paths), feature_names)
 
     def scan(
         self,
@@ -426,7 +411,7 @@ class Explainer:
         """
         question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
         runner = Engine(engine, self.memory if memory is None else parse_memory(memory), workers, ray_address)
-        return scan_case(self.case, out, Settings(question, thresholds, runner, progress, blame))
+        return scan_session(self.session, out, Settings(question, thresholds, runner, progress, blame))
 
     def frontier(
         self,
@@ -440,8 +425,8 @@ class Explainer:
     ) -> list[Explanation]:
         """One Explanation a budget, each solved from where the one before it ended."""
         questions = [Question(budget, method, objective, at_most, depth=depth) for budget in budgets]
-        case, (row,) = self.case.find([self.case.index.target(target)])
-        return case.frontier(int(row), questions, self.memory)
+        engine, (row,) = self.session.locate([self.index.target(target)])
+        return engine.frontier(int(row), questions, self.memory)
 
     def neighbourhood(self, target: Asked | Explanation | None = None) -> Neighbourhood:
         """What lies around a target in both graphs, as a picture: `plot()`, `save("x.svg")`, or shown by a notebook.
@@ -449,19 +434,21 @@ class Explainer:
         Given an Explanation, its paths are drawn; else those of `explain(target)`.
         """
         found = target if isinstance(target, Explanation) else self.explain(target)
-        return find_neighbourhood(self.case, found)
+        return self.session.neighbourhood(found)
 
     def replay(self, target: Asked, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] of the target on `after` with these paths undone; or on `before` with them added.
 
         Where the model is another one, `under` says which answers: that of `after`, or of `before`.
         """
-        return self.case.replay(self._only(target), self.index.paths(paths), add=add, under=under)
+        engine, (row,) = self.session.locate([self._only(target)])
+        return engine.replay(int(row), self.index.paths(paths), add=add, under=under)
 
     def replay_edges(self, target: Asked, paths: Any, *, add: bool = False, under: str = "after") -> FloatArray:
         """Logits [num_classes] that the user's own model gives the target on a real graph: `after` with the edges of
         these paths put back to what they were in `before`; or `before` with them as they are in `after`."""
-        return self.case.replay_edges(self._only(target), self.index.paths(paths), add=add, under=under)
+        engine, (row,) = self.session.locate([self._only(target)])
+        return engine.replay_edges(int(row), self.index.paths(paths), add=add, under=under)
 
 
 def scan_sequence(

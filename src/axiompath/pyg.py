@@ -94,8 +94,8 @@ class PyGAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
             if level == ModelTaskLevel.edge:
                 pairs = node_numbers(after)[kwargs["edge_label_index"].cpu().numpy()].T.tolist()
                 targets = [tuple(pairs[i]) for i in targets]
-        case, rows = explainer.case.find(targets)
-        explanations = list(case.explain(rows, self.question, explainer.memory))
+        engine, rows = explainer.session.locate(targets)
+        explanations = list(engine.explain(rows, self.question, explainer.memory))
         mask, loops = torch.zeros(edge_index.shape[1]), torch.zeros(x.shape[0])
         lost: dict[tuple[int, int], float] = {}
         for explanation in explanations:

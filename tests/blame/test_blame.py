@@ -83,11 +83,12 @@ def test_estimates_of_models_lie_within_three_standard_errors(monkeypatch):
         for seed in range(6):
             before, after = evolve(seed, 10, symmetric=seed % 3 > 0)
             _, explainer = open_model(name, before, after)
-            target, board = targets_of(name, before, after)[0], explainer._board
-            exact = blame_target(board, target, effort=Effort())
+            session = explainer.session
+            asked = session.subsets, session.root(targets_of(name, before, after)[0]), session.caption
+            exact = blame_target(*asked, effort=Effort())
             if len(exact.changes) < 3:  # of two, a single pair of orders is all of them
                 continue
-            estimate = blame_target(board, target, effort=Effort(seed, 5.0, 0.01, most_exact=0))
+            estimate = blame_target(*asked, effort=Effort(seed, 5.0, 0.01, most_exact=0))
             assert exact.exact
             assert not estimate.exact
             assert estimate.residual < 1e-9

@@ -263,12 +263,11 @@ def test_an_effort_counted_in_evaluations_is_kept_and_tries_the_same_sets():
     before, after = evolve(1, 300, num_nodes=40, kinds=("edges",))
     _, explainer = open_model("gcn", before, after)
     target = int(explainer.moved().target[0])
-    board = explainer._board
+    session = explainer.session
+    asked = session.subsets, session.root(target), session.caption
 
     def ask(number, **options):
-        return enough.enough_of_target(
-            board, target, until=0.9, budget=3, seconds=np.inf, most_evaluations=number, **options
-        )
+        return enough.enough_of_target(*asked, until=0.9, budget=3, seconds=np.inf, most_evaluations=number, **options)
 
     few, again, more = ask(700), ask(700), ask(6000)
     assert few.num_evaluations == again.num_evaluations <= 700

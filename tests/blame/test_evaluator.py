@@ -8,7 +8,6 @@ from torch_geometric.data import Data
 
 import axiompath
 from axiompath.blame.copies import run_copies
-from axiompath.blame.game import board_of
 from axiompath.blame.variants import Variants, knows
 from axiompath.blame.views import find_views, pack
 from support.effort import ALL
@@ -24,27 +23,28 @@ def test_every_way_equals_the_model_on_literal_graphs(name, symmetric):
         weighted = name.startswith("gcn")
         before, after = evolve(seed, 6, symmetric=symmetric, weighted=weighted, relations=3 if name == "rgcn" else 0)
         model, explainer = open_model(name, before, after)
-        board = board_of(explainer.case)
+        session = explainer.session
+        network = explainer.change.network
         for target in targets_of(name, before, after):
             for opened in (False, True):
-                game = board.game(target, open_nodes=opened)
+                evaluator = session.subsets.open(session.root(target), open_nodes=opened)
                 changes = explainer.changes(open_nodes=opened)
-                subsets = rng.random((12, game.num_changes)) < 0.5
-                others = set(changes.id) - set(game.rows.tolist())
+                subsets = rng.random((12, evaluator.num_changes)) < 0.5
+                others = set(changes.id) - set(evaluator.rows.tolist())
                 graphs = [
-                    literal_applied(before, after, changes, others | set(game.rows[some].tolist()), opened)
+                    literal_applied(before, after, changes, others | set(evaluator.rows[some].tolist()), opened)
                     for some in subsets
                 ]
                 expected = own_answers(model, graphs, target) if name != "size_norm" else np.concatenate(
                     [own_answers(model, [graph], target) for graph in graphs]
                 )  # fmt: skip
-                np.testing.assert_allclose(game.run(subsets), expected, rtol=1e-10, atol=1e-10)
-                np.testing.assert_allclose(game.own(subsets), expected, rtol=1e-10, atol=1e-10)
-                copied = run_copies(board.network, game.scene, game.root, subsets)
+                np.testing.assert_allclose(evaluator.run(subsets), expected, rtol=1e-10, atol=1e-10)
+                np.testing.assert_allclose(evaluator.own(subsets), expected, rtol=1e-10, atol=1e-10)
+                copied = run_copies(network, evaluator.scene, evaluator.root, subsets)
                 np.testing.assert_allclose(copied, expected, rtol=1e-10, atol=1e-10)
-                assert game.by_network
-                if knows(board.network):
-                    fast = Variants(board.network, game.scene, game.root).run(subsets)
+                assert evaluator.by_network
+                if knows(network):
+                    fast = Variants(network, evaluator.scene, evaluator.root).run(subsets)
                     np.testing.assert_allclose(fast, expected, rtol=1e-10, atol=1e-10)
 
 
@@ -60,14 +60,14 @@ def test_without_reading_the_model_the_answers_are_the_same(name):
     before, after = evolve(5, 6, relations=3 if name == "rgcn" else 0)
     model, explainer = open_model(name, before, after, paths=False)
     changes = explainer.changes()
-    game = explainer._board.game(0)
-    assert not game.by_network
-    subsets = rng.random((12, game.num_changes)) < 0.5
-    others = set(changes.id) - set(game.rows.tolist())
-    graphs = [literal_applied(before, after, changes, others | set(game.rows[some].tolist())) for some in subsets]
+    evaluator = explainer.session.subsets.open(explainer.session.root(0))
+    assert not evaluator.by_network
+    subsets = rng.random((12, evaluator.num_changes)) < 0.5
+    others = set(changes.id) - set(evaluator.rows.tolist())
+    graphs = [literal_applied(before, after, changes, others | set(evaluator.rows[some].tolist())) for some in subsets]
     expected = own_answers(model, graphs, 0)
-    np.testing.assert_allclose(game.run(subsets), expected, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(game.own(subsets), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(evaluator.run(subsets), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(evaluator.own(subsets), expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["gcn", "gat", "pooled", "link"])
@@ -108,7 +108,7 @@ def test_the_end_of_a_model_that_is_not_read_is_seen_not_guessed(end, width, kin
     before, after = evolve(3, 5, kinds=("edges",))
     model = Ended(end, width)
     explainer = axiompath.Explainer(model, before, after, paths=False)
-    assert explainer._board.output.kind == kind
+    assert explainer.session.output.kind == kind
     expected = model.last(model.inner(after.x, after.edge_index))[0].detach().numpy()
     found = explainer.what_if(0, undo=[])
     if kind == "classes":  # a softmax forgets what all have in common

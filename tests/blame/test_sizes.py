@@ -14,7 +14,7 @@ from torch_geometric import utils
 from torch_geometric.data import Data
 
 from axiompath import Blame, Explainer
-from axiompath.blame.game import RUN_DIRECTLY
+from axiompath.blame.engine import RUN_DIRECTLY
 from axiompath.blame.sizes import SizeWatch
 from axiompath.errors import InputError, Notice
 
@@ -319,7 +319,7 @@ THRESHOLDS = {
 @pytest.mark.parametrize("use", THRESHOLDS)
 @pytest.mark.parametrize("small", [0, 10**9])
 def test_a_threshold_that_no_compared_graph_crosses_is_noticed(monkeypatch, use, small):
-    monkeypatch.setattr("axiompath.blame.game.SMALL", small)
+    monkeypatch.setattr("axiompath.blame.engine.SMALL", small)
     monkeypatch.setitem(SIZES, "use", THRESHOLDS[use])
     torch.manual_seed(0)
     explainer = Explainer(Sized(["GraphConv"], "use", 0, "node").double(), *one_for_another())
@@ -328,7 +328,7 @@ def test_a_threshold_that_no_compared_graph_crosses_is_noticed(monkeypatch, use,
 
 @pytest.mark.parametrize("size", ["size", "num edges", "odd", "even", "slightly", "none"])
 def test_graphs_that_are_not_small_are_compared_in_part_first(monkeypatch, size):
-    monkeypatch.setattr("axiompath.blame.game.SMALL", 0)
+    monkeypatch.setattr("axiompath.blame.engine.SMALL", 0)
     torch.manual_seed(0)
     model = Sized(["GraphConv"], size, 0, "node").double()
     before, after = one_for_another()
@@ -363,7 +363,7 @@ def test_a_model_that_asks_whether_a_size_is_odd_is_run_directly(size, seed):
 
 def test_undo_searches_with_the_model_where_it_disagrees_with_the_evaluator(monkeypatch):
     """Whatever the comparison before the search missed."""
-    monkeypatch.setattr("axiompath.blame.game.Board._agrees_when_mixed", lambda *_: True)
+    monkeypatch.setattr("axiompath.blame.engine.ModelEvaluator._agrees_when_mixed", lambda *_: True)
     for seed in range(40):
         torch.manual_seed(seed)
         model = Sized(["GraphConv"], "num edges", -1, "sum").double()

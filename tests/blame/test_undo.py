@@ -300,12 +300,12 @@ def test_many_sets_that_tie_are_each_put_to_the_users_model():
     before, after = evolve(6, 7)
     _, explainer = open_model("gcn", before, after)
     target = int(explainer.moved().target[0])
-    game = explainer._board.game(target)
+    evaluator = explainer.session.subsets.open(explainer.session.root(target))
     tied = UndoGoal("a tie", lambda logits: np.zeros(len(logits)), lambda logits: np.zeros(len(logits), dtype=bool))
-    search = Tries(game, tied, np.ones(game.num_changes), np.arange(game.num_changes), 60.0)
+    search = Tries(evaluator, tied, np.ones(evaluator.num_changes), np.arange(evaluator.num_changes), 60.0)
     sets = np.zeros((3 * NUM_JUDGED, 1), dtype=np.int64)
     assert search.first_that_holds(sets, np.zeros(len(sets))) == (None, False)
-    hurried = Tries(game, tied, np.ones(game.num_changes), np.arange(game.num_changes), 60.0)
+    hurried = Tries(evaluator, tied, np.ones(evaluator.num_changes), np.arange(evaluator.num_changes), 60.0)
     hurried.started -= 40.0
     assert hurried.first_that_holds(sets, np.zeros(len(sets))) == (None, True)
 

@@ -23,7 +23,7 @@ def explainer():
 
 
 def sides(explainer):
-    pair = explainer.case.region.pair
+    pair = explainer.session.pair
     return pair.before.data, pair.after.data
 
 

@@ -66,7 +66,7 @@ def first_target(explainer):
 def four_answers(explainer, target):
     """f0(before), f0(after), f1(before), f1(after), each model by itself."""
     new = explainer.change
-    row = explainer.case.find([target])[1][0]
+    row = explainer.session.locate([target])[1][0]
     sides = [(one.before_pass, one.after_pass) for one in (new.under_before, new)]
     return [run.logits[row] for side in sides for run in side]
 

@@ -72,8 +72,8 @@ def test_shares_are_those_of_listed_paths(name):
     for seed in range(3):
         before, after = evolve(seed, 5, symmetric=seed % 2 == 0)
         _, explainer = open_model(name, before, after, seed)
-        case, rows = explainer.case.find(targets_of(name, before, after)[:1])
-        change, row = case.change, int(rows[0])
+        engine, rows = explainer.session.locate(targets_of(name, before, after)[:1])
+        change, row = engine.change, int(rows[0])
         cone = Cone(change, row)
         found = cone.share()
         entries, leaves = split_listed(change, row)
@@ -93,8 +93,8 @@ def test_what_is_put_in_is_a_pass_with_exactly_these_coefficients(name):
     rng = np.random.default_rng(1)
     before, after = evolve(2, 5)
     _, explainer = open_model(name, before, after, 2)
-    case, rows = explainer.case.find(targets_of(name, before, after)[:1])
-    change, row = case.change, int(rows[0])
+    engine, rows = explainer.session.locate(targets_of(name, before, after)[:1])
+    change, row = engine.change, int(rows[0])
     cone = Cone(change, row)
     found = cone.share()
     for by in ("edge", "layer_edge"):
@@ -180,7 +180,7 @@ def test_an_explanation_by_edges_says_what_it_is():
         explainer.explain(target, 2).edges  # noqa: B018
     with pytest.warns(DeprecationWarning, match=r"EdgeExplanation is now axiompath\.Explanation"):
         assert axiompath.EdgeExplanation is axiompath.Explanation
-    small = axiompath.Explainer(explainer.case.model, before, after, memory=100)
+    small = axiompath.Explainer(explainer.session.models[-1], before, after, memory=100)
     with pytest.raises(axiompath.InputError, match="to split over edges"):
         small.explain(target, by="edge")
 

@@ -79,7 +79,7 @@ def test_a_pair_of_loaded_typed_subgraphs_is_explained_as_the_whole_graphs_are()
     whole = axiompath.Explainer(model, *graphs)
     seeds = torch.from_numpy(np.array([number // 2 for number in whole.moved().target[:SEEDS]]))
     subgraphs = []
-    for stacked in (side.data for side in (whole.case.region.pair.before, whole.case.region.pair.after)):
+    for stacked in (side.data for side in (whole.session.pair.before, whole.session.pair.after)):
         kept = around(stacked.edge_index, size + seeds, 2)  # papers are stacked below authors
         piece = stacked.clone()
         piece.edge_index, e_id = cut(stacked, kept)

@@ -156,12 +156,12 @@ def test_edges_are_sorted_by_receiver_in_their_own_order():
 def test_opening_holds_features_once_edges_as_they_lie_and_no_matrix_twice():
     x, edges = torch.randn(30, 4), ring(30)
     graphs = Data(x=x, edge_index=edges), Data(x=x, edge_index=edges[:, 1:].contiguous())
-    case = axiompath.Explainer(GCNStack([4, 8, 3], torch.relu, True), *graphs).case
-    before, after = case.region.before, case.region.after
+    paths = axiompath.Explainer(GCNStack([4, 8, 3], torch.relu, True), *graphs).session.paths
+    before, after = paths.region.before, paths.region.after
     assert before.x is after.x
     for side, data in zip((before, after), graphs, strict=True):
         assert np.shares_memory(side.edge_index, data.edge_index.numpy())
-    assert all(not any(side.coefficients) for side in (case.change.before_pass, case.change.after_pass))
+    assert all(not any(side.coefficients) for side in (paths.change.before_pass, paths.change.after_pass))
 
 
 def test_features_of_two_tensors_are_read_twice():

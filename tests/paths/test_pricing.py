@@ -317,7 +317,7 @@ def test_how_a_target_is_explained_depends_on_its_number_of_paths(hub, monkeypat
     assert hub.num_paths[0] > 300_000
     assert "Found among" in found.status
     assert hub.num_bytes[0] > 64e6
-    small = hub.case.walks(np.array([0]), 60e6, Question(10))
+    small = hub.session.paths.walks(np.array([0]), 60e6, Question(10))
     assert small.fits.all()
     monkeypatch.setattr(walks, "PRICED_PATHS", 10**9)
     check_same(hub.explain(0, 10, "convex"), found, False)

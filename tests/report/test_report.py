@@ -433,7 +433,7 @@ def test_a_notebook_shows_the_figure_and_escapes_names(explainer):
 
 
 def test_values_are_told_as_values_and_links_by_their_ends(open_page, explainer, tmp_path):
-    before, after = (side.data for side in (explainer.case.region.pair.before, explainer.case.region.pair.after))
+    before, after = (side.data for side in (explainer.session.pair.before, explainer.session.pair.after))
 
     class Value(torch.nn.Module):
         def __init__(self):

@@ -81,7 +81,7 @@ def test_tables_of_the_graphs_are_those_of_the_explainer(scan, explainer):
     kinds = {"kind": object, "src": "Int64"}
     pd.testing.assert_frame_equal(scan.changes().astype(kinds), explainer.changes().astype(kinds), check_dtype=False)
     nodes = scan.nodes().set_index("node")
-    after = explainer.case.region.pair.after.data
+    after = explainer.session.pair.after.data
     classes = explainer.change.logits_after.argmax(axis=1)
     for node in (0, 7, 100):
         senders = after.edge_index[0][(after.edge_index[1] == node) & (after.edge_index[0] != node)].numpy()

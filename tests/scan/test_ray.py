@@ -1,6 +1,5 @@
 """Scans on a real Ray cluster of two machines (two node processes here), workers killed in mid-task included."""
 
-import dataclasses
 import os
 import sys
 import threading
@@ -15,7 +14,7 @@ import axiompath
 from axiompath.errors import InputError
 from axiompath.scan import plan
 from support.repository import BLOCK, ROOT
-from support.scans import content, evolving_graph, scan
+from support.scans import content, evolving_graph, scan, with_names
 
 pytestmark = pytest.mark.system
 
@@ -96,7 +95,7 @@ def test_a_target_at_which_ray_workers_die_is_recorded(explainer, cluster, tmp_p
     victim = int(moved.target[3])
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
     # Names are looked up by the worker when it has explained the target: this one ends the process instead.
-    monkeypatch.setattr(explainer, "_case", dataclasses.replace(explainer.case, node_names=Deadly(victim)))
+    monkeypatch.setattr(explainer, "session", with_names(explainer.session, node_names=Deadly(victim)))
     found = scan(explainer, tmp_path, min_kl=moved.kl[3], engine="ray", ray_address=cluster.address)
     assert victim in found.failures().target.tolist()
     assert all("died" in problem for problem in found.failures().problem)

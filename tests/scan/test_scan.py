@@ -1,7 +1,6 @@
 """Scans: the same bytes whatever runs them and whatever befalls them; what fails, is too large or too small is told."""
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import multiprocessing
@@ -33,7 +32,7 @@ from axiompath.scan import engines, parts, plan, work, workers
 from axiompath.scan.engines import Queue
 from support.effort import examples
 from support.references import literal_row
-from support.scans import NO_NAMES, content, evolving_graph, in_a_process, peak_of, scan
+from support.scans import NO_NAMES, content, evolving_graph, in_a_process, peak_of, scan, with_names
 
 
 @pytest.fixture(scope="module")
@@ -158,17 +157,17 @@ def test_rows_of_parts_are_those_of_the_answers_one_by_one(road, method, budget)
             for one, other in zip((before, after), evolving_graph(30, 6, 1), strict=True)
         )
     torch.manual_seed(0)
-    case = axiompath.Explainer(make().eval(), before, after, **options).case
-    rows = np.flatnonzero((case.num_paths > 0) & case.change.in_both)
+    engine = axiompath.Explainer(make().eval(), before, after, **options).session.paths
+    rows = np.flatnonzero((engine.num_paths > 0) & engine.change.in_both)
     question = Question(budget, method)
-    (found,) = explain_rows(case.change, case.walks(rows, 1e9, question), question, case.caption)
-    columns = parts.columns_of(case.change.task)
+    (found,) = explain_rows(engine.change, engine.walks(rows, 1e9, question), question, engine.caption)
+    columns = parts.columns_of(engine.change.task)
     table = parts.to_table(found, parts.pa.schema(list(columns.items())))
     assert len(found) == len(table) == len(rows) > 0
     assert repr(table.to_pylist()) == repr([literal_row(one, columns) for one in found])
     # By itself a target has the answer that it has among others, to the last bit.
     for row, one in zip(rows, found, strict=True):
-        (alone,) = case.explain(np.array([row]), Question(budget, method), 1e9)
+        (alone,) = engine.explain(np.array([row]), Question(budget, method), 1e9)
         assert json.dumps(alone.to_dict()) == json.dumps(one.to_dict())
     assert json.dumps(found[-1].to_dict()) == json.dumps(one.to_dict())
     assert [one.name for one in found[1:3]] == found.names[1:3].tolist()
@@ -537,8 +536,8 @@ def test_workers_that_cannot_read_the_model_are_not_used(explainer, tmp_path, un
     class Unknown(str):  # no other process can find it
         pass
 
-    named = dataclasses.replace(explainer.case, class_names=tuple(map(Unknown, "abcd")))
-    monkeypatch.setattr(explainer, "_case", named)
+    named = with_names(explainer.session, class_names=tuple(map(Unknown, "abcd")))
+    monkeypatch.setattr(explainer, "session", named)
     with pytest.warns(Notice, match="runs on one core, in this process"):
         scan(explainer, tmp_path)
     assert content(tmp_path) == undisturbed
@@ -1038,7 +1037,7 @@ def test_nothing_moved_is_an_answer(tmp_path):
 
 def test_names_are_part_of_the_scan(explainer, tmp_path, monkeypatch):
     scan(explainer, tmp_path, min_kl=0.01)
-    monkeypatch.setattr(explainer, "_case", dataclasses.replace(explainer.case, class_names=("w", "x", "y", "z")))
+    monkeypatch.setattr(explainer, "session", with_names(explainer.session, class_names=("w", "x", "y", "z")))
     with pytest.raises(InputError, match="nothing there was touched"):
         scan(explainer, tmp_path, min_kl=0.01)
 

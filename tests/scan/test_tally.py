@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import axiompath
-from axiompath.blame.game import board_of
 from axiompath.blame.toggles import can_toggle, set_stage, toggle
 from axiompath.errors import InputError
 from axiompath.scan import facts
@@ -18,10 +17,12 @@ TOGGLED = [name for name in NODE_MODELS if name not in ("backwards", "size_norm"
 
 
 def stage_of(explainer):
-    board = board_of(explainer.case)
+    session = explainer.session
     targets = explainer.moved().target.tolist()
-    numbers = np.array([board.find(target)[0][0] for target in targets])
-    return set_stage(board.network, board.players(open_nodes=False), board.pair, numbers), targets
+    numbers = np.array([session.root(target).nodes[0] for target in targets])
+    return set_stage(
+        explainer.change.network, session.subsets.players(open_nodes=False), session.pair, numbers
+    ), targets
 
 
 @pytest.mark.parametrize("name", TOGGLED)
@@ -51,7 +52,7 @@ def test_a_change_toggled_is_what_the_model_says_of_it(name):
 def test_what_looks_further_is_asked_target_by_target(name):
     before, after = evolve(4, 5)
     _, explainer = open_model(name, before, after, 2)
-    assert not can_toggle(board_of(explainer.case).network)
+    assert not can_toggle(explainer.change.network)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 5))

@@ -184,19 +184,19 @@ def test_a_step_that_is_too_large_has_the_sentence_and_the_story_goes_on(karate)
     assert "It moved the most" in nothing.summary()
 
 
-def test_a_case_is_opened_once_a_step_and_let_go(karate, monkeypatch):
+def test_a_session_is_opened_once_a_step_and_let_go(karate, monkeypatch):
     model, snapshots = karate
     opened, most = [], []
 
-    open_case = telling.open_case
+    open_session = telling.open_session
 
     def counted(*arguments, **options):
         most.append(sum(reference() is not None for reference in opened))
-        case = open_case(*arguments, **options)
-        opened.append(weakref.ref(case))
-        return case
+        session = open_session(*arguments, **options)
+        opened.append(weakref.ref(session))
+        return session
 
-    monkeypatch.setattr(telling, "open_case", counted)
+    monkeypatch.setattr(telling, "open_session", counted)
     told = tell_stories(model, snapshots, top=3)
     assert len(opened) == 4
     assert max(most) <= 1

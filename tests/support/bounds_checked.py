@@ -130,7 +130,7 @@ def run_explanations():
         model = (Deep if walks.PRICED_PATHS == 1 else Model)(3, classes).double().eval()
         for before, after in pairs.values():
             explainer = axiompath.Explainer(model, before, after)
-            assert len(list_nodes(explainer.case)) == before.num_nodes
+            assert len(list_nodes(explainer.change)) == before.num_nodes
             explainer.changes()
             if before.num_edges:
                 largest = GraphSAGE(3, 4, 2, classes, aggr="max").double().eval()

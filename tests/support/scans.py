@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,11 @@ def evolved(seed=0, num_nodes=260):
     )
     after.x[7] += 2
     return before, after
+
+
+def with_names(session, **names):
+    """A session whose path engine writes these names."""
+    return replace(session, path_engine=replace(session.paths, **names))
 
 
 NO_NAMES = Caption(Origin("", {}))

@@ -1,4 +1,4 @@
-"""Board + target -> Blame: every change's share of every logit, and of the probability of the new class."""
+"""SubsetEngine + Root -> Blame: every change's share of every logit, and of the probability of the new class."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..codec import Count, FileForm, Finite, Shape, Text, require
 from ..errors import InputError, Notice
+from ..explain.explanation import Caption
 from ..graphs.changes import MODEL_RETRAINED, tell_kinds
 from ..graphs.labels import label_class
 from ..graphs.places import NODE_UNIT, Target, Unit
@@ -20,10 +21,11 @@ from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
 from .cost import check_affordable, predict_seconds
+from .engine import SubsetEngine, SubsetEvaluator
 from .fields import ChangeRecord, Ids, RowEnds
-from .game import Board, Game
 from .goal import tell
 from .groups import label_changes, number_groups
+from .root import Root
 from .shapley import (
     Effort,
     PlayerShares,
@@ -233,8 +235,9 @@ def _tell_seen(seen: int, every: int) -> str:
 
 
 def blame_target(
-    board: Board,
-    target: Target,
+    engine: SubsetEngine,
+    root: Root,
+    caption: Caption,
     *,
     by: Any = None,
     opened: bool = False,
@@ -243,30 +246,30 @@ def blame_target(
     effort: Effort,
 ) -> Blame:
     """Shapley values of the changes in sight; of groups of them, or Owen values of the changes within groups."""
-    game = board.game(target, open_nodes=open_nodes)
-    labels = [] if by is None else label_changes(game, by, board.node_names)
+    evaluator = engine.open(root, open_nodes=open_nodes)
+    labels = [] if by is None else label_changes(evaluator, by, caption.node_names)
     codes, unique = number_groups(labels)
     together = by is not None and not opened
-    num_players = len(unique) if together else game.num_data_changes
-    ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
-    class_before, class_after = board.output.told(ends[0], ends[1])
+    num_players = len(unique) if together else evaluator.num_data_changes
+    ends = evaluator.run_ends()
+    class_before, class_after = engine.output.told(ends[0], ends[1])
 
     def values_of(subsets: BoolArray) -> FloatArray:
-        logits = game.run(subsets)
-        return np.column_stack([logits, tell(board.output, class_after, logits)])
+        logits = evaluator.run(subsets)
+        return np.column_stack([logits, tell(engine.output, class_after, logits)])
 
     def values(subsets: BoolArray) -> FloatArray:
         applied = subsets[:, codes] if together else subsets
         # Owen values of data and model: the mean of what the data's changes do under either.
-        if not game.retrained:
+        if not evaluator.retrained:
             return values_of(applied)
         without, with_it = (np.column_stack([applied, np.full(len(applied), model)]) for model in (False, True))
         return np.asarray(0.5 * (values_of(without) + values_of(with_it)))
 
-    found = _shares(game, values, num_players, codes if opened and by is not None else None, effort)
+    found = _shares(evaluator, values, num_players, codes if opened and by is not None else None, effort)
     pairs = None
-    if game.retrained:
-        found, pairs = _with_model(found, values_of, game.num_changes)
+    if evaluator.retrained:
+        found, pairs = _with_model(found, values_of, evaluator.num_changes)
         if interactions and not (together and num_players <= 1):
             raise InputError(
                 'Expected interactions of data and model alone where the model was retrained, with by="model" (got '
@@ -283,13 +286,13 @@ def blame_target(
         if num_players > 1:
             pairs = interactions_of(values(all_subsets(num_players))[:, :-1], num_players)
     order = np.argsort(-np.abs(found.values[:, -1]), kind="stable")
-    changes = game.changes
+    changes = evaluator.changes
     ids = changes.id.to_numpy()
-    if game.retrained:
+    if evaluator.retrained:
         labels, unique, codes = [*labels, MODEL_RETRAINED], [*unique, MODEL_RETRAINED], np.append(codes, len(unique))
     if together:
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
-        whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * game.retrained
+        whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * evaluator.retrained
         kinds, places = tuple(whole[code] for code in order.tolist()), ((-1, -1),) * len(rows)
         groups, directed = tuple(unique[code] for code in order.tolist()), (False,) * len(rows)
     else:
@@ -299,6 +302,7 @@ def blame_target(
         ends_of = (changes[end].fillna(-1).iloc[order].tolist() for end in ("src", "dst"))
         places = tuple(zip(*ends_of, strict=True))
         groups = tuple(labels[row] for row in order.tolist()) if by is not None else ()
+    target = root.target
     mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     return Blame(
         target=target,
@@ -317,16 +321,16 @@ def blame_target(
         exact=found.exact,
         num_evaluations=found.num_evaluations,
         residual=found.residual,
-        num_changes=len(game.players),
-        open_nodes=game.players.opened,
+        num_changes=len(evaluator.players),
+        open_nodes=evaluator.players.opened,
         interactions=None if pairs is None else pairs[np.ix_(order, order)],
-        node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
-        class_names=board.class_names,
-        origin=replace(board.origin(), seed=None if found.exact else effort.seed),
-        unit=board.unit,
-        output=board.output,
+        node_names={node: caption.node_names[node] for node in mentioned if node in caption.node_names},
+        class_names=caption.class_names,
+        origin=replace(caption.origin, seed=None if found.exact else effort.seed),
+        unit=engine.unit,
+        output=engine.output,
         directed=directed,
-        note=game.note,
+        note=evaluator.note,
     )
 
 
@@ -346,21 +350,23 @@ def _with_model(found: PlayerShares, values: Any, num_changes: int) -> tuple[Pla
     return shares, np.stack([[np.zeros_like(joint), joint], [joint, np.zeros_like(joint)]])
 
 
-def _shares(game: Game, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:
+def _shares(evaluator: SubsetEvaluator, values: Any, num_players: int, groups: Any, effort: Effort) -> PlayerShares:
     """Exact where that is affordable, else by orders; the cost is said where it is worth saying."""
     num_subsets = (1 << min(num_players, 62)) if groups is None else count_owen(groups)
     if num_players == 0:
         return exact_shares(values, 0)
-    exact = num_subsets <= effort.most_exact and game.by_network
+    exact = num_subsets <= effort.most_exact and evaluator.by_network
     if not exact and num_subsets <= 1 << MOST_PLAYERS:
-        takes = predict_seconds(values, num_players, num_subsets, by_network=game.by_network, seconds=effort.seconds)
+        takes = predict_seconds(
+            values, num_players, num_subsets, by_network=evaluator.by_network, seconds=effort.seconds
+        )
         exact = takes <= effort.seconds
     if exact:
         return exact_shares(values, num_players) if groups is None else exact_owen(values, groups)
-    check_affordable(values, num_players, effort, by_network=game.by_network)
+    check_affordable(values, num_players, effort, by_network=evaluator.by_network)
     if effort.seconds >= WORTH_SAYING:
         warnings.warn(
-            f"Blame of {game.num_changes} changes is estimated by random orders until the errors are below "
+            f"Blame of {evaluator.num_changes} changes is estimated by random orders until the errors are below "
             f"{effort.tolerance:g} of the change, for {effort.seconds:g} seconds at most; `seconds` sets how "
             "long.",
             Notice,

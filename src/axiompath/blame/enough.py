@@ -1,4 +1,4 @@
-"""Board + target -> Enough: the fewest changes that, applied to `before` alone, carry most of the prediction's change.
+"""SubsetEngine + Root -> Enough: the fewest changes that, applied to `before`, carry most of its change.
 
     minimise  |S|    over sets S of changes in sight,    so that  D(after, v(S)) <= (1 - until) D(after, before)
 
@@ -24,6 +24,7 @@ import numpy as np
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..codec import Count, FileForm, Finite, Shape, Text, require
 from ..errors import Notice
+from ..explain.explanation import Caption
 from ..explain.question import Question
 from ..graphs.changes import tell_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
@@ -31,10 +32,11 @@ from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
 from .blame import blame_target
 from .cost import TooDear
+from .engine import SubsetEngine
 from .fewest import Terms, extend_sets, find_fewest, sets_of_size
 from .fields import ChangeRecord, Ids, RowEnds
-from .game import Board
 from .goal import UndoGoal
+from .root import Root
 from .shapley import LEAST_PAIRS, MOST_PAIRS, Effort, check_seconds
 from .tries import Spent, Tries
 
@@ -113,13 +115,14 @@ class Applied(Tries):
 
     def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
         """What the evaluator says."""
-        logits = self.game.run(self.applied(undone[None]))
+        logits = self.evaluator.run(self.applied(undone[None]))
         return bool(self.goal.reached(logits)[0]), logits[0]
 
 
 def enough_of_target(
-    board: Board,
-    target: Target,
+    engine: SubsetEngine,
+    root: Root,
+    caption: Caption,
     *,
     until: float,
     budget: int | None = None,
@@ -134,37 +137,38 @@ def enough_of_target(
     """
     check_seconds(seconds)
     Question(budget or 0, until=None if budget is not None else until)  # refuses what is neither
-    game = board.game(target, open_nodes=open_nodes)
-    size = game.num_changes
-    ends = game.run(np.stack([np.zeros(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)]))
-    whole = float(board.output.divergence(ends[1], ends[0]))
-    left = board.output.left_at(until)
+    evaluator = engine.open(root, open_nodes=open_nodes)
+    size = evaluator.num_changes
+    ends = evaluator.run_ends()
+    whole = float(engine.output.divergence(ends[1], ends[0]))
+    left = engine.output.left_at(until)
 
     def margin(logits: FloatArray) -> FloatArray:
-        remains = board.output.divergence(ends[1], logits)
+        remains = engine.output.divergence(ends[1], logits)
         return np.asarray(left - remains / whole if whole > 0 else np.where(remains > 0, -1.0, 1.0))
 
     goal = UndoGoal("most of the change", margin, lambda logits: np.asarray(margin(logits) >= 0))
-    search = Applied(game, goal, np.ones(size), np.arange(size), seconds, most_evaluations)
+    search = Applied(evaluator, goal, np.ones(size), np.arange(size), seconds, most_evaluations)
     if size > 1 and not search.affords(1 << min(size, 62)) and search.affords(2 * LEAST_PAIRS * size, OF_BLAME):
         pairs = min(OF_BLAME * most_evaluations / (2 * size), MOST_PAIRS)
         effort = Effort(seconds=OF_BLAME * seconds, tolerance=ROUGH, most_pairs=max(LEAST_PAIRS, int(pairs)))
         with suppress(TooDear), warnings.catch_warnings():
             warnings.simplefilter("ignore", Notice)  # of what blame alone would take
-            blamed = blame_target(board, target, open_nodes=open_nodes, effort=effort)
+            blamed = blame_target(engine, root, caption, open_nodes=open_nodes, effort=effort)
             starts = (tuple(row[0] for row in blamed.changes), *starts)
     if budget is None:
-        found = find_fewest(search, game, Terms(seconds=seconds, starts=starts))
+        found = find_fewest(search, evaluator, Terms(seconds=seconds, starts=starts))
         chosen, proved, how = np.sort(found.chosen), found.proved, found.how
     else:
-        place_of = {number: place for place, number in enumerate(game.changes.id.tolist())}
+        place_of = {number: place for place, number in enumerate(evaluator.changes.id.tolist())}
         orders = [np.array([place_of[i] for i in order if i in place_of], dtype=np.int64) for order in starts]
         chosen, proved = find_best(search, min(int(budget), size), orders)
         how = f"No other set of at most {budget} does better: all were tried." if proved else "Others may do better."
     logits = search.judge(chosen)[1]
-    class_before, class_after = board.output.told(ends[0], ends[1])
-    rows = game.changes.iloc[chosen]
+    class_before, class_after = engine.output.told(ends[0], ends[1])
+    rows = evaluator.changes.iloc[chosen]
     places = tuple(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
+    target = root.target
     mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     return Enough(
         target=target,
@@ -174,20 +178,20 @@ def enough_of_target(
         changes=tuple(rows.id.tolist()),
         kinds=tell_kinds(rows),
         ends=places,
-        explained=board.output.explained(whole, float(board.output.divergence(ends[1], logits))),
+        explained=engine.output.explained(whole, float(engine.output.divergence(ends[1], logits))),
         logits=logits,
         logits_before=ends[0],
         logits_after=ends[1],
         proved=bool(proved),
-        how=f"{how} {game.note}".rstrip(),
+        how=f"{how} {evaluator.note}".rstrip(),
         num_in_sight=size,
         num_evaluations=search.num_evaluations,
-        open_nodes=game.players.opened,
-        node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
-        class_names=board.class_names,
-        origin=board.origin(),
-        unit=board.unit,
-        output=board.output,
+        open_nodes=evaluator.players.opened,
+        node_names={node: caption.node_names[node] for node in mentioned if node in caption.node_names},
+        class_names=caption.class_names,
+        origin=caption.origin,
+        unit=engine.unit,
+        output=engine.output,
         directed=tuple(rows.directed.tolist()),
     )
 

@@ -1,4 +1,4 @@
-"""A game and a goal -> the fewest, or cheapest, changes whose undoing reaches it.
+"""A evaluator and a goal -> the fewest, or cheapest, changes whose undoing reaches it.
 
     minimise  cost(U)    over sets U of changes in sight that may be undone,    so that  goal(v(all but U)) > 0
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .game import Game
+from .engine import SubsetEvaluator
 from .shapley import check_seconds
 from .tries import GRACE, SETS_AT_A_TIME, Spent, Tries
 
@@ -84,7 +84,7 @@ class _Known:
         return True
 
 
-def find_fewest(search: Tries, game: Game, terms: Terms) -> Fewest:
+def find_fewest(search: Tries, evaluator: SubsetEvaluator, terms: Terms) -> Fewest:
     """Sizes in order, each whole, while they can be afforded; then the best sets of each size alone."""
     free, costs = search.free, search.costs
     cheapest = np.concatenate([[0.0], np.cumsum(np.sort(costs[free])), [math.inf]])  # the least that so many cost
@@ -94,7 +94,7 @@ def find_fewest(search: Tries, game: Game, terms: Terms) -> Fewest:
             _halve(search, known)
         beam = _try_sizes(search, cheapest, known, every=terms.every)
         if cheapest[known.tried + 1] < known.best_cost:
-            _search_on(search, game, beam, known, terms)
+            _search_on(search, evaluator, beam, known, terms)
     except Spent:
         pass
     if known.tried < len(free):  # whatever the time: what was seen on the way, else all of them at once
@@ -194,9 +194,9 @@ def _all_that_hold(search: Tries, sets: IntArray, margins: FloatArray, cost: flo
     return tuple(sets[i] for i in able.tolist() if margins[i] > near or search.judge(sets[i])[0])
 
 
-def _search_on(search: Tries, game: Game, beam: IntArray, known: _Known, terms: Terms) -> None:
+def _search_on(search: Tries, evaluator: SubsetEvaluator, beam: IntArray, known: _Known, terms: Terms) -> None:
     """Beyond the sizes that can be tried whole: along orders, then by the best sets of each size."""
-    _improve(search, game, known, terms)
+    _improve(search, evaluator, known, terms)
     size = known.tried
     most = len(search.free) if known.best is None else len(known.best) - 1
     while size < most and search.left > 0:
@@ -229,19 +229,19 @@ def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatA
     return longer[order], margins[order]
 
 
-def _improve(search: Tries, game: Game, known: _Known, terms: Terms) -> None:
+def _improve(search: Tries, evaluator: SubsetEvaluator, known: _Known, terms: Terms) -> None:
     """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
-    for order in _orders(search, game, terms):
+    for order in _orders(search, evaluator, terms):
         full = np.concatenate([order[np.isin(order, search.free)], np.setdiff1d(search.free, order)])
         size = _first_prefix(search, full)
         if size:
             _offer_reduced(search, full[:size], known)
 
 
-def _orders(search: Tries, game: Game, terms: Terms) -> Iterator[IntArray]:
+def _orders(search: Tries, evaluator: SubsetEvaluator, terms: Terms) -> Iterator[IntArray]:
     """By what each does alone; as given; and one after the other, each time the one that helps the most."""
     yield search.free[np.argsort(-search.margins(search.free[:, None]), kind="stable")]
-    place = {row: i for i, row in enumerate(game.changes.id.tolist())}
+    place = {row: i for i, row in enumerate(evaluator.changes.id.tolist())}
     for start in terms.starts:
         yield np.array([place[i] for i in start if i in place], dtype=np.int64)
     chosen, margins = np.zeros((1, 0), dtype=np.int64), np.full(1, -math.inf)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..arrays import IntArray
 from ..errors import InputError, WrongKind
-from .game import Game
+from .engine import SubsetEvaluator
 
 BY_NODE = "node"
 BY_MODEL, OF_DATA = "model", "data"  # where the model is another one: all other changes are one group
@@ -20,19 +20,19 @@ NO_LABEL = "none"  # where a column says nothing of a change, such as the relati
 Grouping = str | Mapping[int, Any] | Callable[[Any], Any]  # or one label a row of `changes()`
 
 
-def label_changes(game: Game, by: Any, names: Mapping[int, str]) -> list[str]:
+def label_changes(evaluator: SubsetEvaluator, by: Any, names: Mapping[int, str]) -> list[str]:
     """The group of each change of the graph in sight: by a column of `changes()`, a mapping of ids, a function, labels.
 
     By node: of a change of a node that node, of an edge the end that is farther from the target.
     """
-    rows = game.rows[: game.num_data_changes]
+    rows = evaluator.rows[: evaluator.num_data_changes]
     if isinstance(by, str) and by == BY_MODEL:
-        if not game.retrained:
+        if not evaluator.retrained:
             raise InputError('Expected another model in `model_before` to go with by="model" (got one model).')
         return [OF_DATA] * len(rows)
     if isinstance(by, str) and by == BY_NODE:
-        return [names.get(node, str(node)) for node in _far_ends(game)]
-    return label_rows(game.players.changes, by, rows, (BY_NODE,))
+        return [names.get(node, str(node)) for node in _far_ends(evaluator)]
+    return label_rows(evaluator.players.changes, by, rows, (BY_NODE,))
 
 
 def label_rows(table: pd.DataFrame, by: Any, rows: IntArray, beside: tuple[str, ...] = ()) -> list[str]:
@@ -67,10 +67,10 @@ def number_groups(labels: list[str]) -> tuple[IntArray, list[str]]:
     return codes.astype(np.int64), [str(label) for label in unique]
 
 
-def _far_ends(game: Game) -> list[int]:
-    scene = game.scene
+def _far_ends(evaluator: SubsetEvaluator) -> list[int]:
+    scene = evaluator.scene
     distance = np.full(scene.num_nodes, np.iinfo(np.int64).max)
-    distance[game.root.nodes] = 0
+    distance[evaluator.root.nodes] = 0
     for _ in range(scene.num_nodes):
         found = distance.copy()
         one_more = np.where(distance < np.iinfo(np.int64).max, distance + 1, distance)
@@ -82,7 +82,7 @@ def _far_ends(game: Game) -> list[int]:
     ids = scene.pair.node_ids(scene.numbers)
     by_id = dict(zip(ids.tolist(), distance.tolist(), strict=True))
     ends = []
-    changes, far = game.changes.iloc[: game.num_data_changes], np.iinfo(np.int64).max
+    changes, far = evaluator.changes.iloc[: evaluator.num_data_changes], np.iinfo(np.int64).max
     for src, dst in zip(changes.src.tolist(), changes.dst.tolist(), strict=True):
         nearer = pd.isna(dst) or by_id.get(src, far) >= by_id.get(int(dst), far)
         ends.append(src if nearer else int(dst))

@@ -1,16 +1,17 @@
-"""Board + target -> Happened: what did it, and the least to undo, within about a second; for pages and terminals."""
+"""SubsetEngine + Root -> Happened: what did it, and the least to undo, within about a second."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..graphs.places import Target
+from ..explain.explanation import Caption
 from ..notebook import show
 from .blame import Blame, blame_target
 from .cost import TooDear
+from .engine import SubsetEngine
 from .fewest import Terms
-from .game import Board
+from .root import Root
 from .shapley import Effort
 from .undo import Undo, undo_target
 
@@ -48,17 +49,16 @@ class Happened:
         return show(self.summary(), None if self.blame is None else self.blame.to_frame())
 
 
-def find_happened(board: Board, target: Target, seconds: float = 1.0) -> Happened:
+def find_happened(engine: SubsetEngine, root: Root, caption: Caption, seconds: float = 1.0) -> Happened:
     """As many evaluations as about a second holds; the same ones every time, as far as that is enough."""
-    game = board.game(target)
+    evaluator = engine.open(root)
     blame = None
-    if game.num_changes <= MOST_TOLD:
-        pairs = max(ORDERED_EVALUATIONS // max(2 * game.num_changes, 1), 16)
+    if evaluator.num_changes <= MOST_TOLD:
+        pairs = max(ORDERED_EVALUATIONS // max(2 * evaluator.num_changes, 1), 16)
         effort = Effort(seconds=seconds, most_exact=EXACT_SUBSETS, most_pairs=pairs)
         with suppress(TooDear):  # a model that is slow itself
-            blame = blame_target(board, target, effort=effort)
-    ends = board.ends(target)
+            blame = blame_target(engine, root, caption, effort=effort)
     undo = None
-    if ends is not None and board.output.flipped(*ends):
-        undo = undo_target(board, target, terms=Terms(seconds=seconds))
-    return Happened(blame, undo, game.num_changes)
+    if root.ends and engine.output.flipped(root.ends[0][0], root.ends[-1][1]):
+        undo = undo_target(engine, root, caption, terms=Terms(seconds=seconds))
+    return Happened(blame, undo, evaluator.num_changes)

@@ -1,4 +1,4 @@
-"""A game and a goal -> Tries: margins of sets of undone changes, by the evaluator, until the time is spent.
+"""A evaluator and a goal -> Tries: margins of sets of undone changes, by the evaluator, until the time is spent.
 
 Sets are tried some at a time, as many as a fraction of a second holds, so that the time that was given is kept: what is
 under way may take half a second more, and then `Spent` ends the search wherever it stands. An effort may be counted in
@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from .game import Game
+from .engine import SubsetEvaluator
 from .goal import UndoGoal
 
 FIRST = 1 << 12  # sets that are begun whatever the time
@@ -41,19 +41,19 @@ class Tries:
 
     def __init__(
         self,
-        game: Game,
+        evaluator: SubsetEvaluator,
         goal: UndoGoal,
         costs: FloatArray,
         free: IntArray,
         seconds: float,
         most_evaluations: float = math.inf,
     ) -> None:
-        self.game, self.goal, self.costs, self.free = game, goal, costs, free
+        self.evaluator, self.goal, self.costs, self.free = evaluator, goal, costs, free
         self.started, self.seconds, self.most_evaluations = time.monotonic(), seconds, most_evaluations
         self.num_evaluations = 0
         self.spent_trying = 0.0
         self.scale = 1.0
-        self.at_a_time = FIRST_AT_A_TIME if game.by_network else 1
+        self.at_a_time = FIRST_AT_A_TIME if evaluator.by_network else 1
         self.anyhow = math.inf  # seconds that the network takes however few sets it is asked about
 
     @property
@@ -65,7 +65,7 @@ class Tries:
 
     def affords(self, number: int, part: float = 0.5) -> bool:
         """Whether so many sets can be tried in this part of the time that is left; a few always are."""
-        if number <= (FIRST if self.game.by_network else FIRST_OF_OWN):
+        if number <= (FIRST if self.evaluator.by_network else FIRST_OF_OWN):
             return True
         if number > part * (self.most_evaluations - self.num_evaluations):
             return False
@@ -76,11 +76,11 @@ class Tries:
     @property
     def near(self) -> float:
         """A margin so small is for the judge to decide."""
-        return (NEAR_IN_DOUBLE if self.game.double else NEAR) * self.scale
+        return (NEAR_IN_DOUBLE if self.evaluator.double else NEAR) * self.scale
 
     def applied(self, undone: IntArray) -> BoolArray:
         """Truth values of what is applied without these: rows of places, -1 for none. [num_sets, num_changes]."""
-        applied = np.ones((len(undone), self.game.num_changes + 1), dtype=np.bool_)
+        applied = np.ones((len(undone), self.evaluator.num_changes + 1), dtype=np.bool_)
         applied[np.arange(len(undone))[:, None], undone] = False
         return applied[:, :-1]
 
@@ -97,14 +97,14 @@ class Tries:
             self.check()
             some = undone[start : start + int(min(self.at_a_time, self.most_evaluations - self.num_evaluations))]
             began = time.monotonic()
-            logits = self.game.run(self.applied(some))
+            logits = self.evaluator.run(self.applied(some))
             took = time.monotonic() - began
             self.num_evaluations += len(some)
             self.spent_trying += took
             self.scale = max(self.scale, float(np.abs(logits).max(initial=0.0)))
             found.append(self.goal.margin(logits))
             start += len(some)
-            self.anyhow = min(self.anyhow, took) if self.game.by_network else 0.0
+            self.anyhow = min(self.anyhow, took) if self.evaluator.by_network else 0.0
             may_take = max(SECONDS_AT_A_TIME, self.anyhow)
             fits = int(min(len(some) * may_take / max(took - self.anyhow, 1e-9), SETS_AT_A_TIME))
             if len(some) == self.at_a_time or fits < self.at_a_time:
@@ -119,10 +119,10 @@ class Tries:
     def judge(self, undone: IntArray) -> tuple[bool, FloatArray]:
         """What the user's own model says; Disagreement where the evaluator clearly says otherwise."""
         applied = self.applied(undone[None])
-        logits = self.game.own(applied)
+        logits = self.evaluator.own(applied)
         reached = bool(self.goal.reached(logits)[0])
-        if self.game.run is not self.game.own:
-            margin = float(self.goal.margin(self.game.run(applied))[0])
+        if self.evaluator.run is not self.evaluator.own:
+            margin = float(self.goal.margin(self.evaluator.run(applied))[0])
             if abs(margin) > self.near and (margin > 0) != reached:
                 raise Disagreement
         return reached, logits[0]

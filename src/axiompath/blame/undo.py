@@ -1,4 +1,4 @@
-"""Board + target -> Undo: the fewest (or cheapest) changes whose undoing gives the old prediction back."""
+"""SubsetEngine + Root -> Undo: the fewest (or cheapest) changes whose undoing gives the old prediction back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import numpy as np
 from ..arrays import FloatArray
 from ..codec import Count, FileForm, Finite, Shape, Text
 from ..errors import InputError, WrongKind
+from ..explain.explanation import Caption
 from ..graphs.changes import tell_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
+from .engine import SubsetEngine, SubsetEvaluator
 from .fewest import Terms, find_fewest
 from .fields import ChangeRecord, Ids, RowEnds
-from .game import Board, Game
 from .goal import find_goal
+from .root import Root
 from .tries import Disagreement, Tries
 
 
@@ -70,8 +72,9 @@ class Undo(ChangeRecord):
 
 
 def undo_target(
-    board: Board,
-    target: Target,
+    engine: SubsetEngine,
+    root: Root,
+    caption: Caption,
     *,
     to: int | str | None = None,
     below: float | None = None,
@@ -80,30 +83,37 @@ def undo_target(
 ) -> Undo:
     """Search by size, then judge; where the judge and the evaluator disagree, search again with the judge."""
     try:
-        return _search(board, target, to, below, open_nodes, terms)
+        return _search(engine, root, caption, to, below, open_nodes, terms)
     except Disagreement:
-        board.distrust()
-        return _search(board, target, to, below, open_nodes, terms)
+        engine.distrust()
+        return _search(engine, root, caption, to, below, open_nodes, terms)
 
 
 def _search(
-    board: Board, target: Target, to: int | str | None, below: float | None, open_nodes: bool, terms: Terms
+    engine: SubsetEngine,
+    root: Root,
+    caption: Caption,
+    to: int | str | None,
+    below: float | None,
+    open_nodes: bool,
+    terms: Terms,
 ) -> Undo:
-    game = board.game(target, open_nodes=open_nodes)
-    ends = game.run(np.stack([np.zeros(game.num_changes, dtype=np.bool_), np.ones(game.num_changes, dtype=np.bool_)]))
-    goal = find_goal(board.output, ends[0], ends[1], to, below, board.class_names)
-    kept = game.subset(terms.keep, applied=True, name="keep")
+    evaluator = engine.open(root, open_nodes=open_nodes)
+    ends = evaluator.run_ends()
+    goal = find_goal(engine.output, ends[0], ends[1], to, below, caption.class_names)
+    kept = evaluator.subset(terms.keep, applied=True, name="keep")
     free = np.flatnonzero(~kept)
-    costs = _read_costs(game, terms.costs)
-    search = Tries(game, goal, costs, free, terms.seconds)
-    found = find_fewest(search, game, terms)
-    class_before, class_after = board.output.told(ends[0], ends[1])
+    costs = _read_costs(evaluator, terms.costs)
+    search = Tries(evaluator, goal, costs, free, terms.seconds)
+    found = find_fewest(search, evaluator, terms)
+    class_before, class_after = engine.output.told(ends[0], ends[1])
     chosen = np.sort(found.chosen)
-    rows = game.changes.iloc[chosen]
+    rows = evaluator.changes.iloc[chosen]
     restored, logits = search.judge(chosen)
     places = tuple(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
+    target = root.target
     mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
-    ids = game.changes.id.to_numpy()
+    ids = evaluator.changes.id.to_numpy()
     return Undo(
         target=target,
         class_before=class_before,
@@ -117,30 +127,30 @@ def _search(
         logits_before=ends[0],
         logits_after=ends[1],
         proved=bool(found.proved),
-        how=f"{found.how} {game.note}".rstrip(),
+        how=f"{found.how} {evaluator.note}".rstrip(),
         excluded=found.excluded,
         cost=float(costs[chosen].sum()),
-        num_in_sight=game.num_changes,
+        num_in_sight=evaluator.num_changes,
         num_evaluations=search.num_evaluations,
         alternatives=tuple(tuple(ids[np.sort(some)].tolist()) for some in found.alternatives),
-        open_nodes=game.players.opened,
-        node_names={node: board.node_names[node] for node in mentioned if node in board.node_names},
-        class_names=board.class_names,
-        origin=board.origin(),
-        unit=board.unit,
-        output=board.output,
+        open_nodes=evaluator.players.opened,
+        node_names={node: caption.node_names[node] for node in mentioned if node in caption.node_names},
+        class_names=caption.class_names,
+        origin=caption.origin,
+        unit=engine.unit,
+        output=engine.output,
         directed=tuple(rows.directed.tolist()),
     )
 
 
-def _read_costs(game: Game, costs: Mapping[int, float] | None) -> FloatArray:
+def _read_costs(evaluator: SubsetEvaluator, costs: Mapping[int, float] | None) -> FloatArray:
     """What undoing each change in sight costs; 1 where nothing is said."""
     if costs is None:
-        return np.ones(game.num_changes)
+        return np.ones(evaluator.num_changes)
     if not isinstance(costs, Mapping):
         raise WrongKind(f"Expected `costs` to be a dict from the id of a change to its cost (got {costs!r}).")
-    game.subset(list(costs), applied=True, name="costs")
-    found = np.array([float(costs.get(number, 1.0)) for number in game.changes.id.tolist()])
+    evaluator.subset(list(costs), applied=True, name="costs")
+    found = np.array([float(costs.get(number, 1.0)) for number in evaluator.changes.id.tolist()])
     if not (np.isfinite(found) & (found > 0)).all():
         raise InputError("Expected costs above 0 (got others); name changes that may not be undone in `keep`.")
     return found

@@ -1,10 +1,11 @@
-"""A model that nobody reads, and two graphs in memory -> Board: it runs as it is, watched for how far it looks."""
+"""Models that are not read, and two graphs in memory -> OwnAnswers: they run as they are."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from torch_geometric.nn import MessagePassing
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError, WrongKind
-from ..explain.case import BEFORE_END
 from ..explain.edges import without_edges
+from ..explain.engine import BEFORE_END
 from ..explain.moved import describe_moves
 from ..graphs.data_fields import EDGE, GRAPH, Fields, fields_of_edges, level_of
 from ..graphs.labels import label_targets, target_column, with_class_names
-from ..graphs.names import Names, read_class_names, read_names
+from ..graphs.names import read_names
 from ..graphs.pair import Pair, open_pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import Snapshot, find_numbers
@@ -29,12 +30,12 @@ from ..graphs.targets import rows_of_places, with_graphs
 from ..network.digests import digest_graph
 from ..origin import RELEASE, Origin, digest_of
 from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
-from ..readers import AS_IT_IS, Usage, prepare_inputs
+from ..readers import Usage, prepare_inputs
 from ..readers.arguments import LINKS_FIELD
 from ..readers.trial import run_model
 from ..readers.typed import prepare_types
-from .game import Board
 from .referee import OwnModel, numbers_of_rows
+from .root import Root
 
 SIGMOIDS = ("sigmoid", "logsigmoid", "log_sigmoid")
 SHAPES = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous")
@@ -44,24 +45,108 @@ CARRIED = ("x", "edge_index", "edge_weight", "n_id", "batch", "ptr", "graph_id",
 ROUNDING = 1e-5  # of the largest logit: what a float32 model may differ by where nothing changed
 
 
-def open_board(
-    model: Any,
-    before: Any,
-    after: Any,
-    *,
-    node_names: Names | None = None,
-    class_names: Any = None,
-    offered: tuple[str, ...] = (),
-    usage: Usage = AS_IT_IS,
-    model_before: Any = None,
-) -> Board:
-    """Run once on both graphs, to see what it answers with."""
-    old: Board | None = None
-    if model_before is not None:
-        named: dict[str, Any] = {"node_names": node_names, "class_names": class_names, "offered": offered}
-        old = open_board(model_before, before, after, usage=usage, **named)
+@dataclass(frozen=True, eq=False)
+class OwnAnswers:
+    """What one model, or the model before and the one after, answers on both graphs, without being read."""
+
+    models: tuple[RunModel, ...]
+    snapshots: tuple[Snapshot, Snapshot]  # with graphs as places where graphs are predicted
+    ids: IntArray  # of what both graphs have
+    ends: tuple[tuple[FloatArray, FloatArray], ...]  # logits of these before and after, [len(ids), c], of each model
+
+    @property
+    def pair(self) -> Pair:
+        """Both graphs."""
+        return self.models[-1].pair
+
+    @property
+    def unit(self) -> str:
+        """What is predicted."""
+        return self.models[-1].unit
+
+    @property
+    def output(self) -> Output:
+        """What the columns of the logits mean."""
+        return self.models[-1].output
+
+    def root(self, target: Target) -> Root:
+        """The nodes that a prediction is read off, and what each model predicts for it on both graphs."""
+        nodes, new = self._find(target)
+        place = np.flatnonzero((self.ids == np.asarray(target)).reshape(len(self.ids), -1).all(axis=1))[:1]
+        ends = tuple((before[row], after[row]) for before, after in self.ends for row in place.tolist())
+        return Root(target, nodes, new, ends)
+
+    def _find(self, target: Target) -> tuple[IntArray, IntArray]:
+        """Numbers of a target's nodes, and of those that only `after` has."""
+        if self.unit == UNIT_OF[GRAPHS]:
+            places = [snapshot.places for snapshot in self.snapshots]
+            assert places[0] is not None
+            assert places[1] is not None
+            row, known = find_numbers(places[0].ids, np.array([_number(target)]))
+            both = places[0].present[row] & places[1].present[row]
+            _refuse(target, bool((known & both).all()), "graph")
+            members = np.flatnonzero((places[0].nodes == row) | (places[1].nodes == row))
+            return members, np.zeros(0, dtype=np.int64)
+        if (self.unit == UNIT_OF[LINKS]) != isinstance(target, tuple):
+            raise WrongKind(f"Expected the target to be a {self.unit} (got {target!r}).")
+        ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
+        rows, known = find_numbers(self.snapshots[0].node_ids, ids)
+        _refuse(target, bool((known & self.snapshots[1].present[rows]).all()), "node")
+        return rows, np.unique(rows[~self.snapshots[0].present[rows]])
+
+    @property
+    def node_names(self) -> dict[int, str]:
+        """The user's names of nodes, by number."""
+        return self.models[-1].node_names
+
+    def moved(self, class_names: Sequence[str]) -> pd.DataFrame:
+        """Those whose logits differ by more than rounding: target, name, classes, KL; largest KL first."""
+        before, after = self.ends[0][0], self.ends[-1][1]
+        return with_class_names(
+            _list_moves(self.unit, self.output, self.ids, before, after, self.node_names), class_names
+        )
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The models and both graphs, by their digests."""
+        digests = dict(zip(("before", "after"), map(digest_graph, self.pair.graphs), strict=True))
+        for name, one in zip(("model", "model before"), self.models[::-1], strict=False):
+            weights = one.own.model.state_dict().values()
+            digests[name] = digest_of("own model", [value.detach().cpu().double().numpy() for value in weights])
+        return Origin(RELEASE, digests)
+
+
+@dataclass(frozen=True, eq=False)
+class RunModel:
+    """One model that was run on both graphs."""
+
+    own: OwnModel
+    num_hops: int  # how often it passes messages
+    pairs: IntArray | None  # that are predicted, in node numbers [num_pairs, 2]; None where it is not pairs
+    pair: Pair
+    unit: str
+    output: Output
+    answers: tuple[FloatArray, FloatArray]  # before they become logits
+    node_names: dict[int, str]
+
+
+def answer_unread(models: tuple[Any, ...], before: Any, after: Any, usage: Usage, node_names: Any) -> OwnAnswers:
+    """Run each model once on both graphs, to see what it answers with."""
+    run = [_run_on_both(model, before, after, usage, node_names) for model in models]
+    last = run[-1]
+    for one in run[:-1]:
+        _check_alike(one, last)
+    snapshots = last.pair.before.graph, last.pair.after.graph
+    if last.unit == UNIT_OF[GRAPHS]:
+        snapshots = with_graphs(*snapshots)
+    ids, rows = _rows_of_answers(last.unit, last.pair, snapshots, last.pairs)
+    ends = [[one.own.before_end(answer)[row] for answer, row in zip(one.answers, rows, strict=True)] for one in run]
+    return OwnAnswers(tuple(run), snapshots, ids, tuple((first, second) for first, second in ends))
+
+
+def _run_on_both(model: Any, before: Any, after: Any, usage: Usage, node_names: Any) -> RunModel:
     ready = prepare_types(model, (before, after), usage, node_names)
-    (before, after), usage, node_names = ready.graphs, ready.usage, ready.node_names
+    (before, after), usage = ready.graphs, ready.usage
     if before is None and isinstance(after, Data):
         before = without_edges(after)
     if not isinstance(before, Data) or not isinstance(after, Data):
@@ -70,7 +155,8 @@ def open_board(
             f"(got {type(before).__name__} and {type(after).__name__}); read stored graphs with axiompath.read_graph."
         )
     inputs = prepare_inputs(model, before, after, usage, to_read=False)
-    pair = open_pair(inputs.before, inputs.after, _fields_of(inputs.before, inputs.after))
+    graphs = inputs.before, inputs.after
+    pair = open_pair(*graphs, _fields_of(*graphs))
     raw = OwnModel(model, usage.call, np.asarray)
     count = _count_hops(raw.duplicate)
     try:
@@ -84,66 +170,15 @@ def open_board(
             "than model(x, edge_index), say so with `call=lambda model, data: ...`."
         ) from error
     num_hops = count()
-    answers = [raw.answer(data) for data in (inputs.before, inputs.after)]
-    _check_followed(raw, inputs.before, inputs.after, answers[0])
-    sides = pair.before, pair.after
-    unit = _unit_of(answers, (inputs.before, inputs.after), inputs.pairs)
+    answers = raw.answer(inputs.before), raw.answer(inputs.after)
+    _check_followed(raw, *graphs, answers[0])
+    unit = _unit_of(answers, graphs, inputs.pairs)
     output, before_end = _meaning(answers, usage, last)
-    if old is not None:
-        _check_alike(old, inputs.before, (unit, output.kind, answers[0].shape[1]))
-    numbers = [side.numbers for side in sides]
-    names = read_names(node_names, [] if node_names is None else numbers) or {}
-
-    def origin() -> Origin:
-        models = {"model": model} | ({} if model_before is None else {"model before": model_before})
-        digests = {
-            name: digest_of("own model", [value.detach().cpu().double().numpy() for value in of.state_dict().values()])
-            for name, of in models.items()
-        }
-        return Origin(
-            RELEASE, {**digests, **dict(zip(("before", "after"), map(digest_graph, pair.graphs), strict=True))}
-        )
-
-    snapshots = (sides[0].graph, sides[1].graph)
-    if unit == UNIT_OF[GRAPHS]:
-        snapshots = with_graphs(*snapshots)
-
-    def find(target: Target) -> tuple[IntArray, IntArray]:
-        nothing = np.zeros(0, dtype=np.int64)
-        if unit == UNIT_OF[GRAPHS]:
-            places = [snapshot.places for snapshot in snapshots]
-            assert places[0] is not None
-            assert places[1] is not None
-            row, known = find_numbers(places[0].ids, np.array([_number(target)]))
-            both = places[0].present[row] & places[1].present[row]
-            _refuse(target, bool((known & both).all()), "graph")
-            return np.flatnonzero((places[0].nodes == row) | (places[1].nodes == row)), nothing
-        if (unit == UNIT_OF[LINKS]) != isinstance(target, tuple):
-            raise WrongKind(f"Expected the target to be a {unit} (got {target!r}).")
-        ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
-        rows, known = find_numbers(snapshots[0].node_ids, ids)
-        _refuse(target, bool((known & snapshots[1].present[rows]).all()), "node")
-        return rows, np.unique(rows[~snapshots[0].present[rows]])
-
-    classes = read_class_names(class_names)
-    if class_names is None and len(offered) == answers[0].shape[-1]:
-        classes = offered
-
-    ids, rows = _rows_of_answers(unit, pair, snapshots, inputs.pairs)
-    ours = [before_end(answer)[row] for answer, row in zip(answers, rows, strict=True)]
-
-    def ends(target: Target) -> tuple[FloatArray, FloatArray] | None:
-        place = np.flatnonzero((ids == np.asarray(target)).reshape(len(ids), -1).all(axis=1))
-        return (ours[0][place[0]], ours[1][place[0]]) if len(place) else None
-
-    def moved() -> pd.DataFrame:
-        before = ours[0] if old is None else old.own.answer(inputs.before)[rows[0]]
-        return with_class_names(_list_moves(unit, output, ids, before, ours[1], names), classes)
-
-    return Board(
-        OwnModel(model, usage.call, before_end), pair, unit, output, None, find, ends, names,
-        classes, origin, num_hops, moved, under_before=old,
-    )  # fmt: skip
+    own = OwnModel(model, usage.call, before_end)
+    names = {}
+    if ready.node_names is not None:
+        names = read_names(ready.node_names, [pair.before.numbers, pair.after.numbers])
+    return RunModel(own, num_hops, inputs.pairs, pair, unit, output, answers, names)
 
 
 def _check_followed(own: OwnModel, before: Data, after: Data, answer: FloatArray) -> None:
@@ -183,11 +218,11 @@ def _is_followed(key: str, before: Data, after: Data) -> bool:
     )
 
 
-def _check_alike(old: Board, graph: Data, expected: tuple[str, str, int]) -> None:
+def _check_alike(old: RunModel, new: RunModel) -> None:
     """Refuse a model before that predicts something else."""
-    found = old.unit, old.output.kind, old.own.answer(graph).shape[1]
-    if found != expected:
-        words = [f"{columns} columns of {kind} for each {unit}" for unit, kind, columns in (expected, found)]
+    told = [(one.unit, one.output.kind, one.answers[0].shape[1]) for one in (new, old)]
+    if told[0] != told[1]:
+        words = [f"{columns} columns of {kind} for each {unit}" for unit, kind, columns in told]
         raise InputError(f"Expected `model_before` to predict what the model does, {words[0]} (got {words[1]}).")
 
 
@@ -253,7 +288,7 @@ def _refuse(target: Target, known: bool, unit: str) -> None:
         raise InputError(f"Expected a target that both graphs have, or `after` (got {unit} {target!r}).")
 
 
-def _unit_of(answers: list[FloatArray], graphs: tuple[Data, Data], pairs: IntArray | None) -> str:
+def _unit_of(answers: tuple[FloatArray, FloatArray], graphs: tuple[Data, Data], pairs: IntArray | None) -> str:
     """What the rows of the answers are of, by their number."""
     if pairs is not None:
         return UNIT_OF[LINKS]
@@ -270,7 +305,9 @@ def _unit_of(answers: list[FloatArray], graphs: tuple[Data, Data], pairs: IntArr
     )
 
 
-def _meaning(answers: list[FloatArray], usage: Usage, last: str) -> tuple[Output, Callable[[FloatArray], FloatArray]]:
+def _meaning(
+    answers: tuple[FloatArray, FloatArray], usage: Usage, last: str
+) -> tuple[Output, Callable[[FloatArray], FloatArray]]:
     """What the columns mean, as the model's last operation tells or the user says; and how answers become logits."""
     kind, num_columns = usage.output, answers[0].shape[1]
     if kind not in (AUTO, *OUTPUTS):

@@ -1,4 +1,4 @@
-"""Board + target + sets of changes -> logits with exactly these undone, or exactly these applied."""
+"""SubsetEngine + target + sets of changes -> logits with exactly these undone, or exactly these applied."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from ..arrays import FloatArray
 from ..errors import InputError, Notice
-from ..graphs.places import Target
-from .game import Board
+from .engine import SubsetEngine
+from .root import Root
 
 
 def try_changes(
-    board: Board, target: Target, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
+    engine: SubsetEngine, root: Root, *, undo: Any = None, apply: Any = None, open_nodes: bool = False
 ) -> FloatArray:
     """Logits on `after` with these changes undone, or on `before` with these applied.
 
@@ -29,10 +29,10 @@ def try_changes(
     several = any(np.ndim(some) > 0 or isinstance(some, (set, frozenset)) for some in wanted)
     if several and not all(np.ndim(some) > 0 or isinstance(some, (set, frozenset)) for some in wanted):
         raise InputError(f"Expected `{name}` to hold ids, or rows of ids (got both).")
-    game = board.game(target, open_nodes=open_nodes)
+    evaluator = engine.open(root, open_nodes=open_nodes)
     sets = wanted if several else [wanted]
-    subsets = np.stack([game.subset(some, applied=apply is not None, name=name) for some in sets])
-    if game.note:
-        warnings.warn(game.note, Notice, stacklevel=3)
-    logits = game.run(subsets)
+    subsets = np.stack([evaluator.subset(some, applied=apply is not None, name=name) for some in sets])
+    if evaluator.note:
+        warnings.warn(evaluator.note, Notice, stacklevel=3)
+    logits = evaluator.run(subsets)
     return logits if several else np.asarray(logits[0])

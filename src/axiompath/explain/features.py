@@ -1,4 +1,4 @@
-"""Case + target -> a table of the columns of features that moved it, or of the leaves of given paths."""
+"""PathEngine + target -> a table of the columns of features that moved it, or of the leaves of given paths."""
 
 from __future__ import annotations
 
@@ -12,32 +12,29 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..errors import InputError
 from ..graphs.labels import insert_beside, label_nodes, name_edges
-from ..graphs.places import Target
 from ..outputs import CLASSES
 from ..paths.leaf_columns import ColumnShares, join_columns, share_columns, share_columns_of_paths
-from .case import Case
+from .engine import PathEngine
 from .replay import own_paths
 
 
-def list_features(case: Case, target: Target, paths: Any = None, names: Any = None) -> pd.DataFrame:
+def list_features(engine: PathEngine, row: int, paths: Any = None, names: Any = None) -> pd.DataFrame:
     """One row a column of a node, or of an edge: node, name, column, before, after, share, shares of every logit.
 
     Without paths, of every node or edge whose features changed: all sum to the causes of features. With paths, of the
     leaves of these, path by path: the shares of one sum to its contribution. `share` is of the new class's logit
     against the old one's (of another output, of the column that moved most), and the largest come first.
     """
-    found_in, (row,) = case.find([target])
-    change, row = found_in.change, int(row)
+    change = engine.change
     told = change.before.edge_attr
     width = change.network.num_features - (0 if told is None else told.shape[1])
     names = _in_a_row(change, names)
     if names is not None and len(names) != width:
         raise InputError(f"Expected a name for each of the {width:,} columns of the features (got {len(names):,}).")
-    sides = [change] if change.under_before is None else [change, change.under_before]
     given, places = None, np.zeros(0, dtype=np.int64)
     if paths is not None:
-        given, places = np.unique(found_in.read_paths(paths, row), axis=0, return_index=True)
-    parts = [share_columns(side, row) if given is None else _of_paths(side, row, given) for side in sides]
+        given, places = np.unique(engine.read_paths(paths, row), axis=0, return_index=True)
+    parts = [share_columns(side, row) if given is None else _of_paths(side, row, given) for side in engine.changes]
     shares = parts[0] if len(parts) == 1 else _mean(parts)
     leaf = shares.owner if given is None else _leaves(given)[shares.owner]
     nodes = change.before.node_ids[leaf]
@@ -46,7 +43,7 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Any = No
     frame = pd.DataFrame(
         {
             "node": nodes,
-            "name": label_nodes(nodes, {**case.node_names, **name_edges(edges, case.node_names)}),
+            "name": label_nodes(nodes, {**engine.node_names, **name_edges(edges, engine.node_names)}),
             "column": column,
             "before": shares.before,
             "after": shares.after,
@@ -58,7 +55,7 @@ def list_features(case: Case, target: Target, paths: Any = None, names: Any = No
     if names is not None:
         known = dict(enumerate(map(str, names)))
         insert_beside(frame, "column", [known.get(column) for column in shares.column.tolist()])  # of nodes alone
-    columns = change.output.table_columns(shares.shares.shape[1], case.class_names)
+    columns = change.output.table_columns(shares.shares.shape[1], engine.class_names)
     frame = pd.concat([frame, pd.DataFrame(shares.shares, columns=columns)], axis=1)
     size = -np.abs(frame.share.to_numpy())
     order = np.lexsort((size,) if given is None else (size, places[shares.owner]))

@@ -1,4 +1,4 @@
-"""Case + Explanation -> Neighbourhood: what lies around a target in both graphs, few enough to be drawn, with places.
+"""PathEngine + Explanation -> Neighbourhood: what lies around a target in both graphs, few enough to be drawn.
 
 Everything within as many hops as messages travel, of `before` and `after` in one drawing. Where that is more than can
 be read, the target, the chosen paths and the ends of changed edges stay, then the nearest; the others are gathered,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from .case import Case
+    from .engine import PathEngine
 
 MOST_SPOTS = 200  # that can be told apart in one drawing
 GATHERED = -1  # in place of a node's number
@@ -92,12 +92,9 @@ class Sighted:
     directed: bool
 
 
-def find_neighbourhood(case: Case, explanation: Explanation, changes: pd.DataFrame | None = None) -> Neighbourhood:
-    """Around the target of an Explanation of this case; `changes` are those with open nodes, where they are at hand."""
-    explanation.need_paths("draw")
-    changes = case.changes(open_nodes=True) if changes is None else changes
-    found, rows = case.find([explanation.target])
-    return gather(explanation, look_around(found.change, int(rows[0]), changes), case.node_names)
+def find_neighbourhood(engine: PathEngine, row: int, explanation: Explanation, changes: pd.DataFrame) -> Neighbourhood:
+    """Around the target of an Explanation; `changes` are those with open nodes."""
+    return gather(explanation, look_around(engine.change, row, changes), engine.node_names)
 
 
 def look_around(change: Change, row: int, changes: pd.DataFrame) -> Sighted:

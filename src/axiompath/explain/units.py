@@ -1,4 +1,4 @@
-"""Case + target -> Explanation by edges: the changed edges, or edges of single layers, that explain a change.
+"""PathEngine + target -> Explanation by edges: the changed edges, or edges of single layers, that explain a change.
 
 Units of choice beside paths. A path's contribution is split equally over the coefficients on it that changed (see
 `paths.entries`), and summed
@@ -34,7 +34,7 @@ from ..metrics import fidelity_minus, fidelity_plus
 from ..paths.entries import Cone, EntryShares
 from ..selection import METHODS, select_many
 from ..selection.batch import EXACT
-from .case import Case
+from .engine import PathEngine
 from .explanation import EDGE, EDGE_KINDS, LAYER_EDGE, Explanation
 from .question import Question
 from .remains import ends_of, gross_left, told_weights
@@ -142,11 +142,11 @@ def put_in(found: EntryShares, units: Units, chosen: BoolArray) -> FloatArray:
     return found.cone.mix(entries, leaves)
 
 
-def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShares, Units]:
+def split_over(change: Change, pair: Pair, row: int, by: str, memory: float) -> tuple[EntryShares, Units]:
     """The change of one target, split over units."""
     if by not in BY:
         raise InputError(f"Expected `by` to be among {', '.join(BY)}, or nothing for paths (got {by!r}).")
-    change, cone = case.change, Cone(case.change, row)
+    cone = Cone(change, row)
     if any(rule.divides for layer in change.network.layers for rule in layer.rules):
         raise InputError(
             f"Expected coefficients that an edge has for itself (got a maximum, or a norm over a whole graph, to split "
@@ -159,7 +159,7 @@ def split_over(case: Case, row: int, by: str, memory: float) -> tuple[EntryShare
             f'pass `memory="{show_bytes(cone.num_bytes, up=True)}"` to Explainer.'
         )
     found = cone.share()
-    return found, find_units(found, by, case.region.pair)
+    return found, find_units(found, by, pair)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,12 +233,12 @@ def check_units(change: Change, by: str, question: Question) -> None:
         )
 
 
-def explain_units(case: Case, row: int, by: str, question: Question, memory: float) -> Explanation:
-    """The units that explain one target, in rows of the case."""
-    check_units(case.change, by, question)
-    change, output = case.change, case.change.output
-    cases = [case] if change.under_before is None else [case.of_model_before, case.of_model_after]
-    united = unite_units([(one.change, *split_over(one, row, by, memory / len(cases))) for one in cases])
+def explain_units(engine: PathEngine, row: int, by: str, question: Question, memory: float) -> Explanation:
+    """The units that explain one target, in rows of the engine."""
+    check_units(engine.change, by, question)
+    change, output = engine.change, engine.change.output
+    room = memory / len(engine.changes)
+    united = unite_units([(one, *split_over(one, engine.region.pair, row, by, room)) for one in engine.changes])
     before, after = change.logits_before[row].copy(), change.logits_after[row].copy()
     starts, goals = ends_of(change, np.array([row]), question.objective)
     (selection,) = select_many(
@@ -266,7 +266,7 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
     share = output.explained(float(output.divergence(*ends)), selection.kl_residual)
     class_before, class_after = output.told(before, after)
     labels, contributions = united.labels[taken], united.contributions[taken]
-    target, named = change.target(row), case.caption.relations
+    target, named = change.target(row), engine.caption.relations
     mentioned = {*labels[:, 1:].ravel().tolist(), *(target if isinstance(target, tuple) else (target,))}
     (view,), (model_share,) = told_weights(change, np.array([row])), change.model_share(np.array([row]))
     return Explanation(
@@ -302,9 +302,9 @@ def explain_units(case: Case, row: int, by: str, question: Question, memory: flo
         status=selection.status + question.tell_fewest(selection.fewest, len(taken), share, "edges"),
         fewest=selection.fewest,
         left_out=gross_left(united.contributions, contributions, view),
-        node_names={node: case.node_names[node] for node in mentioned if node in case.node_names},
-        class_names=case.class_names,
-        origin=case.origin,
+        node_names={node: engine.node_names[node] for node in mentioned if node in engine.node_names},
+        class_names=engine.class_names,
+        origin=engine.origin,
         unit=change.unit,
         output=output,
         relations=() if named is None else named.of((u, v) for u, v in labels[:, 1:].tolist() if min(u, v) >= 0),

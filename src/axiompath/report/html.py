@@ -24,7 +24,6 @@ from rich.progress import track
 
 from ..blame.happened import Happened
 from ..explain.explanation import Explanation
-from ..explain.neighbourhood import find_neighbourhood
 from ..explainer import Explainer
 from ..graphs.changes import count_changes
 from ..graphs.names import Asked
@@ -80,14 +79,14 @@ def build_report(
         page = describe_target(frontier)
         if blame:
             page["happened"] = describe_happened(explainer.happened(target, seconds=seconds), page["paths"])
-        around = find_neighbourhood(explainer.case, frontier[-1], changes)
+        around = explainer.session.neighbourhood(frontier[-1], changes)
         page["around"] = describe_neighbourhood(around)
         pages.append(page)
         shown.append(target)
-    case, rows = explainer.case.find(shown)
+    engine, rows = explainer.session.locate(shown)
     # Of edges, what those targets say whose paths can be listed.
-    rows = rows[case.num_bytes[rows] <= explainer.memory]
-    ranked = _watched(case.attribute(rows, explainer.memory), "Ranking edges", len(rows), progress)
+    rows = rows[engine.num_bytes[rows] <= explainer.memory]
+    ranked = _watched(engine.attribute(rows, explainer.memory), "Ranking edges", len(rows), progress)
     movers = find_movers(changes, ranked, explainer.change.output)
     names = explainer.class_names
     if explainer.change.output.kind == BINARY and not names:
@@ -100,7 +99,7 @@ def build_report(
         "movers": describe_movers(movers, explainer.node_names),
         "num_units": explainer.num_shared,
         "left_out": left_out,
-        "retrained": explainer.change.under_before is not None,
+        "retrained": len(explainer.session.models) > 1,
     }
     return render(title, pages, overview)
 
@@ -196,8 +195,8 @@ def to_script_json(value: Any) -> Markup:
 
 def _useful(explainer: Explainer, target: Target, budgets: Sequence[int]) -> list[int]:
     """Budgets in order, none beyond the number of altered paths."""
-    case, rows = explainer.case.find([target])
-    total = int(sum(case.num_paths[rows], 0))
+    engine, rows = explainer.session.locate([target])
+    total = int(sum(engine.num_paths[rows], 0))
     return sorted({min(budget, total) for budget in budgets}) or [total]
 
 

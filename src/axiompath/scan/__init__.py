@@ -1,4 +1,4 @@
-"""Case -> Scan: every moved node of a large graph, explained on all cores or on a cluster, surviving faults.
+"""Session -> Scan: every moved node of a large graph, explained on all cores or on a cluster, surviving faults.
 
 plan.py       which nodes, cut into parts of known cost and memory
 work.py       what a worker does with a part

@@ -1,4 +1,4 @@
-"""Case + targets -> what each change does to every target that it reaches, as Parquet; for `tally` to make shares of.
+"""Session + targets -> what each change does to every target that it reaches, as Parquet for `tally`.
 
 A row of a part is a change and a target: how much of what is told of the target goes where the change is left out of
 `after`, how much comes where it alone is put into `before`, and whether leaving it out gives the old class back. Beside
@@ -23,16 +23,16 @@ from threadpoolctl import threadpool_limits
 from .. import parquet
 from ..arrays import FloatArray, IntArray
 from ..blame.blame import blame_target
-from ..blame.game import Board, Game, board_of
+from ..blame.engine import SubsetEvaluator
 from ..blame.goal import tell
 from ..blame.shapley import Effort
 from ..blame.toggles import STACK, Stage, can_toggle, set_stage, toggle
 from ..errors import InputError, Notice, TooLarge
-from ..explain.case import Case
 from ..graphs.labels import target_column
 from ..memory import cut_runs
 from ..origin import digest_of
 from ..outputs import Output
+from ..session import Session
 from ..threads import num_cores
 from ..trust import blamed
 from .parts import read_columns
@@ -96,24 +96,24 @@ class BlamedTargets:
         gone, come = after - self.told(left_out, places), self.told(put_in, places) - before
         return self.table(changes, places, gone, come, left_out)
 
-    def facts_of_two(self, game: Game, place: int) -> pa.Table:
+    def facts_of_two(self, evaluator: SubsetEvaluator, place: int) -> pa.Table:
         """The same of one target where the model is a change, too: Owen values' terms.
 
         Those of the data's changes are means under either model. The model's own share, the mean of changing it on
         either graph, is known and no estimate: both of its columns are that, so that nothing is spread over it.
         """
-        one = np.eye(game.num_data_changes, dtype=np.bool_)
+        one = np.eye(evaluator.num_data_changes, dtype=np.bool_)
         data = np.concatenate(
             [~one, one, np.ones_like(one, shape=(1, len(one))), np.zeros_like(one, shape=(1, len(one)))]
         )
         subsets = [np.column_stack([data, np.full(len(data), model)]) for model in (False, True)]
-        logits = game.run(np.concatenate(subsets)).reshape(2, len(data), -1)
+        logits = evaluator.run(np.concatenate(subsets)).reshape(2, len(data), -1)
         told = np.stack([self.told(side, np.full(len(data), place)) for side in logits])
         gone, come = (told[:, -2:-1] - told[:, : len(one)]).mean(axis=0), told[:, len(one) : -2] - told[:, -1:]
         model = float((told[1, -2:] - told[0, -2:]).mean())
-        places = np.full(game.num_changes, place)
+        places = np.full(evaluator.num_changes, place)
         left_out = np.concatenate([logits[1, : len(one)], logits[0, -2:-1]])
-        return self.table(game.rows, places, np.append(gone, model), np.append(come.mean(axis=0), model), left_out)
+        return self.table(evaluator.rows, places, np.append(gone, model), np.append(come.mean(axis=0), model), left_out)
 
     def table(
         self, changes: IntArray, places: IntArray, gone: FloatArray, come: FloatArray, left_out: FloatArray
@@ -172,7 +172,7 @@ class FactLoad:
 class FactPlan:
     """The targets that are blamed, and how: change by change on a stage, or target by target."""
 
-    board: Board
+    session: Session
     targets: BlamedTargets
     stage: Stage | None
     indptr: IntArray  # [num_parts + 1]: changes of each part; targets, without a stage
@@ -191,6 +191,9 @@ class FactPlan:
         needs = process_bytes + np.minimum(edges, np.maximum(2 * STACK, self._largest)) * (200.0 + 16.0 * widest)
         return FactLoad(self.stage, self.targets, self.indptr, np.minimum(needs, room), folder, notes)
 
+    def _open(self, target: Any) -> SubsetEvaluator:
+        return self.session.subsets.open(self.session.root(target))
+
     @property
     def _largest(self) -> FloatArray:
         assert self.stage is not None
@@ -200,51 +203,53 @@ class FactPlan:
         """Target by target, each change in its sight left out and put in alone."""
         tables = []
         for place in range(int(self.indptr[part]), int(self.indptr[part + 1])):
-            game = self.board.game(_plain(self.targets.ids[place]))
-            if game.retrained:
-                tables.append(self.targets.facts_of_two(game, place))
+            evaluator = self._open(_plain(self.targets.ids[place]))
+            if evaluator.retrained:
+                tables.append(self.targets.facts_of_two(evaluator, place))
                 continue
-            one = np.eye(game.num_changes, dtype=np.bool_)
-            logits = game.run(np.concatenate([~one, one]))
-            places = np.full(game.num_changes, place)
-            tables.append(self.targets.facts(game.rows, places, logits[: len(one)], logits[len(one) :]))
+            one = np.eye(evaluator.num_changes, dtype=np.bool_)
+            logits = evaluator.run(np.concatenate([~one, one]))
+            places = np.full(evaluator.num_changes, place)
+            tables.append(self.targets.facts(evaluator.rows, places, logits[: len(one)], logits[len(one) :]))
         write_facts(folder, part, pa.concat_tables([FACTS.empty_table(), *tables]), notes)
 
     def sample(self) -> pd.DataFrame:
         """Exact blame of some targets, or as exact as many random orders make it: target, change, share, error."""
+        session = self.session
         chosen = np.sort(np.random.default_rng(0).permutation(len(self.targets))[:NUM_SAMPLED])
         empty = {"target": np.int64, "change": np.int64, "share": np.float64, "error": np.float64}
         frames = [pd.DataFrame({name: np.zeros(0, dtype=dtype) for name, dtype in empty.items()})]
         for place in chosen.tolist():
             target = _plain(self.targets.ids[place])
-            most = SAMPLED_EVALUATIONS // max(2 * self.board.game(target).num_changes, 1)
+            most = SAMPLED_EVALUATIONS // max(2 * self._open(target).num_changes, 1)
             effort = Effort(seconds=float("inf"), tolerance=0.005, most_pairs=max(most, 16))
             with warnings.catch_warnings(), threadpool_limits(1):
                 warnings.simplefilter("ignore", Notice)
-                found = blame_target(self.board, target, effort=effort).to_frame()
+                found = blame_target(session.subsets, session.root(target), session.caption, effort=effort).to_frame()
             frames.append(found[["change", "share", "error"]].assign(target=place))
         return pd.concat(frames, ignore_index=True)[[*empty]].astype(empty)
 
 
-def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> FactPlan:
+def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str) -> FactPlan:
     """What blaming these targets takes, said before it is spent; with a number, of so many of the first."""
     if not isinstance(blame, bool) and (not isinstance(blame, int) or blame < 1):
         raise InputError(f"Expected blame=True, or of how many predictions, 1 or more (got {blame!r}).")
     rows = rows if isinstance(blame, bool) else rows[:blame]
-    board, change = board_of(case), case.change
+    subsets, change = session.subsets, session.paths.change
     logits = change.logits_before[rows], change.logits_after[rows]
     targets = BlamedTargets(change.root_ids[rows], change.output.told_of(*logits), logits, change.output)
     told = digest_of("facts", digest, str(len(rows)), str([PART_EDGES, PART_OF_TARGETS, STACK, NUM_SAMPLED]))
-    assert board.network is not None
-    one_by_one = board.under_before is not None or not can_toggle(board.network)
-    notes = [] if one_by_one else [board.game(_plain(target)).note for target in targets.ids[:NUM_COMPARED]]
+    pair, network = session.pair, change.network
+    one_by_one = len(session.models) > 1 or not can_toggle(network)
+    compared = [] if one_by_one else map(_plain, targets.ids[:NUM_COMPARED])
+    notes = [subsets.open(session.root(target)).note for target in compared]
     if any(notes):
         warnings.warn(next(filter(None, notes)), Notice, stacklevel=2)
     if one_by_one or any(notes):
-        return FactPlan(board, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
-    numbers = board.pair.numbers_of(targets.ids)
+        return FactPlan(session, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
+    numbers = pair.numbers_of(targets.ids)
     with threadpool_limits(1):
-        stage = set_stage(board.network, board.players(open_nodes=False), board.pair, numbers)
+        stage = set_stage(network, subsets.players(open_nodes=False), pair, numbers)
     edges, pairs = stage.costs
     if pairs.sum() > MOST_ROWS:
         raise TooLarge(
@@ -260,7 +265,7 @@ def plan_facts(case: Case, rows: IntArray, blame: bool | int, digest: str) -> Fa
             Notice,
             stacklevel=2,
         )
-    return FactPlan(board, targets, stage, cut_runs(edges.astype(np.float64), PART_EDGES), told)
+    return FactPlan(session, targets, stage, cut_runs(edges.astype(np.float64), PART_EDGES), told)
 
 
 def facts_file(folder: Path, part: int) -> Path:

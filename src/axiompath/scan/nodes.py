@@ -1,4 +1,4 @@
-"""Case -> the table of its nodes: what each was and is predicted to be, and how its neighbours stand to it.
+"""Change -> the table of its nodes: what each was and is predicted to be, and how its neighbours stand to it.
 
 For what is said of a scan as a whole: which links lead to hubs, and who lost the last neighbour of its own class.
 """
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import IntArray
-from ..explain.case import Case
+from ..change.comparison import Change
 from ..explain.neighbourhood import UNPREDICTED
 from ..graphs.rows import count_alike
 from ..graphs.snapshot import Snapshot
@@ -21,13 +21,12 @@ NODE_COLUMNS = (
 )
 
 
-def list_nodes(case: Case) -> pd.DataFrame:
+def list_nodes(change: Change) -> pd.DataFrame:
     """A row a node: node, class, degree and num_own of both graphs; of stored graphs, of what the change reaches.
 
     The degree counts edges that lead to it, `num_own` those of them from nodes of its own predicted class; a class is
     UNPREDICTED where nodes are not what is predicted, or where there is no such node.
     """
-    change = case.change
     told = change.before.places is None and change.output.kind == CLASSES
     columns: dict[str, IntArray] = {"node": change.before.node_ids}
     for side, snapshot, logits in (

@@ -1,4 +1,4 @@
-"""Case + question -> Scan: every moved node explained, in a folder; a scan that was stopped goes on there."""
+"""Session + question -> Scan: every moved node explained, in a folder; a scan that was stopped goes on there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from rich.progress import Progress
 
 from ..codec import decode, to_plain
 from ..errors import InputError
-from ..explain.case import Case
 from ..explain.explanation import Explanation
 from ..explain.question import Question
 from ..graphs.changes import CHANGES, MODEL_RETRAINED
@@ -32,6 +31,7 @@ from ..notebook import bar_console, show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
+from ..session import Session
 from ..signals import stoppable
 from ..trust import blamed
 from ..writing import file_digest
@@ -359,24 +359,25 @@ class Settings(NamedTuple):
     blame: bool | int = False
 
 
-def scan_case(case: Case, out: str | Path | None, settings: Settings) -> Scan:
-    """Every moved node of a case, in the folder `out`, with a progress bar; without one, in a temporary folder."""
+def scan_session(session: Session, out: str | Path | None, settings: Settings) -> Scan:
+    """Every moved node of a session, in the folder `out`, with a progress bar; without one, in a temporary folder."""
     with Progress(console=bar_console(stderr=True), transient=True, disable=not settings.progress) as bar:
         task = bar.add_task("Scanning", total=None)
 
         def run(folder: Path) -> Scan:
-            return _run(case, folder, settings, lambda done, total: bar.update(task, completed=done, total=total))
+            return _run(session, folder, settings, lambda done, total: bar.update(task, completed=done, total=total))
 
         with stoppable():
             return _run_aside(run) if out is None else run(Path(out))
 
 
-def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
+def _run(session: Session, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
     """Plan, run what is missing, write the manifest; `report` is told how many targets are done, of how many."""
     question, thresholds, engine, _, blame = settings
-    case.check(question)
-    change, caption = case.change, case.caption
-    counts = Counts(case.num_paths, case.num_bytes)
+    paths = session.paths
+    paths.check(question)
+    change, caption = paths.change, paths.caption
+    counts = Counts(paths.num_paths, paths.num_bytes)
     plan = make_plan(change, counts, question, thresholds, engine.memory - PROCESS_BYTES, caption)
     check_folder(folder, plan)
     if blame is not False:
@@ -399,16 +400,16 @@ def _run(case: Case, folder: Path, settings: Settings, report: Callable[[int, in
                 done += plan.part(part).stop - plan.part(part).start
                 report(done, total)
         failed = sum(_num_failed(part_file(folder, part)) for part in range(plan.num_parts))
-        beside = {CHANGED: case.changes(), NODES: list_nodes(case)}
-        finish(folder, plan, failed, beside, None if blame is False else _blame(case, folder, plan, engine, blame))
+        beside = {CHANGED: session.changes(), NODES: list_nodes(change)}
+        finish(folder, plan, failed, beside, None if blame is False else _blame(session, folder, plan, engine, blame))
     return read_scan(folder)
 
 
 def _blame(
-    case: Case, folder: Path, plan: Plan, engine: Engine, asked: bool | int
+    session: Session, folder: Path, plan: Plan, engine: Engine, asked: bool | int
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Write the facts that are missing and the tables beside them; what the manifest says of them."""
-    facts = plan_facts(case, plan.targets, asked, plan.digest)
+    facts = plan_facts(session, plan.targets, asked, plan.digest)
     notes = {"scan": plan.digest, "facts": facts.digest, "origin": to_plain(plan.origin), "task": plan.task}
     parts = (folder / BLAME_PARTS).resolve()
     parts.mkdir(exist_ok=True)
@@ -424,7 +425,7 @@ def _blame(
             for _ in finished:
                 pass
     frames = {BLAMED: facts.targets.to_frame(), SAMPLED: facts.sample()}
-    return finish_blame(folder, asked, facts.num_parts, len(case.changes()), frames)
+    return finish_blame(folder, asked, facts.num_parts, len(session.changes()), frames)
 
 
 def _run_aside(run: Callable[[Path], Scan]) -> Scan:

@@ -1,6 +1,6 @@
 """model + snapshots + targets -> Stories: what happened to these nodes, graphs or links over the sequence, and why.
 
-Steps are taken one after the other: a Case is opened once a step, for all targets, and let go before the next.
+Steps are taken one after the other: a Session is opened once a step, for all targets, and let go before the next.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from rich.progress import Progress
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, MatchedByRow, WrongKind
-from ..explain.case import Case, open_case
+from ..explain.engine import PathEngine
 from ..explain.explanation import Explanation
 from ..explain.moved import find_flipped
 from ..explain.question import Question
+from ..explain.targets import find_rows, look_up, with_pairs
 from ..files.named import take_names
 from ..graphs.changes import count_changes
 from ..graphs.labels import label_targets
@@ -39,6 +40,7 @@ from ..readers import ModelCall, Usage
 from ..readers.provision import listed_pairs, number_batches
 from ..readers.typed import prepare_types
 from ..selection import DEFAULT_METHOD
+from ..session import Session, open_session
 from .story import Story
 
 NUM_STORIES = 20
@@ -149,7 +151,7 @@ def tell_stories(
     if asked and isinstance(asked[0], tuple):
         pairs = read_pairs(asked)
 
-    def open_step(s: int) -> Case:
+    def open_step(s: int) -> Session:
         before, after = snapshots[s], snapshots[s + 1]
         here = None if pairs is None else pairs[_have(np.union1d(ids[s], ids[s + 1]), pairs)]
         with warnings.catch_warnings():
@@ -158,52 +160,54 @@ def tell_stories(
                 "node_names": called, "class_names": class_names, "offered": offered,
                 "usage": replace(usage, links=here if here is not None and len(here) else None),
             }  # fmt: skip
-            return open_case(models[s + 1], before, after, model_before=_other(models, s), **named)
+            return open_session(models[s + 1], before, after, model_before=_other(models, s), **named)
 
-    case = open_step(0)
-    told = case.change.output
+    session = open_step(0)
+    engine = session.paths
+    told = engine.change.output
     usage = replace(usage, scales=told.scales)
-    if case.change.of_links and pairs is None:
+    if engine.change.of_links and pairs is None:
         listed = listed_pairs(snapshots, ids)
-        pairs = listed if len(listed) else case.change.root_ids
-    having = [_listed_in(case, data, nodes) for data, nodes in zip(snapshots, ids, strict=True)]
+        pairs = listed if len(listed) else engine.change.root_ids
+    having = [_listed_in(engine, data, nodes) for data, nodes in zip(snapshots, ids, strict=True)]
     if asked is None:
         among = np.unique(np.concatenate(having)) if pairs is None else pairs
         seen = (
-            _predict_with(case, snapshots, among)
+            _predict_with(engine, snapshots, among)
             if _is_one(models)
-            else _predict_by_steps(case, open_step, among, len(ids) - 1)
+            else _predict_by_steps(engine, open_step, among, len(ids) - 1)
         )
         wanted = _rank(seen, told, among, top)
     else:
-        wanted = _check_targets(asked, case, having, names)
+        wanted = _check_targets(asked, engine, having, names)
     steps: list[Step] = []
     answers: list[dict[Target, Explanation | str]] = []
-    digests = {"model": case.origin.digests["model"], "snapshot 0": case.origin.digests["before"]}
+    digests = {"model": engine.origin.digests["model"], "snapshot 0": engine.origin.digests["before"]}
     if not _is_one(models):
         del digests["model"]
-        digests["model 0"] = case.origin.digests.get("model before", case.origin.digests["model"])
-    logits = np.full((len(wanted), len(snapshots), case.change.network.num_classes), np.nan)
+        digests["model 0"] = engine.origin.digests.get("model before", engine.origin.digests["model"])
+    logits = np.full((len(wanted), len(snapshots), engine.change.network.num_classes), np.nan)
     with Progress(console=progress or Console(quiet=True), transient=True) as bar:
         task = bar.add_task("Explaining", total=len(wanted) * (len(snapshots) - 1))
         for s in range(len(snapshots) - 1):
-            case = case if s == 0 else open_step(s)
-            steps.append(_count_step(case, names[s], names[s + 1]))
-            digests[f"snapshot {s + 1}"] = case.origin.digests["after"]
+            session = session if s == 0 else open_step(s)
+            engine = session.paths
+            steps.append(_count_step(session, names[s], names[s + 1]))
+            digests[f"snapshot {s + 1}"] = engine.origin.digests["after"]
             if not _is_one(models):
-                digests[f"model {s + 1}"] = case.origin.digests["model"]
-            case = _with_pairs(case, wanted)
-            _read_logits(case, wanted, logits[:, s : s + 2])
+                digests[f"model {s + 1}"] = engine.origin.digests["model"]
+            engine = _with_pairs(engine, wanted)
+            _read_logits(engine, wanted, logits[:, s : s + 2])
             here = [t for t, known in zip(wanted, ~np.isnan(logits[:, s : s + 2, 0]).any(axis=1), strict=True) if known]
             answers.append({})
-            for target, answer in _explain_step(case, here, question, room):
+            for target, answer in _explain_step(engine, here, question, room):
                 answers[-1][target] = answer
                 bar.advance(task)
             bar.update(task, completed=len(wanted) * (s + 1))
     stories = []
-    unit = case.change.unit
+    unit = engine.change.unit
     for target, rows in zip(wanted, logits, strict=True):
-        called_so = str(label_targets(np.array([target]), {} if case.change.of_graphs else called)[0])
+        called_so = str(label_targets(np.array([target]), {} if engine.change.of_graphs else called)[0])
         why = [
             answers[s].get(target) or _absence(f"{unit.capitalize()} {called_so}", rows, names, s)
             for s in range(len(steps))
@@ -213,7 +217,7 @@ def tell_stories(
                 target,
                 called_so,
                 names,
-                case.class_names,
+                engine.class_names,
                 rows,
                 tuple(answer if isinstance(answer, Explanation) else None for answer in why),
                 tuple(answer if isinstance(answer, str) else "" for answer in why),
@@ -301,11 +305,13 @@ def _read_targets(targets: Iterable[Target]) -> list[Target]:
     return list(dict.fromkeys(wanted.tolist()))
 
 
-def _check_targets(asked: list[Target], case: Case, having: list[IntArray], names: Sequence[str]) -> list[Target]:
+def _check_targets(
+    asked: list[Target], engine: PathEngine, having: list[IntArray], names: Sequence[str]
+) -> list[Target]:
     """Those asked for, each in two consecutive snapshots; `having` are the nodes or graphs of each of them."""
-    unit = case.change.unit
-    if isinstance(asked[0], tuple) != case.change.of_links:
-        wanted = "pairs of node numbers" if case.change.of_links else "numbers"
+    unit = engine.change.unit
+    if isinstance(asked[0], tuple) != engine.change.of_links:
+        wanted = "pairs of node numbers" if engine.change.of_links else "numbers"
         raise WrongKind(f"Expected targets of a model of {unit}s to be {wanted} (got {asked[0]}).")
     here = np.stack([_have(known, np.array(asked)) for known in having])
     for i in np.flatnonzero(~(here[:-1] & here[1:]).any(axis=0))[:1]:
@@ -324,9 +330,9 @@ def _have(known: IntArray, asked: IntArray) -> BoolArray:
     return found if found.ndim == 1 else np.asarray(found.all(axis=1))
 
 
-def _listed_in(case: Case, data: Any, nodes: IntArray) -> IntArray:
+def _listed_in(engine: PathEngine, data: Any, nodes: IntArray) -> IntArray:
     """The graphs of a snapshot where graphs are predicted, else its nodes."""
-    return read_snapshot(data, "snapshot").listed_graphs if case.change.of_graphs else nodes
+    return read_snapshot(data, "snapshot").listed_graphs if engine.change.of_graphs else nodes
 
 
 def model_of_each(model: Any, num_snapshots: int) -> list[Any]:
@@ -352,33 +358,33 @@ def _is_one(models: Sequence[Any]) -> bool:
 Predicted = tuple[IntArray, FloatArray]  # on one snapshot: which of the targets among which are ranked; their logits
 
 
-def _predict_with(case: Case, snapshots: Sequence[Any], among: IntArray) -> Iterator[Predicted]:
-    """On each snapshot, by the network alone: to open a Case on every step only to rank would double it."""
+def _predict_with(engine: PathEngine, snapshots: Sequence[Any], among: IntArray) -> Iterator[Predicted]:
+    """On each snapshot, by the network alone: to open a Session on every step only to rank would double it."""
     for data in snapshots:
-        snapshot = read_snapshot(data, "snapshot", case.fields)
-        if case.change.of_links:
+        snapshot = read_snapshot(data, "snapshot", engine.fields)
+        if engine.change.of_links:
             here = np.flatnonzero(_have(snapshot.node_ids, among))
             placed, _ = with_links(snapshot, snapshot, among[here])
-        elif case.change.of_graphs:
+        elif engine.change.of_graphs:
             placed, _ = with_graphs(snapshot, snapshot)
             assert placed.places is not None
             here = np.searchsorted(among, placed.places.ids)
         else:
             placed, here = snapshot, np.searchsorted(among, snapshot.node_ids)
-        network = case.change.network
+        network = engine.change.network
         # Rows of edges, where these are places, come after those of nodes, and predict nothing.
         yield here, run_network(network, widen_graph(placed) if network.takes_edges else placed).logits[: len(here)]
 
 
 def _predict_by_steps(
-    first: Case, open_step: Callable[[int], Case], among: IntArray, num_steps: int
+    first: PathEngine, open_step: Callable[[int], Session], among: IntArray, num_steps: int
 ) -> Iterator[Predicted]:
     """The same where each snapshot has a model of its own, which must be read on its graphs."""
     wanted = [as_target(number) for number in among]
     for s in range(num_steps):
-        case = _with_pairs(first if s == 0 else open_step(s), wanted)
-        rows, known = case.locate(wanted)
-        change = case.change
+        engine = _with_pairs(first if s == 0 else open_step(s).paths, wanted)
+        rows, known = look_up(engine, wanted)
+        change = engine.change
         ends = [(change.before, change.logits_before), (change.after, change.logits_after)]
         for snapshot, logits in ends if s == 0 else ends[1:]:
             here = np.flatnonzero(known & snapshot.predicted.present[rows])
@@ -399,45 +405,45 @@ def _rank(predictions: Iterable[Predicted], output: Output, among: IntArray, top
     return [as_target(among[i]) for i in order[(moved > LEAST_KL)[order]][:top]]
 
 
-def _with_pairs(case: Case, wanted: Sequence[Target]) -> Case:
+def _with_pairs(engine: PathEngine, wanted: Sequence[Target]) -> PathEngine:
     """The same with these pairs as what is predicted, as far as the graphs have their nodes."""
-    if not case.change.of_links:
-        return case
+    if not engine.change.of_links:
+        return engine
     pairs = read_pairs(list(wanted))
-    return case.with_pairs(pairs[_have(case.change.before.node_ids, pairs)])
+    return with_pairs(engine, pairs[_have(engine.change.before.node_ids, pairs)])
 
 
-def _count_step(case: Case, before: str, after: str) -> Step:
-    moved = case.moved()
+def _count_step(session: Session, before: str, after: str) -> Step:
+    moved, change = session.moved(), session.paths.change
     return Step(
         before=before,
         after=after,
-        num_nodes=int((case.change.before.present & case.change.after.present).sum()),
-        **count_changes(case.changes(open_nodes=True)),
+        num_nodes=int((change.before.present & change.after.present).sum()),
+        **count_changes(session.changes(open_nodes=True)),
         reached=len(moved),
         flipped=int(find_flipped(moved).sum()),
         num_paths=int(moved.num_paths.sum()),
     )
 
 
-def _read_logits(case: Case, targets: Sequence[Target], into: FloatArray) -> None:
+def _read_logits(engine: PathEngine, targets: Sequence[Target], into: FloatArray) -> None:
     """Logits [num_targets, 2, num_classes] on both snapshots of a step, where they have the target."""
-    change = case.change
-    rows, known = case.locate(targets)
+    change = engine.change
+    rows, known = look_up(engine, targets)
     for side, snapshot in enumerate((change.before, change.after)):
         here = known & snapshot.predicted.present[rows]
         into[here, side] = (change.logits_after if side else change.logits_before)[rows[here]]
 
 
 def _explain_step(
-    case: Case, targets: list[Target], question: Question, memory: float
+    engine: PathEngine, targets: list[Target], question: Question, memory: float
 ) -> Iterator[tuple[Target, Explanation | str]]:
     """An Explanation for each target, or the sentence that says why its paths were not walked."""
-    _, rows = case.find(targets)
-    refused = dict(zip(targets, case.refusals(rows, question, memory), strict=True))
+    rows = find_rows(engine, targets)
+    refused = dict(zip(targets, engine.refusals(rows, question, memory), strict=True))
     yield from ((target, sentence) for target, sentence in refused.items() if sentence)
     fitting = [target for target in targets if not refused[target]]
-    yield from zip(fitting, case.explain(case.find(fitting)[1], question, memory), strict=True)
+    yield from zip(fitting, engine.explain(find_rows(engine, fitting), question, memory), strict=True)
 
 
 def _absence(target: str, logits: FloatArray, names: Sequence[str], step: int) -> str:

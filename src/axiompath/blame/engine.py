@@ -1,4 +1,4 @@
-"""Board: a model and two graphs. Board + target -> Game: the changes in sight, and logits under any subset of them.
+"""SubsetEngine: a model and two graphs. SubsetEngine + Root -> SubsetEvaluator: logits under any subset of the changes.
 
 The network answers where there is one, as long as the user's own model uses no size of a graph, which would be a
 constant of the network, and agrees with the network on graphs that have only some of the changes. Elsewhere the user's
@@ -18,19 +18,17 @@ import torch
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InputError, WrongKind
-from ..explain.case import BEFORE_END, Case
 from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED, NODE_ADDED, NODE_REMOVED, add_model_row
 from ..graphs.pair import Pair
 from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..network.layers import Network
-from ..origin import Origin
 from ..outputs import Output
 from ..readers.reader import HALF_TOLERANCE
 from ..readers.trial import dtype_of_model
 from .copies import run_copies
 from .players import Players, find_players
 from .referee import OwnModel, Referee
-from .root import RootPlace
+from .root import Root, RootPlace
 from .scene import Scene, Span, cut_scene, find_span
 from .variants import Variants, knows
 
@@ -46,14 +44,13 @@ RUN_DIRECTLY = (
 )
 
 Evaluator = Callable[[BoolArray], FloatArray]
+Ends = tuple[FloatArray, FloatArray]  # logits before and after
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
-    """One target, the changes in its sight, and what the model says under any subset of them."""
+class SubsetEvaluator:
+    """The changes that reach one target, and what the model predicts for it under any subset of them."""
 
-    target: Target
-    unit: str
     output: Output
     players: Players
     rows: IntArray  # [num_changes]: rows of `changes()`, ascending
@@ -81,6 +78,10 @@ class Game:
         """Their rows of `changes()`."""
         return self.players.changes.iloc[self.rows]
 
+    def run_ends(self) -> FloatArray:
+        """Logits with none of the changes, and with all of them. [2, num_logits]."""
+        return self.run(_both_ends(self.num_changes))
+
     def subset(self, rows: Any, *, applied: bool, name: str) -> BoolArray:
         """Truth values of the changes in sight: these rows are `applied`, or all others are. [num_changes]."""
         wanted = np.atleast_1d(np.asarray(list(rows) if isinstance(rows, Iterable) else rows))
@@ -99,25 +100,27 @@ class Game:
 
 
 @dataclass(frozen=True, eq=False)
-class Board:
-    """A model and two graphs, whatever is asked of them."""
+class SubsetEngine:
+    """What one model, or the model before and the one after, predicts under any subset of the changes of a graph."""
 
-    own: OwnModel
-    pair: Pair
-    unit: str
-    output: Output
-    network: Network | None  # None where the model was not read
-    find: Callable[[Target], tuple[IntArray, IntArray]]  # numbers of a target's nodes; and which of these are new
-    ends: Callable[[Target], tuple[FloatArray, FloatArray] | None]  # its logits before and after, where known
+    evaluators: tuple[ModelEvaluator, ...]  # of the model before, where there are two, then of the model after
     node_names: Mapping[int, str]
-    class_names: tuple[str, ...]
-    origin: Callable[[], Origin]  # what records are of; asked for late, since it reads all of both graphs
-    num_hops: int = 0  # of a model that was not read: how often it passes messages
-    moved: Callable[[], pd.DataFrame] | None = None  # of such a one: every target whose answer is another one
     known: dict[bool, Players] = field(default_factory=dict)  # filled as asked for, by whether nodes are opened
-    judges: dict[tuple[bool, bool], Referee] = field(default_factory=dict)  # likewise, and by whether in float64
-    trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
-    under_before: Board | None = None  # the same graphs under the model before, where that is another one
+
+    @property
+    def pair(self) -> Pair:
+        """Both graphs."""
+        return self.evaluators[-1].pair
+
+    @property
+    def unit(self) -> str:
+        """What is predicted: a node, a graph or a link."""
+        return self.evaluators[-1].unit
+
+    @property
+    def output(self) -> Output:
+        """What the columns of the logits mean."""
+        return self.evaluators[-1].output
 
     def players(self, *, open_nodes: bool) -> Players:
         """The changes between the graphs."""
@@ -125,19 +128,39 @@ class Board:
             self.known[open_nodes] = find_players(self.pair, self.node_names, open_nodes=open_nodes)
         return self.known[open_nodes]
 
-    def game(self, target: Target, *, open_nodes: bool = False) -> Game:
-        """What is asked of one target; where it is new itself, or an end of it, nodes are opened."""
-        found = self._game(target, open_nodes)
-        return found if self.under_before is None else _with_model(self.under_before._game(target, open_nodes), found)
+    def open(self, root: Root, *, open_nodes: bool = False) -> SubsetEvaluator:
+        """The changes that reach one target; where it is new itself, or an end of it, nodes are opened."""
+        players = self.players(open_nodes=open_nodes or len(root.new) > 0)
+        ends = root.ends or (None,) * len(self.evaluators)
+        found = [one.open(root, players, known) for one, known in zip(self.evaluators, ends, strict=True)]
+        return found[0] if len(found) == 1 else _with_model(*found)
 
-    def _game(self, target: Target, open_nodes: bool) -> Game:
-        nodes, new = self.find(target)
-        players = self.players(open_nodes=open_nodes or len(new) > 0)
+    def distrust(self) -> None:
+        """From now on the user's model is run itself, on the whole graph."""
+        for one in self.evaluators:
+            one.trusted[None] = False
+
+
+@dataclass(frozen=True, eq=False)
+class ModelEvaluator:
+    """One model under any subset of the changes, by its network or by itself."""
+
+    own: OwnModel
+    pair: Pair
+    unit: str
+    output: Output
+    network: Network | None  # None where the model was not read
+    num_hops: int = 0  # of a model that was not read: how often it passes messages
+    judges: dict[tuple[bool, bool], Referee] = field(default_factory=dict)  # by whether nodes are opened, in float64
+    trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
+
+    def open(self, root: Root, players: Players, ends: Ends | None) -> SubsetEvaluator:
+        """Logits of one target; `ends` are those before and after, where they are known."""
         counted = self.unit == UNIT_OF[GRAPHS]
         kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
 
         def place(scene: Scene) -> RootPlace:
-            return RootPlace(kind, scene.rows_of(nodes))
+            return RootPlace(kind, scene.rows_of(root.nodes))
 
         def own_on(scene: Scene) -> Evaluator:
             """The user's model on the whole graph; of stored graphs on the part that decides."""
@@ -145,7 +168,7 @@ class Board:
             def run(subsets: BoolArray) -> FloatArray:
                 if self.pair.on_disk:
                     return self._part(scene).run(place(scene), subsets)
-                judge = self._judge(players, new, counted=counted)
+                judge = self._judge(players, root.new, counted=counted)
                 wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
                 wide[:, np.searchsorted(judge.scene.rows, scene.rows)] = subsets
                 return judge.run(place(judge.scene), wide)
@@ -153,23 +176,21 @@ class Board:
             return run
 
         span = Span(self.num_hops, self.num_hops) if self.network is None else find_span(self.network)
-        scene = cut_scene(players, self.pair, nodes, span, counted=counted, standing=new)
-        run = self._by_network(target, scene, place(scene))
+        scene = cut_scene(players, self.pair, root.nodes, span, counted=counted, standing=root.new)
+        run = self._by_network(scene, place(scene), ends)
         if run is not None:
-            whole = partial(self._judge, players, new, counted=counted, precise=True)
-            run = run if self._trusts(target, run, scene, players, place, whole) else None
+            whole = partial(self._judge, players, root.new, counted=counted, precise=True)
+            run = run if self._trusts(root.target, run, scene, players, place, whole) else None
         by_network = run is not None
         if run is None and not self.pair.on_disk:
-            judge = self._judge(players, new, counted=counted)
+            judge = self._judge(players, root.new, counted=counted)
             unsure = self.network is not None or not self.trusted.get(None, True)
             run = None if unsure else self._by_part(scene, judge, place)
             scene = scene if run is not None else judge.scene
         own = own_on(scene)
-        if self.network is None:
-            self._check_steady(target, run or own, scene.num_players)
-        return Game(
-            target,
-            self.unit,
+        if self.network is None and ends is not None:
+            self._check_steady(root.target, run or own, scene.num_players, ends)
+        return SubsetEvaluator(
             self.output,
             players,
             scene.rows,
@@ -182,20 +203,11 @@ class Board:
             note="" if by_network or self.network is None else RUN_DIRECTLY,
         )
 
-    def distrust(self) -> None:
-        """From now on the user's model is run itself, on the whole graph."""
-        self.trusted[None] = False
-        if self.under_before is not None:
-            self.under_before.distrust()
-
     def _part(self, scene: Scene) -> Referee:
         return Referee(self.own, scene, whole=False, ordered=self.network is None)
 
-    def _check_steady(self, target: Target, run: Evaluator, num_changes: int) -> None:
+    def _check_steady(self, target: Target, run: Evaluator, num_changes: int, ends: Ends) -> None:
         """Refuse a model that answers otherwise, with all changes or with none, than on the user's own graphs."""
-        ends = self.ends(target)
-        if ends is None:
-            return
         found = run(_both_ends(num_changes))
         if not _agree(found, np.stack(ends), AGREEMENT):
             raise InputError(
@@ -219,14 +231,13 @@ class Board:
             self.judges[key] = judge
         return judge
 
-    def _by_network(self, target: Target, scene: Scene, root: RootPlace) -> Evaluator | None:
+    def _by_network(self, scene: Scene, root: RootPlace, ends: Ends | None) -> Evaluator | None:
         """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
         if self.network is None or not self.trusted.get(None, True):
             return None
         run: Evaluator = partial(run_copies, self.network, scene, root)
         if knows(self.network):
             run = Variants(self.network, scene, root).run
-        ends = self.ends(target)
         agrees = ends is None or _agree(run(_both_ends(scene.num_players)), np.stack(ends), EXACT_AGREEMENT)
         return run if agrees else None
 
@@ -313,45 +324,10 @@ class Board:
         return run if _agree(found, judge.run(place(judge.scene), trials), AGREEMENT) else None
 
 
-def board_of(case: Case) -> Board:
-    """The same model and graphs that paths are asked of."""
-    change, pair = case.change, case.region.pair
-    own = OwnModel(case.model, case.usage.call, BEFORE_END.get(change.network.end, np.asarray))
-
-    def find(target: Target) -> tuple[IntArray, IntArray]:
-        _, (row,) = case.find([target])
-        if change.of_graphs:
-            assert change.before.places is not None
-            assert change.after.places is not None
-            members = (change.before.places.nodes == row) | (change.after.places.nodes == row)
-            return np.flatnonzero(members), np.zeros(0, dtype=np.int64)
-        ids = np.atleast_1d(np.asarray(target, dtype=np.int64))
-        numbers = pair.numbers_of(ids)
-        return numbers, np.unique(numbers[pair.before.rows_of(numbers) < 0])
-
-    def ends(target: Target) -> tuple[FloatArray, FloatArray]:
-        found, (row,) = case.find([target])
-        return found.change.before_pass.logits[row], found.change.after_pass.logits[row]
-
-    return Board(
-        own,
-        pair,
-        change.unit,
-        change.output,
-        change.network,
-        find,
-        ends,
-        case.node_names,
-        case.class_names,
-        lambda: case.origin,
-        under_before=None if change.under_before is None else board_of(case.of_model_before),
-    )
-
-
-def _with_model(before: Game, after: Game) -> Game:
-    """One game of two: the model is its last player, and says which of the two is asked."""
+def _with_model(before: SubsetEvaluator, after: SubsetEvaluator) -> SubsetEvaluator:
+    """One evaluator of two: the model is its last player, and says which of the two is asked."""
     rows = np.union1d(before.rows, after.rows)
-    places = [np.searchsorted(rows, game.rows) for game in (before, after)]
+    places = [np.searchsorted(rows, one.rows) for one in (before, after)]
 
     def by_model(*evaluators: Evaluator) -> Evaluator:
         def run(subsets: BoolArray) -> FloatArray:
