@@ -362,9 +362,9 @@ def _with_model(before: SubsetEvaluator, after: SubsetEvaluator) -> SubsetEvalua
 def _mix(players: Players, rows: IntArray) -> BoolArray:
     """Subsets of all changes whose graphs are unlike `before` and `after`. [num_subsets, len(players)].
 
-    Two random halves, which split the changes in sight (`rows`), too. They apply an odd number of the changes of nodes
-    and, one of them, of edges: a model may ask whether a number is even. Where something was added and something else
-    removed, the largest and the smallest of all mixed graphs besides: a model may ask whether a number exceeds another.
+    Two random halves, which split the changes within the receptive field (`rows`), too. They apply an odd number of the
+    changes of nodes and, one of them, of edges, so that their sizes are none of the two given ones where all changes
+    leave the sizes as they were.
     """
     kinds, rng = np.asarray(players.changes.kind), np.random.default_rng(0)
     of_kind = {kind: kinds == kind for kind in (NODE_ADDED, NODE_REMOVED, EDGE_ADDED, EDGE_REMOVED)}
@@ -381,11 +381,7 @@ def _mix(players: Players, rows: IntArray) -> BoolArray:
         if some.sum() > 2 and (other == ~half).all():
             able = np.flatnonzero(some & (other == (2 * other.sum() > len(other))))  # so that the graph stays mixed
             other[rng.choice(able if len(able) else np.flatnonzero(some))] ^= True
-    added, removed = of_kind[NODE_ADDED] | of_kind[EDGE_ADDED], of_kind[NODE_REMOVED] | of_kind[EDGE_REMOVED]
-    mixed = [half, other]
-    if added.any() and removed.any():
-        mixed += [added | (~removed & half), removed | (~added & half)]
-    return np.stack([*{one.tobytes(): one for one in mixed if one.any() and not one.all()}.values()])
+    return np.stack([one for one in (half, other) if one.any() and not one.all()])
 
 
 def _both_ends(num_changes: int) -> BoolArray:
