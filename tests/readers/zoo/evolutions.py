@@ -107,9 +107,9 @@ def evolve(seed, script=None, *, num_edges=None, reweight=True, nodes=True, both
         if frozenset((u, v)) not in taken:
             taken.add(frozenset((u, v)))
             chosen.append((u, v))
-    num_edges = num_edges or (n if seed % 3 == 0 else 13)
+    num_edges = num_edges or (n - 2 if seed % 3 == 0 else 13)
     first, later = chosen[:num_edges], chosen[num_edges:]
-    mirrored = [(v, u) for u, v in first[6:8]]  # both directions of some pairs that do not change
+    mirrored = [(v, u) for u, v in first[5:7]]  # both directions of some pairs that do not change
     edges = {("edge_index", u, v) for u, v in first + mirrored}
     edges |= {("edge_index2", u, v) for u, v in chosen[:3] + chosen[-5:]}
     edits = [Edit("edge added", frozenset(pair), (("edge_index", *pair),)) for pair in later[:added]]
