@@ -33,11 +33,10 @@ FLOORS = [
     "blame",
     "session",
     "scan",
-    "stories",
     "explainer",
+    "sequences",
     "pyg",
     "report",
-    "watch",
     "cli",
 ]
 ORDER = [name for floor in FLOORS for name in floor.split()]

@@ -23,7 +23,7 @@ from axiompath.graphs.labels import ABSENT, ANY
 from axiompath.pages import MAX_COLUMNS
 from axiompath.scan import engines, facts, plan, work
 from axiompath.selection import METHODS
-from axiompath.watch import course, learners
+from axiompath.sequences import training, watch
 
 ROOT = Path(__file__).parent.parent
 
@@ -509,10 +509,10 @@ NUMBERS = [
     ("docs/how-to-your-own-data.md", f"A table has at most {MAX_COLUMNS:,} columns."),
     ("docs/how-to-events.md", f"At most {windows.MAX_SNAPSHOTS:,} snapshots are made, of fewer events than that "
      f"{windows.FEW_SNAPSHOTS:,} or one an event"),
-    ("docs/how-to-events.md", f"of which at most {learners.MOST_LEARNT:,} are told apart"),
-    ("docs/how-to-events.md", f"the pairs that came or went, at most {course.MOST_LINKS} a step"),
-    ("docs/how-to-events.md", f"tells kinds of events apart, {({10: 'ten'})[course.MOST_RELATIONS]} and *other*"),
-    ("docs/how-to-events.md", f"whose KL is at least `--min-kl` ({course.Pace().min_kl})"),
+    ("docs/how-to-events.md", f"of which at most {training.MOST_LEARNT:,} are told apart"),
+    ("docs/how-to-events.md", f"the pairs that came or went, at most {watch.MOST_LINKS} a step"),
+    ("docs/how-to-events.md", f"tells kinds of events apart, {({10: 'ten'})[watch.MOST_RELATIONS]} and *other*"),
+    ("docs/how-to-events.md", f"whose KL is at least `--min-kl` ({watch.Pace().min_kl})"),
     ("docs/how-to-scan.md", f"at least `min_kl` nats ({plan.Thresholds().min_kl} if you do not say; 0 for all)"),
     ("docs/how-to-scan.md", f"A worker counts with {work.PROCESS_BYTES / 1e6:.0f} MB before it has explained anything."),
     ("docs/how-to-scan.md", f"after {({120.0: 'two minutes'})[engines.SILENCE]} in which it took no processor time"),

@@ -24,7 +24,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import RGCNConv
 
 from axiompath.arrays import FloatArray, IntArray
-from axiompath.watch.fit import fit, rank_auc
+from axiompath.sequences.fit import fit, rank_auc
 
 from ..datasets.archives import check_events, check_timed, open_archive
 from .task_models import WIDTH, accuracy_on_rows, loss_on_labels

@@ -16,7 +16,7 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GINConv, global_add_pool
 
-from axiompath.watch.fit import fit, rank_auc
+from axiompath.sequences.fit import fit, rank_auc
 
 WIDTH = 16
 

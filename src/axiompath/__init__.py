@@ -9,9 +9,8 @@ model + before + after
   -> Explanation    a frozen record: numbers, paths, fidelity                           explain/
   -> Blame, Undo    which changes did it, and the fewest to undo                        blame/
   -> Scan           every moved node, explained on all cores or a cluster               scan/
-  -> Story          the explanations of a sequence of snapshots, step by step           stories/
+  -> Story, Watch   a sequence of snapshots, step by step; from a list of events        sequences/
   -> report         pictures and pages to look at                                       report/
-  -> Watch          all of it from a list of events, step after step                    watch/
 
 A name is imported when it is first asked for: `import axiompath` alone loads no torch and compiles nothing.
 """
@@ -33,7 +32,6 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .errors import InputError as InputError
     from .explain.explanation import Explanation as Explanation
     from .explainer import Explainer as Explainer
-    from .explainer import scan_sequence as scan_sequence
     from .files import convert_graph as convert_graph
     from .files import load_model as load_model
     from .files import match_graphs as match_graphs
@@ -63,12 +61,13 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .scan.scan import read_scans as read_scans
     from .selection import Selection as Selection
     from .selection import select as select
-    from .stories.chronicle import Stories as Stories
-    from .stories.chronicle import tell_stories as tell_stories
-    from .stories.story import Story as Story
-    from .watch.course import watch_events as watch_events
-    from .watch.diary import Watch as Watch
-    from .watch.diary import read_watch as read_watch
+    from .sequences.scans import scan_sequence as scan_sequence
+    from .sequences.stories import Stories as Stories
+    from .sequences.stories import tell_stories as tell_stories
+    from .sequences.story import Story as Story
+    from .sequences.watch import watch_events as watch_events
+    from .sequences.watch_folder import Watch as Watch
+    from .sequences.watch_folder import read_watch as read_watch
 
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
@@ -77,7 +76,7 @@ _HOMES = {
     "blame.undo": "Undo",
     "errors": "InputError",
     "explain.explanation": "Explanation",
-    "explainer": "Explainer scan_sequence",
+    "explainer": "Explainer",
     "files": "convert_graph load_model match_graphs read_graph save_graph save_model",
     "files.snapshots": "read_snapshots save_snapshots snapshots",
     "graphs.sequence": "Snapshots",
@@ -89,10 +88,11 @@ _HOMES = {
     "report": "build_report build_scan_report build_story_report save_report save_scan_report save_story_report",
     "scan.scan": "Scan read_scan read_scans",
     "selection": "Selection select",
-    "stories.chronicle": "Stories tell_stories",
-    "stories.story": "Story",
-    "watch.course": "watch_events",
-    "watch.diary": "Watch read_watch",
+    "sequences.scans": "scan_sequence",
+    "sequences.stories": "Stories tell_stories",
+    "sequences.story": "Story",
+    "sequences.watch": "watch_events",
+    "sequences.watch_folder": "Watch read_watch",
 }
 _FORMER = {"EdgeExplanation": "Explanation"}  # names of the release before -> what serves now
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

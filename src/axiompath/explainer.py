@@ -1,9 +1,8 @@
-"""Explainer: model + before + after, and every question one can ask of them; and scans of a sequence, step by step."""
+"""Explainer: model + before + after, and every question one can ask of them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from .blame.shapley import Effort
 from .blame.undo import Undo, undo_target
 from .blame.what_if import try_changes
 from .change.comparison import Change
-from .errors import InputError
 from .explain.explanation import Caption, Explanation
 from .explain.features import list_features
 from .explain.neighbourhood import Neighbourhood
@@ -34,8 +32,6 @@ from .files.named import take_names
 from .graphs.data_fields import node_numbers
 from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
-from .graphs.snapshot import read_snapshot
-from .graphs.stored import StoredGraph
 from .memory import parse_memory
 from .notebook import bar_console, show
 from .origin import Origin
@@ -46,7 +42,6 @@ from .scan.plan import Thresholds
 from .scan.scan import Engine, Scan, Settings, scan_session
 from .selection import DEFAULT_METHOD
 from .session import Session, open_session
-from .stories.chronicle import model_of_each
 
 MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved
 
@@ -451,42 +446,6 @@ class Explainer:
         return engine.replay_edges(int(row), self.index.paths(paths), add=add, under=under)
 
 
-def scan_sequence(
-    model: Any,
-    snapshots: Sequence[Any],
-    out: str | Path,
-    *,
-    node_names: Names | None = None,
-    class_names: Collection[str] | None = None,
-    memory: str | float = "2GB",
-    call: ModelCall | None = None,
-    **options: Any,
-) -> Iterator[Scan]:
-    """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
-
-    Each step has a folder of its own in `out`. A sequence that was stopped goes on where it was. The model may be a
-    list of as many as there are snapshots, one for each.
-    """
-    models = model_of_each(model, len(snapshots))
-    folders = step_folders(out, len(snapshots))
-    if node_names is not None:
-        snapshots = take_names(snapshots).graphs  # numbered alike, as the names are
-    if node_names is not None and not any(isinstance(snapshot, (StoredGraph, HeteroData)) for snapshot in snapshots):
-        # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
-        rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
-        node_names = read_names(node_names, rows)
-
-    def scan() -> Iterator[Scan]:
-        for (old, new), pair, folder in zip(pairwise(models), pairwise(snapshots), folders, strict=True):
-            step = Explainer(
-                new, *pair, memory=memory, node_names=node_names, class_names=class_names, call=call,
-                model_before=None if old is new else old,
-            )  # fmt: skip
-            yield step.scan(folder, **options)
-
-    return scan()
-
-
 def _with_numbers(links: Any, node_names: Names | None, graphs: tuple[Any, Any]) -> Any:
     """Pairs that the user names, by number; where nodes have types, that is done with their graphs."""
     if any(isinstance(graph, HeteroData) for graph in graphs):
@@ -496,12 +455,3 @@ def _with_numbers(links: Any, node_names: Names | None, graphs: tuple[Any, Any])
     rows = [node_numbers(graph) for graph in graphs if isinstance(graph, Data)]
     index = index_names(read_names(node_names, rows).items())
     return [index.target(tuple(pair)) for pair in links]
-
-
-def step_folders(out: str | Path, num_snapshots: int) -> list[Path]:
-    """Where the steps go: two snapshots into `out` itself, more into numbered folders below it."""
-    if num_snapshots < 2:
-        raise InputError(f"Expected two graphs or more, in order of time (got {num_snapshots}).")
-    if num_snapshots == 2:
-        return [Path(out)]
-    return [Path(out) / f"step-{step:04d}" for step in range(1, num_snapshots)]

@@ -27,7 +27,7 @@ from axiompath.metrics import kl_divergence
 from axiompath.network.layers import run_network
 from axiompath.scan.facts import read_blame_tables, read_facts
 from axiompath.scan.folder import BLAME_TABLES
-from axiompath.stories.story import Story
+from axiompath.sequences.story import Story
 from support.effort import examples
 from support.evolutions import aligned, any_networks, gcn_models, graph_pairs
 from support.players import brute, evolve, make

@@ -14,12 +14,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import axiompath
-from axiompath import Explainer, Stories, Story, tell_stories
+from axiompath import Explainer, Stories, Story, explainer, tell_stories
 from axiompath.cli import demo
 from axiompath.cli.demo import evolve_karate, train_karate
 from axiompath.report.story_page import describe_story
-from axiompath.stories import chronicle as telling
-from axiompath.stories.words import tell_classes
+from axiompath.sequences.story_text import tell_classes
 from support.effort import examples
 from support.evolutions import GCNStack, gcn_models, graph_sequences
 from support.real_data import load_growth
@@ -188,7 +187,7 @@ def test_a_session_is_opened_once_a_step_and_let_go(karate, monkeypatch):
     model, snapshots = karate
     opened, most = [], []
 
-    open_session = telling.open_session
+    open_session = explainer.open_session
 
     def counted(*arguments, **options):
         most.append(sum(reference() is not None for reference in opened))
@@ -196,7 +195,7 @@ def test_a_session_is_opened_once_a_step_and_let_go(karate, monkeypatch):
         opened.append(weakref.ref(session))
         return session
 
-    monkeypatch.setattr(telling, "open_session", counted)
+    monkeypatch.setattr(explainer, "open_session", counted)
     told = tell_stories(model, snapshots, top=3)
     assert len(opened) == 4
     assert max(most) <= 1

@@ -11,8 +11,8 @@ import torch
 import axiompath
 from axiompath import InputError, read_watch, watch_events
 from axiompath.errors import Notice
-from axiompath.watch.clues import Clues, is_shown
-from axiompath.watch.learners import LEAST_LABELLED, MOST_LEARNT, tell_training, train_classifier
+from axiompath.sequences.label_features import LabelFeatures, is_shown
+from axiompath.sequences.training import LEAST_LABELLED, MOST_LEARNT, tell_training, train_classifier
 
 QUICK = {"top": 1, "workers": 1, "src": "who", "dst": "whom", "time": "at"}
 
@@ -74,7 +74,7 @@ def test_clues_are_the_only_features_and_never_change(watched):
     assert not any(is_shown([names[number] for number in watched.progress.seen]))
     assert 20 < sum(is_shown(list(LABELS))) < 40
     assert "features: the labels of half of the nodes" in made.rule
-    assert Clues.__name__
+    assert LabelFeatures.__name__
 
 
 def test_new_events_are_new_steps_and_no_others(watched, tmp_path):
@@ -265,7 +265,7 @@ STOPPED_IN = ("make_sequence", "train_classifier", "save_model", "save_snapshots
 
 def test_a_watch_that_was_stopped_anywhere_goes_on(watched, tmp_path, monkeypatch):
     """Also one whose first words were refused, and one that was stopped in the middle of its first step."""
-    from axiompath.watch import course
+    from axiompath.sequences import watch
 
     def stop(*_, **__):
         raise KeyboardInterrupt
@@ -275,7 +275,7 @@ def test_a_watch_that_was_stopped_anywhere_goes_on(watched, tmp_path, monkeypatc
         watch_events(events(620), folder, LABELS, every=300, window=400, **QUICK)
     for name in STOPPED_IN:
         with monkeypatch.context() as patch:
-            patch.setattr(course, name, stop)
+            patch.setattr(watch, name, stop)
             with pytest.raises(KeyboardInterrupt):
                 watch_events(events(620), folder, LABELS, every=100, window=300, **QUICK)
     done = watch_events(events(620), folder, LABELS, every=100, window=300, **QUICK)

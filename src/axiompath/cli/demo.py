@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..explainer import Explainer
 from ..files import save_graph, save_model
 from ..report import save_report, save_story_report
-from ..stories.chronicle import tell_stories
+from ..sequences.stories import tell_stories
 from .output import numbers, print_explanation, print_happened
 
 # Member 8 turns from the officer's side towards the instructor's: two ties lost, three made.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..explainer import Explainer
-    from ..stories.chronicle import Stories
+    from ..sequences.steps import Step as OpenedStep
+    from ..sequences.stories import Stories
     from .options import Sources, Wanted
 
 
@@ -226,12 +227,48 @@ def read_graphs(files: Sequence[NamedFile], nodes: Path | None) -> Graphs:
         return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs))
 
 
+class GraphFiles(Sequence[Any]):
+    """The graphs of these files, each read when it is asked for."""
+
+    def __init__(self, files: Sequence[NamedFile], nodes: Path | None) -> None:
+        self.files, self.nodes = files, nodes
+
+    def __len__(self) -> int:
+        """Number of graphs."""
+        return len(self.files)
+
+    def __getitem__(self, place: Any) -> Any:
+        """The graph of one file."""
+        from ..files import read_graph
+
+        with aside().status("Reading the graphs"):
+            return read_graph(self.files[place].path, self.nodes)
+
+
+def open_steps(model: str, files: Sequence[NamedFile], sources: Sources) -> Iterator[OpenedStep]:
+    """Each step from one graph to the next, opened when its turn comes."""
+    from ..files import match_graphs, read_model
+    from ..sequences.steps import steps
+
+    old = read_model_before(sources, len(files))
+    with aside().status("Reading the model"):
+        new = read_model(model, sources.weights)
+
+    def links_of(number: int, *graphs: Any) -> Any:
+        return Graphs(match_graphs(*graphs), all(graph.numbered for graph in graphs)).links(sources.links)
+
+    return steps(
+        new if old is None else [old, new], GraphFiles(files, sources.nodes), names=[file.name for file in files],
+        memory=sources.memory, output=sources.output, links_of=links_of if sources.links else None,
+    )  # fmt: skip
+
+
 def tell(
     model: str, files: Sequence[NamedFile], sources: Sources, target: list[str] | None, top: int, wanted: Wanted
 ) -> Stories:
     """Stories of these targets over the graphs, or of those that moved the most."""
     from ..files import read_model
-    from ..stories.chronicle import tell_stories
+    from ..sequences.stories import tell_stories
 
     old, new = read_model_before(sources, len(files)), read_model(model, sources.weights)
     graphs = read_graphs(files, sources.nodes)

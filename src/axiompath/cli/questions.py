@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +15,8 @@ from .inputs import (
     asked_or_most_moved,
     find_step,
     open_explainer,
+    open_steps,
     read_graphs,
-    read_model_before,
     read_pair,
     say_step,
     spell_out,
@@ -339,23 +338,21 @@ def scan(
 
     Example: axiompath scan demo/model demo/before.npz demo/after.npz --out scan
     """
-    from ..explainer import step_folders
+    from ..sequences.scans import step_folders
 
     files = spell_out(graphs, sources.step)
-    if len(files) > 2:
-        read_model_before(sources, len(files))  # which is refused, before any work
     found, console = [], Terminal(quiet=json)
-    for (before, after), folder in zip(pairwise(files), step_folders(out, len(files)), strict=True):
-        explainer = open_explainer(model, read_graphs([before, after], sources.nodes), sources)
+    for step, folder in zip(open_steps(model, files, sources), step_folders(out, len(files)), strict=True):
         with written_to(folder):
-            done = explainer.scan(
+            done = step.explainer.scan(
                 folder, wanted.budget, wanted.method, wanted.objective, min_kl=min_kl, only_flips=only_flips,
                 workers=workers, engine="ray" if ray_address else engine, ray_address=ray_address,
                 progress=not aside().quiet, blame=blame,
             )  # fmt: skip
+        ends = {side: str(file.path) for side, file in zip(("before", "after"), files[step.number - 1 :], strict=False)}
         counts = {key: value for key, value in done.manifest.items() if key.startswith("num_")}
-        found.append({"folder": str(folder), "before": str(before.path), "after": str(after.path), **counts})
-        console.print(f"[bold]{escape(before.name)} → {escape(after.name)}[/]: {done.summary}", highlight=False)
+        found.append({"folder": str(folder), **ends, **counts})
+        console.print(f"[bold]{escape(step.before)} → {escape(step.after)}[/]: {done.summary}", highlight=False)
         if blame:
             tally = done.blame()
             found[-1]["blame"] = {"error": tally.error, "changes": records(tally.to_frame().head(limit))}
@@ -389,7 +386,7 @@ def watch(
 
     Example: axiompath watch events.csv --labels labels.csv --every 60D --window 180D --out watched
     """
-    from ..watch import watch_events
+    from ..sequences.watch import watch_events
 
     with written_to(out):
         done = watch_events(

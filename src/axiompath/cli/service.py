@@ -35,8 +35,7 @@ def serve(
 def step_names(folder: Path) -> list[str] | None:
     """What the steps of a watch are called: when each ends; None of another folder."""
     from ..scan.folder import MANIFEST
-    from ..watch import read_watch
-    from ..watch.diary import WATCH, step_folder
+    from ..sequences.watch_folder import WATCH, read_watch, step_folder
 
     if not (folder / WATCH).is_file():
         return None

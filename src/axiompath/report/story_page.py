@@ -14,8 +14,8 @@ from ..change.states import CAUSE_WORDS
 from ..explain.explanation import Explanation
 from ..graphs.places import NODE_UNIT
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
-from ..stories.chronicle import Stories
-from ..stories.story import Story
+from ..sequences.stories import Stories
+from ..sequences.story import Story
 from ..writing import write_text
 from .drawn import key_of
 from .html import fill_template

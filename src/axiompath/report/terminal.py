@@ -8,8 +8,8 @@ from rich.table import Column, Table
 
 from ..change.states import CAUSE_WORDS
 from ..outputs import BINARY, CLASSES, VALUE
-from ..stories.story import Story
-from ..stories.words import signed
+from ..sequences.story import Story
+from ..sequences.story_text import signed
 
 WIDEST_WORD = 12  # of a snapshot's name that is kept whole on a narrow terminal
 

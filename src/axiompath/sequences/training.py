@@ -23,8 +23,8 @@ from ..files.link_gnn import LinkGNN
 from ..files.relation_gnn import RelationGNN
 from ..graphs.labels import label_class
 from ..graphs.windows import pair_keys, split_keys
-from .clues import is_shown
 from .fit import fit, rank_auc
+from .label_features import is_shown
 
 WIDTH_WATCHED = 32
 NODE_EPOCHS, LINK_EPOCHS = 100, 60

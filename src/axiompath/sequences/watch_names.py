@@ -11,13 +11,13 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..writing import LOCK
-from .diary import MODEL_FOLDER, PAGE, SNAPSHOT_FOLDER, STEP_FOLDER, WATCH, Diary
+from .watch_folder import MODEL_FOLDER, PAGE, SNAPSHOT_FOLDER, STEP_FOLDER, WATCH, WatchProgress
 
 MADE_BY = b'<meta name="generator" content="AxiomPath">'
 FIRST_BYTES = 2000  # of a page, in which it says who made it
 
 
-def check_place(folder: Path, held: Diary | None) -> None:
+def check_place(folder: Path, held: WatchProgress | None) -> None:
     """Refuse a folder that is neither empty nor that of a watch, or in which others took a watch's names."""
     if os.path.lexists(folder) and not folder.is_dir():
         raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")

@@ -1,7 +1,7 @@
-"""Labels -> Clues: the labels of half of the nodes as features, for the network to see; it learns from the other half.
+"""Labels -> LabelFeatures: half of the labels as features that the network sees; it learns from the other half.
 
-Which half is drawn from a node's name, so that it stays the same when nodes and events are added. A clue never changes:
-whatever moves a prediction is edges.
+Which half is drawn from a node's name, so that it stays the same when nodes and events are added. These features never
+change: whatever moves a prediction is edges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_shown(names: Sequence[str]) -> BoolArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Clues:
+class LabelFeatures:
     """A function of a Moment: a column a class, 1 where a node is known to be of it."""
 
     table: KnownNodes

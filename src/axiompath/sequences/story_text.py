@@ -20,7 +20,7 @@ WORDS = {
 MOST_CLAUSES = 6  # of a headline; a node that changes its class at every step would fill a page
 
 
-def tell_course(story: Story) -> str:
+def tell_predictions(story: Story) -> str:
     """What a target was predicted to be, snapshot by snapshot, as the rest of a sentence about it."""
     if story.output.kind not in (CLASSES, BINARY):
         return f": {story.column_name(story.column or 0)} was {tell_numbers(story)}"

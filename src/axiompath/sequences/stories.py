@@ -1,13 +1,11 @@
-"""model + snapshots + targets -> Stories: what happened to these nodes, graphs or links over the sequence, and why.
-
-Steps are taken one after the other: a Session is opened once a step, for all targets, and let go before the next.
-"""
+"""model + snapshots + targets -> Stories: what happened to these nodes, graphs or links over the sequence, and why."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,11 +20,12 @@ from ..explain.explanation import Explanation
 from ..explain.moved import find_flipped
 from ..explain.question import Question
 from ..explain.targets import find_rows, look_up, with_pairs
+from ..files.graph_file import GraphFile
 from ..files.named import take_names
 from ..graphs.changes import count_changes
 from ..graphs.labels import label_targets
 from ..graphs.names import Names, index_names, read_names
-from ..graphs.places import Target, as_target
+from ..graphs.places import GRAPHS, UNIT_OF, Target, as_target
 from ..graphs.sequence import Snapshots
 from ..graphs.snapshot import read_snapshot
 from ..graphs.targets import read_pairs, with_graphs, with_links
@@ -40,7 +39,8 @@ from ..readers import ModelCall, Usage
 from ..readers.provision import listed_pairs, number_batches
 from ..readers.typed import prepare_types
 from ..selection import DEFAULT_METHOD
-from ..session import Session, open_session
+from ..session import Session
+from .steps import Step, is_one_model, model_of_each, names_of_snapshots, steps
 from .story import Story
 
 NUM_STORIES = 20
@@ -50,7 +50,7 @@ LEAST_KL = 1e-12
 
 
 @dataclass(frozen=True)
-class Step:
+class StepCounts:
     """What happened to the graph, and to all of its predictions, from one snapshot to the next."""
 
     before: str
@@ -72,7 +72,7 @@ class Step:
 class Stories(Sequence[Story]):
     """A story for each target, in order, and the steps that they share."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[StepCounts, ...]
     stories: tuple[Story, ...]
 
     def __len__(self) -> int:
@@ -135,99 +135,129 @@ def tell_stories(
     question, room = Question(budget, method, objective), parse_memory(memory)  # checked before any work
     if isinstance(snapshots, Snapshots) and snapshot_names is None:
         snapshot_names = snapshots.names
-    offered: tuple[str, ...] = ()
     _check_sequence(snapshots)
-    if isinstance(snapshots, Sequence):
-        snapshots, brought, offered = take_names(snapshots)
-        node_names = brought if node_names is None else node_names
     models = model_of_each(model, len(snapshots))
-    ready = prepare_types(models[0], snapshots, Usage(call, None, output, scales), node_names)
-    snapshots, usage, node_names = ready.graphs, ready.usage, ready.node_names
-    names, snapshots, ids = _check_snapshots(snapshots, snapshot_names)
-    called = read_names(node_names, ids)
-    index = index_names(called.items(), schema=getattr(snapshots[0], "schema", None))
+    graphs, brought, offered = take_names(snapshots)
+    node_names = brought if node_names is None else node_names
+    ready = prepare_types(models[0], graphs, Usage(call, None, output, scales), node_names)
+    names, numbered, ids = _check_snapshots(ready.graphs, snapshot_names)
+    known = read_names(ready.node_names, ids)
+    index = index_names(known.items(), schema=getattr(numbered[0], "schema", None))
     asked = None if targets is None else _read_targets(map(index.target, targets))
     pairs = None if links is None else _known_pairs(read_pairs(links), ids)
     if asked and isinstance(asked[0], tuple):
         pairs = read_pairs(asked)
+    options = {
+        "node_names": known, "class_names": class_names, "memory": memory, "call": ready.usage.call, "output": output,
+        "scales": scales,
+    }  # fmt: skip
+    sequence = _Aligned(models, numbered, ids, names, offered, pairs, options)
+    with warnings.catch_warnings(), Progress(console=progress or Console(quiet=True), transient=True) as bar:
+        warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
+        step: Step | None = next(sequence.steps([1]))
+        assert step is not None
+        sequence = sequence.known_from(step.explainer.session.paths)
+        wanted = _most_moved(sequence, step, top) if asked is None else _check_targets(asked, step, sequence)
+        task = bar.add_task("Explaining", total=len(wanted) * (len(numbered) - 1))
+        told = _Told(sequence, wanted, step.explainer.session.paths)
+        rest = sequence.steps(range(2, len(numbered)))
+        while step is not None:
+            told.add(step, question, room, lambda: bar.advance(task))
+            bar.update(task, completed=len(wanted) * step.number)
+            step = next(rest, None)
+        return told.stories(method)
 
-    def open_step(s: int) -> Session:
-        before, after = snapshots[s], snapshots[s + 1]
-        here = None if pairs is None else pairs[_have(np.union1d(ids[s], ids[s + 1]), pairs)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MatchedByRow)  # said once already, of the whole sequence
-            named: dict[str, Any] = {
-                "node_names": called, "class_names": class_names, "offered": offered,
-                "usage": replace(usage, links=here if here is not None and len(here) else None),
-            }  # fmt: skip
-            return open_session(models[s + 1], before, after, model_before=_other(models, s), **named)
 
-    session = open_step(0)
-    engine = session.paths
-    told = engine.change.output
-    usage = replace(usage, scales=told.scales)
-    if engine.change.of_links and pairs is None:
-        listed = listed_pairs(snapshots, ids)
-        pairs = listed if len(listed) else engine.change.root_ids
-    having = [_listed_in(engine, data, nodes) for data, nodes in zip(snapshots, ids, strict=True)]
-    if asked is None:
-        among = np.unique(np.concatenate(having)) if pairs is None else pairs
-        seen = (
-            _predict_with(engine, snapshots, among)
-            if _is_one(models)
-            else _predict_by_steps(engine, open_step, among, len(ids) - 1)
-        )
-        wanted = _rank(seen, told, among, top)
-    else:
-        wanted = _check_targets(asked, engine, having, names)
-    steps: list[Step] = []
-    answers: list[dict[Target, Explanation | str]] = []
-    digests = {"model": engine.origin.digests["model"], "snapshot 0": engine.origin.digests["before"]}
-    if not _is_one(models):
-        del digests["model"]
-        digests["model 0"] = engine.origin.digests.get("model before", engine.origin.digests["model"])
-    logits = np.full((len(wanted), len(snapshots), engine.change.network.num_classes), np.nan)
-    with Progress(console=progress or Console(quiet=True), transient=True) as bar:
-        task = bar.add_task("Explaining", total=len(wanted) * (len(snapshots) - 1))
-        for s in range(len(snapshots) - 1):
-            session = session if s == 0 else open_step(s)
-            engine = session.paths
-            steps.append(_count_step(session, names[s], names[s + 1]))
-            digests[f"snapshot {s + 1}"] = engine.origin.digests["after"]
-            if not _is_one(models):
-                digests[f"model {s + 1}"] = engine.origin.digests["model"]
-            engine = _with_pairs(engine, wanted)
-            _read_logits(engine, wanted, logits[:, s : s + 2])
-            here = [t for t, known in zip(wanted, ~np.isnan(logits[:, s : s + 2, 0]).any(axis=1), strict=True) if known]
-            answers.append({})
-            for target, answer in _explain_step(engine, here, question, room):
-                answers[-1][target] = answer
-                bar.advance(task)
-            bar.update(task, completed=len(wanted) * (s + 1))
-    stories = []
-    unit = engine.change.unit
-    for target, rows in zip(wanted, logits, strict=True):
-        called_so = str(label_targets(np.array([target]), {} if engine.change.of_graphs else called)[0])
-        why = [
-            answers[s].get(target) or _absence(f"{unit.capitalize()} {called_so}", rows, names, s)
-            for s in range(len(steps))
-        ]
-        stories.append(
-            Story(
-                target,
-                called_so,
-                names,
-                engine.class_names,
-                rows,
-                tuple(answer if isinstance(answer, Explanation) else None for answer in why),
-                tuple(answer if isinstance(answer, str) else "" for answer in why),
-                method,
-                Origin(RELEASE, digests),
-                unit,
-                told,
-            )
-        )
-    return Stories(tuple(steps), tuple(stories))
+@dataclass(frozen=True, eq=False)
+class _Aligned:
+    """A sequence whose graphs number their nodes alike."""
+
+    models: Sequence[Any]
+    graphs: Sequence[Any]
+    ids: list[IntArray]  # nodes of each graph
+    names: tuple[str, ...]
+    offered: tuple[str, ...]  # names of classes that the graphs bring along
+    pairs: IntArray | None  # that are asked for, of links
+    options: dict[str, Any]  # of Explainer
+
+    def steps(self, only: Collection[int]) -> Iterator[Step]:
+        """These steps, opened."""
+        graphs = [GraphFile(data, (), self.offered) for data in self.graphs] if self.offered else self.graphs
+        return steps(
+            self.models, graphs, names=self.names, only=only, links_of=self.links_of, **self.options
+        )  # fmt: skip
+
+    def links_of(self, number: int, *_: Any) -> IntArray | None:
+        """The pairs whose nodes a step has."""
+        if self.pairs is None:
+            return None
+        here = self.pairs[_have(np.union1d(self.ids[number - 1], self.ids[number]), self.pairs)]
+        return here if len(here) else None
+
+    def known_from(self, engine: PathEngine) -> _Aligned:
+        """The same, with what the first step says for all: the unit of values, and the pairs of links."""
+        pairs = self.pairs
+        if engine.change.of_links and pairs is None:
+            listed = listed_pairs(self.graphs, self.ids)
+            pairs = listed if len(listed) else engine.change.root_ids
+        return replace(self, pairs=pairs, options={**self.options, "scales": engine.change.output.scales})
+
+    def having(self, engine: PathEngine) -> list[IntArray]:
+        """The nodes that each graph has; where graphs are predicted, the graphs of each batch."""
+        if not engine.change.of_graphs:
+            return self.ids
+        return [read_snapshot(data, "snapshot").listed_graphs for data in self.graphs]
+
+
+class _Told:
+    """What the steps so far say of the targets."""
+
+    def __init__(self, sequence: _Aligned, wanted: list[Target], first: PathEngine) -> None:
+        self.sequence, self.wanted = sequence, wanted
+        self.unit, self.output, self.class_names = first.change.unit, first.change.output, first.class_names
+        self.logits = np.full((len(wanted), len(sequence.graphs), first.change.network.num_classes), np.nan)
+        self.counts: list[StepCounts] = []
+        self.answers: list[dict[Target, Explanation | str]] = []
+        self.digests: dict[str, str] = {}
+
+    def add(self, step: Step, question: Question, memory: float, advance: Callable[[], None]) -> None:
+        """Count, and explain the targets that both snapshots of the step have."""
+        engine, number = step.explainer.session.paths, step.number
+        self._add_digests(engine.origin.digests, number)
+        self.counts.append(_count_step(step.explainer.session, step.before, step.after))
+        engine = _with_pairs(engine, self.wanted)
+        ends = self.logits[:, number - 1 : number + 1]
+        _read_logits(engine, self.wanted, ends)
+        both = np.asarray(~np.isnan(ends).any(axis=(1, 2)))
+        here = [target for target, known in zip(self.wanted, both.tolist(), strict=True) if known]
+        self.answers.append({})
+        for target, answer in _explain_step(engine, here, question, memory):
+            self.answers[-1][target] = answer
+            advance()
+
+    def _add_digests(self, found: Mapping[str, str], number: int) -> None:
+        is_one = is_one_model(self.sequence.models)
+        if number == 1:
+            self.digests |= {"model" if is_one else "model 0": found.get("model before", found["model"])}
+            self.digests["snapshot 0"] = found["before"]
+        self.digests[f"snapshot {number}"] = found["after"]
+        if not is_one:
+            self.digests[f"model {number}"] = found["model"]
+
+    def stories(self, method: str) -> Stories:
+        """A story for each target."""
+        found, names, known = [], self.sequence.names, self.sequence.options["node_names"]
+        for target, rows in zip(self.wanted, self.logits, strict=True):
+            name = str(label_targets(np.array([target]), {} if self.unit == UNIT_OF[GRAPHS] else known)[0])
+            why = [
+                answers.get(target) or _absence(f"{self.unit.capitalize()} {name}", rows, names, place)
+                for place, answers in enumerate(self.answers)
+            ]
+            explained = tuple(answer if isinstance(answer, Explanation) else None for answer in why)
+            notes = tuple(answer if isinstance(answer, str) else "" for answer in why)
+            said = (explained, notes, method, Origin(RELEASE, self.digests))
+            found.append(Story(target, name, names, self.class_names, rows, *said, self.unit, self.output))
+        return Stories(tuple(self.counts), tuple(found))
 
 
 def _check_sequence(snapshots: Any) -> None:
@@ -243,12 +273,7 @@ def _check_snapshots(
     snapshots: Sequence[Any], given: Sequence[str] | None
 ) -> tuple[tuple[str, ...], list[Any], list[IntArray]]:
     """Names of the snapshots, these numbered alike, and the nodes of each; all are looked at before any is computed."""
-    names = tuple(str(name) for name in given) if given else tuple(f"snapshot {i}" for i in range(len(snapshots)))
-    if len(names) != len(snapshots):
-        raise InputError(
-            f"Expected a name for each of the {len(snapshots)} snapshots (got {len(names)} names); "
-            "leave `snapshot_names` out to have them numbered."
-        )
+    names = names_of_snapshots(given, len(snapshots))
     ids, widths = [], []
     for i, data in enumerate(snapshots):
         snapshot = read_snapshot(data, f"snapshots[{i}]")
@@ -305,17 +330,16 @@ def _read_targets(targets: Iterable[Target]) -> list[Target]:
     return list(dict.fromkeys(wanted.tolist()))
 
 
-def _check_targets(
-    asked: list[Target], engine: PathEngine, having: list[IntArray], names: Sequence[str]
-) -> list[Target]:
-    """Those asked for, each in two consecutive snapshots; `having` are the nodes or graphs of each of them."""
+def _check_targets(asked: list[Target], first: Step, sequence: _Aligned) -> list[Target]:
+    """Those asked for, each in two consecutive snapshots."""
+    engine = first.explainer.session.paths
     unit = engine.change.unit
     if isinstance(asked[0], tuple) != engine.change.of_links:
         wanted = "pairs of node numbers" if engine.change.of_links else "numbers"
         raise WrongKind(f"Expected targets of a model of {unit}s to be {wanted} (got {asked[0]}).")
-    here = np.stack([_have(known, np.array(asked)) for known in having])
+    here = np.stack([_have(known, np.array(asked)) for known in sequence.having(engine)])
     for i in np.flatnonzero(~(here[:-1] & here[1:]).any(axis=0))[:1]:
-        has = ", ".join(name for name, one in zip(names, here[:, i], strict=True) if one)
+        has = ", ".join(name for name, one in zip(sequence.names, here[:, i], strict=True) if one)
         raise InputError(
             f"Expected targets that exist in two consecutive snapshots (got {asked[i]}, which "
             f"{f'is in {has} alone' if has else 'none has'}); "
@@ -328,31 +352,6 @@ def _have(known: IntArray, asked: IntArray) -> BoolArray:
     """Which of these numbers are among those known, or which pairs have both of theirs there."""
     found = np.isin(asked, known)
     return found if found.ndim == 1 else np.asarray(found.all(axis=1))
-
-
-def _listed_in(engine: PathEngine, data: Any, nodes: IntArray) -> IntArray:
-    """The graphs of a snapshot where graphs are predicted, else its nodes."""
-    return read_snapshot(data, "snapshot").listed_graphs if engine.change.of_graphs else nodes
-
-
-def model_of_each(model: Any, num_snapshots: int) -> list[Any]:
-    """The model of each snapshot: one for all of them, or a list with one for each."""
-    if not isinstance(model, (list, tuple)):
-        return [model] * num_snapshots
-    if len(model) != num_snapshots:
-        raise InputError(
-            f"Expected a model for each of the {num_snapshots} snapshots, or one for all of them (got {len(model)})."
-        )
-    return list(model)
-
-
-def _other(models: Sequence[Any], step: int) -> Any:
-    """The model before a step, where it is another object than the one after it."""
-    return None if models[step] is models[step + 1] else models[step]
-
-
-def _is_one(models: Sequence[Any]) -> bool:
-    return all(model is models[0] for model in models)
 
 
 Predicted = tuple[IntArray, FloatArray]  # on one snapshot: which of the targets among which are ranked; their logits
@@ -376,19 +375,28 @@ def _predict_with(engine: PathEngine, snapshots: Sequence[Any], among: IntArray)
         yield here, run_network(network, widen_graph(placed) if network.takes_edges else placed).logits[: len(here)]
 
 
-def _predict_by_steps(
-    first: PathEngine, open_step: Callable[[int], Session], among: IntArray, num_steps: int
-) -> Iterator[Predicted]:
+def _predict_by_steps(first: Step, sequence: _Aligned, among: IntArray) -> Iterator[Predicted]:
     """The same where each snapshot has a model of its own, which must be read on its graphs."""
     wanted = [as_target(number) for number in among]
-    for s in range(num_steps):
-        engine = _with_pairs(first if s == 0 else open_step(s).paths, wanted)
+    for step in chain([first], sequence.steps(range(2, len(sequence.graphs)))):
+        engine = _with_pairs(step.explainer.session.paths, wanted)
         rows, known = look_up(engine, wanted)
         change = engine.change
         ends = [(change.before, change.logits_before), (change.after, change.logits_after)]
-        for snapshot, logits in ends if s == 0 else ends[1:]:
+        for snapshot, logits in ends if step is first else ends[1:]:
             here = np.flatnonzero(known & snapshot.predicted.present[rows])
             yield here, logits[rows[here]]
+
+
+def _most_moved(sequence: _Aligned, first: Step, top: int) -> list[Target]:
+    """The targets that changed their decision most often, and among those the ones that moved the most."""
+    engine = first.explainer.session.paths
+    among = np.unique(np.concatenate(sequence.having(engine))) if sequence.pairs is None else sequence.pairs
+    if is_one_model(sequence.models):
+        seen = _predict_with(engine, sequence.graphs, among)
+    else:
+        seen = _predict_by_steps(first, sequence, among)
+    return _rank(seen, engine.change.output, among, top)
 
 
 def _rank(predictions: Iterable[Predicted], output: Output, among: IntArray, top: int) -> list[Target]:
@@ -413,9 +421,9 @@ def _with_pairs(engine: PathEngine, wanted: Sequence[Target]) -> PathEngine:
     return with_pairs(engine, pairs[_have(engine.change.before.node_ids, pairs)])
 
 
-def _count_step(session: Session, before: str, after: str) -> Step:
+def _count_step(session: Session, before: str, after: str) -> StepCounts:
     moved, change = session.moved(), session.paths.change
-    return Step(
+    return StepCounts(
         before=before,
         after=after,
         num_nodes=int((change.before.present & change.after.present).sum()),

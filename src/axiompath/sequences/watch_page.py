@@ -8,8 +8,8 @@ from pathlib import Path
 from string import Template
 
 from ..writing import write_text
-from .diary import STEP_FOLDER, Watch, WatchedStep
-from .learners import tell_training
+from .training import tell_training
+from .watch_folder import STEP_FOLDER, Watch, WatchedStep
 
 WIDEST_BAR = 6.0  # rem, of the step at which most went to another class
 

@@ -30,7 +30,7 @@ from ..graphs.places import NODE_UNIT, EdgePlace, Target, Unit, check_target
 from ..notebook import show
 from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
-from .words import signed, tell_course, tell_shares
+from .story_text import signed, tell_predictions, tell_shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +257,7 @@ class Story(Saved):
     @property
     def headline(self) -> str:
         """The classes it went through (of labels and values the numbers), without a full stop."""
-        return f"{self.unit.capitalize()} {self.name}{tell_course(self)}"
+        return f"{self.unit.capitalize()} {self.name}{tell_predictions(self)}"
 
     def summary(self) -> str:
         """A few sentences: the classes it went through, its turning point and why, and what the causes sum to."""

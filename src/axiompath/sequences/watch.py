@@ -21,7 +21,6 @@ from torch import nn
 from torch_geometric.data import Data
 
 from ..errors import InputError
-from ..explainer import Explainer
 from ..files.event_tables import read_node_table
 from ..files.model_folder import load_model, read_model, save_model
 from ..files.snapshots import save_snapshots
@@ -34,19 +33,20 @@ from ..network.digests import digest_graph
 from ..scan.folder import is_intact
 from ..signals import stoppable
 from ..writing import locked
-from .belongings import check_place
-from .clues import Clues
-from .diary import (
+from .label_features import LabelFeatures
+from .steps import Step, steps
+from .training import LINKS_TASK, NODES, check_classes, right_share, train_classifier, train_linker
+from .watch_folder import (
     MODEL_FOLDER,
     SNAPSHOT_FOLDER,
-    Diary,
     Watch,
     WatchedStep,
+    WatchProgress,
     read_progress,
     step_folder,
 )
-from .front_page import save_page
-from .learners import LINKS_TASK, NODES, check_classes, right_share, train_classifier, train_linker
+from .watch_names import check_place
+from .watch_page import save_page
 
 LINK_FEATURES = ("degrees", "codes")
 GIVEN = "given"
@@ -84,8 +84,8 @@ def watch_events(
     events and columns (every, window, src, dst, time, weight, relation, most_relations, rule, directed, keep, start,
     until) are those of `snapshots`; labels a table of `id` and `label`, or a dict. Without any, or with task="links",
     links are predicted. The model is trained on the first snapshot, unless one is given (a module, or what the
-    command line takes for one). features are those of `nodes`; else, of nodes, the labels of half of them (Clues),
-    and of links degrees and codes.
+    command line takes for one). features are those of `nodes`; else, of nodes, half of their
+    labels, and of links degrees and codes.
     At each step, predictions whose KL is at least `min_kl` are explained, and the `top` that moved most have a page.
     Run again with the same folder and more events, it does the steps that are new or damaged, and no others.
     """
@@ -108,7 +108,7 @@ def watch_events(
         check_classes(int(table.y.max(initial=-1)) + 1)
     clues = wanted == NODES and features is None and table is not None and table.x is None and table.y is not None
     if features is None and (table is None or table.x is None):
-        features = [Clues(table)] if clues and table is not None else list(LINK_FEATURES)
+        features = [LabelFeatures(table)] if clues and table is not None else list(LINK_FEATURES)
     console = progress or Console(quiet=True)
     with stoppable(), locked(folder, "watch"):
         held = read_progress(folder)
@@ -129,17 +129,14 @@ def watch_events(
         else:
             network = _go_on(folder, held, model, digests)
         save_snapshots(made, folder / SNAPSHOT_FOLDER, kept=_num_there(folder, held))
-        held = Diary(held.settings, held.facts, held.seen, digests, held.steps)
+        held = WatchProgress(held.settings, held.facts, held.seen, digests, held.steps)
         held.save(folder)
-        for step in range(1, len(made)):
-            is_done = step <= len(held.steps)
-            if is_done and is_intact(step_folder(folder, step)):
-                continue
-            console.print(
-                f"Step {step} of {len(made) - 1}: {made.names[step - 1]} → {made.names[step]}", highlight=False
-            )
-            found = _do_step(folder, network, made, step, held, pace)
-            if not is_done:
+        links_of = _changed_pairs if held.settings["task"] == LINKS_TASK else None
+        for step in steps(network, made, names=made.names, only=_missing_steps(folder, held), links_of=links_of):
+            told = f"Step {step.number} of {len(made) - 1}: {step.before} → {step.after}"
+            console.print(told, highlight=False)
+            found = _do_step(folder, step, made, held, pace)
+            if step.number > len(held.steps):
                 held = held.with_step(found)
                 held.save(folder)
         done = Watch(folder, held)
@@ -149,7 +146,7 @@ def watch_events(
 
 def _begin(
     folder: Path, made: Snapshots, task: str, model: Any, digests: tuple[str, ...], clues: bool, console: Console
-) -> tuple[Diary, nn.Module]:
+) -> tuple[WatchProgress, nn.Module]:
     """Train, or take the model that is given; and write down with what."""
     step = made.bounds[1][0] - made.bounds[0][0] or made.bounds[1][1] - made.bounds[0][1]
     start, end = made.bounds[0]
@@ -161,14 +158,14 @@ def _begin(
     settings = {**shown, "first": f"{show_time(start, made.dated)} to {made.names[0]}", "rule": made.rule, "task": task}
     if model is not None:
         network = model if isinstance(model, nn.Module) else read_model(str(model))
-        diary = Diary({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1])
+        diary = WatchProgress({**settings, "model": GIVEN}, {"task": GIVEN}, (), digests[:1])
         diary.save(folder)
         return diary, network
     with console.status("Training"):
         found = (
             train_linker(made[0]) if task == LINKS_TASK else train_classifier(made[0], made.class_names, clues=clues)
         )
-    diary = Diary(settings, found.facts, tuple(found.seen.tolist()), digests[:1])
+    diary = WatchProgress(settings, found.facts, tuple(found.seen.tolist()), digests[:1])
     diary.save(folder)  # first: from now on the folder is a watch's, whatever happens
     save_model(found.model, folder / MODEL_FOLDER, found.arguments)
     return diary, found.model
@@ -196,11 +193,11 @@ def _refuse_signs(made: Snapshots) -> None:
             )
 
 
-def _has_model(folder: Path, held: Diary) -> bool:
+def _has_model(folder: Path, held: WatchProgress) -> bool:
     return held.settings.get("model") == GIVEN or (folder / MODEL_FOLDER / "model.json").is_file()
 
 
-def _go_on(folder: Path, held: Diary, model: Any, digests: tuple[str, ...]) -> nn.Module:
+def _go_on(folder: Path, held: WatchProgress, model: Any, digests: tuple[str, ...]) -> nn.Module:
     """The model of the steps that are done; refused where the graphs of these are others now."""
     for place, (old, new) in enumerate(zip(held.digests, digests, strict=False)):
         if old != new:
@@ -218,30 +215,33 @@ def _go_on(folder: Path, held: Diary, model: Any, digests: tuple[str, ...]) -> n
     return model if isinstance(model, nn.Module) else read_model(str(model))
 
 
-def _do_step(folder: Path, network: nn.Module, made: Snapshots, step: int, held: Diary, pace: Pace) -> WatchedStep:
+def _missing_steps(folder: Path, held: WatchProgress) -> list[int]:
+    """Steps that are not done, or whose scan is damaged."""
+    numbers = range(1, len(held.digests))
+    return [number for number in numbers if number > len(held.steps) or not is_intact(step_folder(folder, number))]
+
+
+def _do_step(folder: Path, step: Step, made: Snapshots, held: WatchProgress, pace: Pace) -> WatchedStep:
     """Scan one step, and write its page."""
-    before, after = made[step - 1], made[step]
-    links = _pairs(before, after, step) if held.settings["task"] == LINKS_TASK else None
-    explainer = Explainer(network, before, after, links=links)
+    explainer, after = step.explainer, made[step.number]
     scan = explainer.scan(
-        step_folder(folder, step), pace.budget, min_kl=pace.min_kl, workers=pace.workers, progress=False
+        step_folder(folder, step.number), pace.budget, min_kl=pace.min_kl, workers=pace.workers, progress=False
     )
-    title = f"What moved: {made.names[step - 1]} → {made.names[step]}"
+    title = f"What moved: {step.before} → {step.after}"
     scan.report(scan.folder.with_suffix(".html"), title=title, num_pages=pace.top)
-    counts, score = made[step - 1 : step + 1].to_frame().iloc[1], None
+    counts, score = made[step.number - 1 : step.number + 1].to_frame().iloc[1], None
     if held.facts["task"] == NODES and after.get("y") is not None:
         logits = explainer.change.logits_after[find_numbers(explainer.change.after.node_ids, after.n_id.numpy())[0]]
         score = right_share(after, logits, np.array(held.seen, dtype=np.int64), clues=held.facts["clues"])
     numbers = scan.manifest
     return WatchedStep(
-        made.names[step - 1], made.names[step], int(counts.edges_added), int(counts.edges_removed),
-        explainer.num_shared,
+        step.before, step.after, int(counts.edges_added), int(counts.edges_removed), explainer.num_shared,
         int(numbers["num_moved"]), int(numbers["num_flipped"]), int(numbers["num_explained"]), score,
     )  # fmt: skip
 
 
-def _pairs(before: Data, after: Data, step: int) -> Any:
-    """Pairs that are linked in one of two snapshots alone and have both ends in both; of many, a random few."""
+def _changed_pairs(step: int, before: Data, after: Data) -> Any:
+    """Pairs that are linked in only one of two snapshots and have both ends in both; of many, a random few."""
     known = np.intersect1d(before.n_id.numpy(), after.n_id.numpy())
     keys = []
     for data in (before, after):
@@ -268,7 +268,7 @@ def _as_before(columns: dict[str, Any], settings: dict[str, Any]) -> dict[str, A
     return {key: value for key, value in columns.items() if key != "task"} | kept
 
 
-def _num_there(folder: Path, held: Diary) -> int:
+def _num_there(folder: Path, held: WatchProgress) -> int:
     """How many graphs are in the folder, whole."""
     there = folder / SNAPSHOT_FOLDER / "snapshots.json"
     return len(held.digests) if there.is_file() and len(held.digests) > 1 else 0

@@ -19,7 +19,7 @@ from ..graphs.sequence import Snapshots
 from ..scan.scan import Scan, read_scan
 from ..trust import read_json
 from ..writing import write_text
-from .learners import LINKS_TASK, NODES, tell_training
+from .training import LINKS_TASK, NODES, tell_training
 
 WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another folder")
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
@@ -45,7 +45,7 @@ class WatchedStep:
 
 
 @dataclass(frozen=True)
-class Diary:
+class WatchProgress:
     """What is done so far, and with what."""
 
     settings: dict[str, Any]
@@ -70,19 +70,19 @@ class Diary:
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise Mismatch("`facts` should be numbers of the training") from error
 
-    def with_step(self, step: WatchedStep) -> Diary:
+    def with_step(self, step: WatchedStep) -> WatchProgress:
         """The same with a step more."""
         return replace(self, steps=(*self.steps, step))
 
 
-def read_progress(folder: Path) -> Diary | None:
+def read_progress(folder: Path) -> WatchProgress | None:
     """What watch.json says; None where there is none."""
     path = folder / WATCH
     if not path.exists():
         return None
     held = WATCH_FORM.open(read_json(path), f" in {path}")
     check_listed(path, held.get("steps"), held.get("digests"))
-    return decode(Diary, held, f"what a watch wrote in {path}")
+    return decode(WatchProgress, held, f"what a watch wrote in {path}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Watch:
     """What a watch has found so far: its folder, and every step."""
 
     folder: Path
-    progress: Diary
+    progress: WatchProgress
 
     def __len__(self) -> int:
         """Number of steps."""

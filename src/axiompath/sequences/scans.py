@@ -1,0 +1,54 @@
+"""Steps -> a Scan of each, in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import HeteroData
+
+from ..errors import InputError
+from ..files.named import take_names
+from ..graphs.names import Names, read_names
+from ..graphs.snapshot import read_snapshot
+from ..graphs.stored import StoredGraph
+from ..readers import ModelCall
+from ..scan.scan import Scan
+from .steps import model_of_each, steps
+
+
+def scan_sequence(
+    model: Any,
+    snapshots: Sequence[Any],
+    out: str | Path,
+    *,
+    node_names: Names | None = None,
+    class_names: Collection[str] | None = None,
+    memory: str | float = "2GB",
+    call: ModelCall | None = None,
+    **options: Any,
+) -> Iterator[Scan]:
+    """Scan each step from one snapshot to the next, lazily and in order; `options` are those of `Explainer.scan`.
+
+    Each step has its own folder in `out`. A sequence that was stopped continues where it was. The model may be a
+    list with one model per snapshot.
+    """
+    models, folders = model_of_each(model, len(snapshots)), step_folders(out, len(snapshots))
+    if node_names is not None:
+        snapshots = take_names(snapshots).graphs  # numbered alike, as the names are
+    if node_names is not None and not any(isinstance(snapshot, (StoredGraph, HeteroData)) for snapshot in snapshots):
+        # Names in a row are of the rows of a snapshot, which need not be one of the two of each step.
+        rows = [read_snapshot(data, f"snapshots[{i}]").node_ids for i, data in enumerate(snapshots)]
+        node_names = read_names(node_names, rows)
+    opened = steps(models, snapshots, node_names=node_names, class_names=class_names, memory=memory, call=call)
+    return (step.explainer.scan(folder, **options) for step, folder in zip(opened, folders, strict=True))
+
+
+def step_folders(out: str | Path, num_snapshots: int) -> list[Path]:
+    """Where the steps go: two snapshots into `out` itself, more into numbered folders below it."""
+    if num_snapshots < 2:
+        raise InputError(f"Expected two graphs or more, in order of time (got {num_snapshots}).")
+    if num_snapshots == 2:
+        return [Path(out)]
+    return [Path(out) / f"step-{step:04d}" for step in range(1, num_snapshots)]

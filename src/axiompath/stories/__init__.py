@@ -1,1 +1,0 @@
-"""A sequence of snapshots -> what happened to a node, step by step."""
