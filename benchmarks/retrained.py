@@ -65,7 +65,7 @@ def measure(name: str, old: GCN, new: GCN, before: Data, after: Data) -> tuple[d
     moved = explainer.moved()
     flips = moved[moved.class_before != moved.class_after]
     change = explainer.change
-    crossed = change if change.under_before is None else change.under_before
+    crossed = change.by_model[0]
     rows = explainer.session.locate(flips.target.tolist())[1]
     column = np.arange(len(rows)), flips.class_before.to_numpy(), flips.class_after.to_numpy()
 
@@ -78,7 +78,7 @@ def measure(name: str, old: GCN, new: GCN, before: Data, after: Data) -> tuple[d
     part = np.abs(model) / (np.abs(model) + np.abs(whole - model))
     model_alone = change.before_pass.logits[rows].argmax(axis=1) == column[2]
     data_alone = crossed.after_pass.logits[rows].argmax(axis=1) == column[2]
-    if change.under_before is None:
+    if not change.earlier:
         model_alone = np.zeros(len(rows), dtype=np.bool_)
     told, off = "", 0.0
     for e in explainer.explain_many(flips.target.head(50).tolist(), 10, "convex", progress=False):

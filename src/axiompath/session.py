@@ -280,7 +280,7 @@ def open_paths(
                 f"Expected `model_before` to take the fields of Data that the model takes, {_listed(fields)} "
                 f"(got {_listed(old.fields)})."
             )
-        engine = replace(engine, models=models, change=replace(change, under_before=other))
+        engine = replace(engine, models=models, change=replace(change, earlier=(other,)))
     return engine
 
 

@@ -67,7 +67,7 @@ def four_answers(explainer, target):
     """f0(before), f0(after), f1(before), f1(after), each model by itself."""
     new = explainer.change
     row = explainer.session.locate([target])[1][0]
-    sides = [(one.before_pass, one.after_pass) for one in (new.under_before, new)]
+    sides = [(one.before_pass, one.after_pass) for one in new.by_model]
     return [run.logits[row] for side in sides for run in side]
 
 
@@ -80,7 +80,7 @@ def under(network, before, after):
 def test_paths_under_two_networks_equal_two_literal_twins(old, new, graphs):
     """Of any depth: the mean of both twins' contributions, a path that both have being one row."""
     before, after = aligned(*graphs)
-    change = replace(under(new, before, after), under_before=under(old, before, after))
+    change = replace(under(new, before, after), earlier=(under(old, before, after),))
     targets = np.flatnonzero(before.present & after.present)
     listed = walk_rows(change, targets)
     found, causes_of = listed.table, listed.causes
@@ -97,9 +97,7 @@ def test_paths_under_two_networks_equal_two_literal_twins(old, new, graphs):
         rows = found.rows_of(i)
         assert {tuple(path) for path in found.paths[rows].tolist()} == set(expected)
         scale = 1 + max(
-            np.abs(side.logits).max()
-            for one in (change, change.under_before)
-            for side in (one.before_pass, one.after_pass)
+            np.abs(side.logits).max() for one in change.by_model for side in (one.before_pass, one.after_pass)
         )
         for path, share in zip(found.paths[rows].tolist(), found.contributions[rows], strict=True):
             np.testing.assert_allclose(share, expected[tuple(path)], atol=1e-9 * scale)

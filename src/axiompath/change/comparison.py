@@ -108,7 +108,7 @@ class Change:
     descents: tuple[Descents, ...]
     links: tuple[Links | None, ...]  # None below the lowest hop
     like: Change | None = None  # the same up to its nodes, seen from other roots: what is known of these is taken there
-    under_before: Change | None = None  # the same two graphs under the model before, where that is another one
+    earlier: tuple[Change, ...] = ()  # the same two graphs under the model before, where that is another one
 
     @property
     def num_nodes(self) -> int:
@@ -126,9 +126,14 @@ class Change:
             held[paths[:, 0] >= self.first_edge] |= AT_EDGE
 
     @property
+    def by_model(self) -> tuple[Change, ...]:
+        """The change under each model: under the one before, where there are two, then under the one after."""
+        return *self.earlier, self
+
+    @property
     def logits_before(self) -> FloatArray:
         """What was predicted on `before`, by the model of then. [num_roots, num_classes]."""
-        return (self.under_before or self).before_pass.logits
+        return self.by_model[0].before_pass.logits
 
     @property
     def logits_after(self) -> FloatArray:
@@ -140,22 +145,14 @@ class Change:
 
         With f0 and f1 the two models, half of [f1(after) - f0(after) + f1(before) - f0(before)]; 0 where there is one.
         """
-        if self.under_before is None:
-            return np.zeros((len(rows), self.network.num_classes))
-        ends = [
-            (new.logits[rows], old.logits[rows])
-            for new, old in (
-                (self.after_pass, self.under_before.after_pass),
-                (self.before_pass, self.under_before.before_pass),
-            )
-        ]
-        return np.asarray(0.5 * sum(new - old for new, old in ends))
+        old = self.by_model[0]
+        passes = (self.after_pass, old.after_pass), (self.before_pass, old.before_pass)
+        return np.asarray(0.5 * sum(new.logits[rows] - before.logits[rows] for new, before in passes))
 
     @property
     def num_positions(self) -> int:
         """Of a path, under either model."""
-        below = 0 if self.under_before is None else self.under_before.network.num_positions
-        return max(self.network.num_positions, below)
+        return max(one.network.num_positions for one in self.by_model)
 
     @property
     def in_both(self) -> BoolArray:
@@ -170,7 +167,7 @@ class Change:
     @property
     def task(self) -> dict[str, Any]:
         """What is predicted and what its columns mean, as plain values."""
-        models = {} if self.under_before is None else {"models": 2}
+        models = {"models": len(self.by_model)} if self.earlier else {}
         edges = {} if self.before.edge_rows is None else {"edges": True}
         relations = {} if self.before.edge_types is None else {"relations": True}
         types = {} if self.before.schema is None else {"types": list(self.before.schema.node_types)}
@@ -337,9 +334,7 @@ def with_roots(change: Change, before: Snapshot, after: Snapshot) -> Change:
     alike = np.array_equal(before.predicted.present, after.predicted.present)
     after_pass = run_network(change.network, after, change.after_pass, before_pass if alike else None)
     found = find_change(change.network, before, after, before_pass, after_pass, change)
-    if change.under_before is None:
-        return found
-    return replace(found, under_before=with_roots(change.under_before, before, after))
+    return replace(found, earlier=tuple(with_roots(one, before, after) for one in change.earlier))
 
 
 def find_change(

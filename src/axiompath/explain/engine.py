@@ -96,8 +96,8 @@ class PathEngine:
         """What every record of this Explainer is of: the release, the model and both graphs, by their digests."""
         before, after = digest_graphs(*self.region.pair.graphs)
         digests = {"model": digest_network(self.change.network), "before": before, "after": after}
-        if self.change.under_before is not None:
-            digests["model before"] = digest_network(self.change.under_before.network)
+        for one in self.change.earlier:
+            digests["model before"] = digest_network(one.network)
         return Origin(RELEASE, digests)
 
     def moved(self) -> pd.DataFrame:
@@ -155,8 +155,6 @@ class PathEngine:
 
     def walks(self, rows: IntArray, memory: float, question: Question) -> Walks:
         """How these rows are walked to answer a question."""
-        if self.change.under_before is not None:
-            return plan_listing(rows, self.num_bytes[rows], memory)
         beside = pool_bytes(self.change, question)
         num_paths, sizes = self.num_paths[rows], self.num_bytes[rows]
         priced = find_asked(self.change, num_paths, question, sizes <= memory)
@@ -164,7 +162,7 @@ class PathEngine:
 
     def check(self, question: Question) -> None:
         """What can be asked of this change: rankings and groups are of the paths of one model."""
-        if self.change.under_before is not None and (question.method in RIVALS or question.depth is not None):
+        if self.change.earlier and (question.method in RIVALS or question.depth is not None):
             asked = f"{question.method!r}" if question.depth is None else f"depth={question.depth!r}"
             raise InputError(
                 f"Expected a method among {', '.join(METHODS)} and whole paths where the model was retrained "
@@ -181,8 +179,7 @@ class PathEngine:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """The data's change under each model by itself, in the order of `models`."""
-        alone = replace(self.change, under_before=None)
-        return (alone,) if self.change.under_before is None else (self.change.under_before, alone)
+        return *self.change.earlier, replace(self.change, earlier=())
 
     def under(self, name: str) -> tuple[Any, Change]:
         """The user's model of `before` or of `after`, and the data's change under it alone."""
@@ -244,7 +241,7 @@ class PathEngine:
                 f"and {ANY} before the end of a group (got {given.dtype} of shape {given.shape})."
             )
         rows, known = find_numbers(self.change.before.node_ids, given)
-        none = (given == -1) | (given == (ANY if self.change.under_before is None else ABSENT))
+        none = (given == -1) | (given == (ABSENT if self.change.earlier else ANY))
         known |= none
         chosen = np.where(none, given, rows)
         if self.change.before.places is not None:
@@ -255,7 +252,7 @@ class PathEngine:
                 f"Expected paths that end at the target and name nodes of the graphs (got {given[wrong][0].tolist()})."
             )
         exist = np.zeros(len(chosen), dtype=np.bool_)
-        for side in filter(None, (self.change, self.change.under_before)):
+        for side in self.change.by_model:
             exist[own_paths(side, chosen)[1]] = True
         for path in given[~exist][:1]:
             raise InputError(

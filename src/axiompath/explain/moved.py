@@ -49,7 +49,7 @@ def find_moved(
     exist in one snapshot alone have no change of prediction and are left out.
     """
     moved = num_paths > 0
-    if change.under_before is not None:  # another model moves what no path reaches
+    if change.earlier:  # another model moves what no path reaches
         moved = moved | (change.logits_before != change.logits_after).any(axis=1)
     rows = np.flatnonzero(moved & change.in_both)
     targets = change.root_ids[rows]

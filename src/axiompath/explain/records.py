@@ -175,7 +175,7 @@ def make_records(change: Change, choices: Choices, question: Question, measured:
             **{name: getattr(caption, name) for name in ("class_names", "origin", "graph", "graph_before")},
             "unit": change.unit,
             "output": output,
-            "hops": hops_of(_deeper(change).network),
+            "hops": hops_of(max(change.by_model[::-1], key=lambda one: one.network.num_positions).network),
         },
         targets=change.root_ids[rows],
         chosen=replace(chosen, paths=numbered, weights=weights),
@@ -191,9 +191,3 @@ def make_records(change: Change, choices: Choices, question: Question, measured:
 def _plain(value: Any) -> Any:
     """An item of a column that keeps nothing of the others."""
     return value.item() if isinstance(value, np.generic) else value.copy() if isinstance(value, np.ndarray) else value
-
-
-def _deeper(change: Change) -> Change:
-    """Whose paths have as many positions as those of all models."""
-    old = change.under_before
-    return change if old is None or change.num_positions == change.network.num_positions else old

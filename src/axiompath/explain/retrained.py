@@ -54,12 +54,11 @@ class Measured(NamedTuple):
 
 def measure(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> Measured:
     """Replay the paths of all answers, both ways; under each model by itself, where there are two."""
-    old = change.under_before
-    if old is None:
+    if not change.earlier:
         return Measured(*_fidelities(change, rows, job, paths), None)
-    minus, plus = np.stack([_measure_alone(one, rows, job, paths) for one in (old, change)], axis=2)
-    crossed = change.before_pass.logits[rows], old.after_pass.logits[rows]
-    return Measured(minus[:, 1], plus[:, 0], Retrained(*crossed, minus, plus))
+    minus, plus = np.stack([_measure_alone(one, rows, job, paths) for one in change.by_model], axis=2)
+    crossed = change.before_pass.logits[rows], change.by_model[0].after_pass.logits[rows]
+    return Measured(minus[:, -1], plus[:, 0], Retrained(*crossed, minus, plus))
 
 
 def _measure_alone(change: Change, rows: IntArray, job: IntArray, paths: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -259,8 +259,8 @@ def explain_units(engine: PathEngine, row: int, by: str, question: Question, mem
     tried = [side.try_units(row, chosen) for side in united.sides]
     old, new = tried[0], tried[-1]
     retrained = None
-    if change.under_before is not None:
-        crossed = change.before_pass.logits[row].copy(), change.under_before.after_pass.logits[row].copy()
+    for earlier in change.earlier:
+        crossed = change.before_pass.logits[row].copy(), earlier.after_pass.logits[row].copy()
         retrained = Retrained(*crossed, np.array([old[2], new[2]]), np.array([old[3], new[3]]))
     ends = (after, before) if question.objective == "sufficiency" else (before, after)
     share = output.explained(float(output.divergence(*ends)), selection.kl_residual)

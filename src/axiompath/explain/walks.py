@@ -8,6 +8,7 @@ made. A scan never does that, so that it writes the same bytes everywhere.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -56,7 +57,12 @@ def find_asked(change: Change, num_paths: NDArray[Any], question: Question, fits
 
 
 def find_priced(change: Change, num_paths: NDArray[Any], question: Question) -> BoolArray:
-    """Which of these targets are searched: also those with fewer paths, where together they pay for the bounds."""
+    """Which of these targets are searched: also those with fewer paths, where together they pay for the bounds.
+
+    Paths under two models are listed: the best of one model need not be the best of both.
+    """
+    if change.earlier:
+        return np.zeros(len(num_paths), dtype=np.bool_)
     priced = is_priced(num_paths, question)
     if question.method == "exact" or question.until is not None:
         return priced
@@ -73,37 +79,33 @@ def _count_entries(change: Change) -> int:
 
 def walk_rows(change: Change, rows: IntArray) -> ListedPaths:
     """The altered paths of these targets and what they contribute; where the model is another one, under both."""
-    table, causes = make_table(change, walk_paths(change, rows))
-    if (old := change.under_before) is not None:
-        sides = (table, causes), make_table(old, walk_paths(old, rows))
-        table, causes = unite_paths(sides, change.model_share(rows), change.num_positions)
+    sides = [make_table(one, walk_paths(one, rows)) for one in change.by_model]
+    table, causes = sides[-1]
+    if change.earlier:
+        table, causes = unite_paths(sides[::-1], change.model_share(rows), change.num_positions)
     return ListedPaths(change, rows, table.lengths.astype(object), causes, table)
 
 
 def count_all_paths(change: Change) -> NDArray[Any]:
     """Altered paths of every root; of two models, of the one that has more, or of both where their depths differ."""
-    counts: NDArray[Any] = count_paths(change)
-    if change.under_before is None:
-        return counts
-    others: NDArray[Any] = count_paths(change.under_before)
-    return np.asarray(np.maximum(counts, others) if same_depth(change) else counts + others)
+    join = np.maximum if same_depth(change) else np.add
+    return np.asarray(functools.reduce(join, map(count_paths, change.by_model)))
 
 
 def estimate_all_bytes(change: Change, num_paths: NDArray[Any]) -> FloatArray:
     """Upper bound on the memory that walking, attributing and choosing takes for each root, under all models."""
-    if change.under_before is None:
+    if not change.earlier:
         return estimate_bytes(change, num_paths)
-    counts = [count_paths(one) for one in (change, change.under_before)]
-    sides = [estimate_bytes(one, count) for one, count in zip((change, change.under_before), counts, strict=True)]
+    counts = [count_paths(one) for one in change.by_model]
+    sides = [estimate_bytes(one, count) for one, count in zip(change.by_model, counts, strict=True)]
     # What uniting holds: keys, their order twice and places of all paths; paths, contributions and kinds of the union.
     each = 8.0 * (2 * change.num_positions + change.network.num_classes + 8)
-    return np.asarray(sides[0] + sides[1] + (counts[0] + counts[1]).astype(np.float64) * each)
+    return np.asarray(sum(sides) + each * sum(count.astype(np.float64) for count in counts))
 
 
 def same_depth(change: Change) -> bool:
     """Whether the paths of both models, where there are two, have one length."""
-    old = change.under_before
-    return old is None or old.network.num_positions == change.network.num_positions
+    return len({one.network.num_positions for one in change.by_model}) == 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +157,7 @@ def refuse_large(change: Change, walks: Walks, num_paths: NDArray[Any]) -> list[
     """For each target, the sentence that says why it is not walked; empty where it is. `num_paths` are of all."""
     told = [""] * len(walks.rows)
     otherwise = f"explain a {change.unit} with fewer paths"
-    if change.under_before is not None:  # of one model the best are found without a list
+    if change.earlier:  # of one model the best are found without a list
         otherwise = "explain it under each model by itself, Explainer(model, before, after)"
     for place in np.flatnonzero(~walks.fits).tolist():
         row, size = int(walks.rows[place]), float(walks.sizes[place])

@@ -23,7 +23,7 @@ from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
 from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
-from ..explain.walks import Walks, find_priced, plan_listing, plan_walks
+from ..explain.walks import Walks, find_priced, plan_walks
 from ..memory import cut_runs
 from ..origin import Origin, digest_of
 from ..rivals.gnnlrp import BLOCK_BYTES
@@ -107,8 +107,6 @@ def make_plan(
     sizes, kept = counts.num_bytes[rows] + beside, pool_bytes(change, question) + beside
     priced = find_priced(change, num_paths[rows], question)
     walks = plan_walks(rows, sizes, num_paths[rows], priced, room, kept)
-    if change.under_before is not None:
-        walks = plan_listing(rows, sizes, room)
     fits = walks.fits
     too_large = pd.DataFrame(
         {

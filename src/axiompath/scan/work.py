@@ -153,8 +153,7 @@ def share_change(change: Change) -> Change:
         before_pass=_without_features(change.before_pass, lowest),
         after_pass=_without_features(change.after_pass, lowest),
     )
-    if change.under_before is not None:
-        slim = replace(slim, under_before=share_change(change.under_before))
+    slim = replace(slim, earlier=tuple(map(share_change, change.earlier)))
     # Where `cached_property` looks.
     slim.__dict__.update(
         messages=change.messages, rates=change.rates, steps=change.steps, merged_steps=change.merged_steps,
