@@ -286,6 +286,27 @@ def test_features_are_checked_where_they_are_used(tables, tmp_path):
     refused("Expected finite features", sample_pair, match_stored(before, before))
 
 
+def test_a_name_that_two_nodes_have_is_refused_where_names_match_nodes(tables, tmp_path):
+    graphs = []
+    for name, words in (("before", WORDS), ("after", WORDS[::-1])):
+        (edges, nodes), *_ = tables(names=words)
+        graphs.append(convert_graph(edges, tmp_path / name, nodes=nodes))
+    match_stored(*graphs)
+    damage(tmp_path / "after", "names", np.full(30, ord("a"), dtype=np.uint8))
+    damage(tmp_path / "after", "names_indptr", np.arange(31))
+    refused("Expected every name once in .*after", match_stored, graphs[0], open_graph(tmp_path / "after"))
+
+
+def test_sparse_features_that_lie_are_refused_where_they_are_used(tmp_path):
+    x = torch.eye(30).to_sparse_csr()
+    axiompath.save_graph(tmp_path / "g.npz", Data(x=x, edge_index=torch.zeros(2, 0, dtype=torch.long)))
+    graph = convert_graph(tmp_path / "g.npz", tmp_path / "stored")
+    for columns in (np.full(30, 30), np.full(30, -1), np.full(30, 2**62)):
+        damage(tmp_path / "stored", "x_indices", columns)
+        graph = open_graph(tmp_path / "stored")
+        refused("Expected 30 columns of features in .*x_data.npy", graph.snapshot.take_features, np.arange(30))
+
+
 def test_graphs_that_do_not_fit_together_are_refused(tables, tmp_path):
     (edges, nodes), *_ = tables()
     one = convert_graph(edges, tmp_path / "one", nodes=nodes)

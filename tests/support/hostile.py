@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from torch_geometric.data import HeteroData
 
 from support.formats import FORMATS, SEED, make_seeds, run_command
 
@@ -139,6 +140,17 @@ def strided(size, stride, offset=0, numel=100):
     tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"\x8a\x08" + struct.pack("<q", offset)
     tensor += numbers(*size) + numbers(*stride) + b"\x89ccollections\nOrderedDict\n)RtR"
     return pickled(lambda folder: b"\x80\x02}X\1\0\0\0x" + tensor + b"s.")
+
+
+def typed(change):
+    """A HeteroData that was changed."""
+
+    def write(folder):
+        data = torch.load(folder / "typed.pt", weights_only=False)
+        change(data)
+        torch.save(data, folder / "typed.pt")
+
+    return write
 
 
 def described(**changes):
@@ -266,6 +278,9 @@ HOSTILE = {
     "npz edges": {
         "fewer weights than edges": arrays("edges.npz", edge_weight=np.ones(79)),
         "one number for all nodes": arrays("edges.npz", n_id=np.zeros(30, int)),
+        "numbers beyond int64": arrays("edges.npz", n_id=np.arange(30, dtype=np.uint64) + 2**63),
+        "types below 0": arrays("edges.npz", edge_type=np.full(80, -1)),
+        "fewer features than edges": arrays("edges.npz", edge_attr=np.ones((79, 3))),
     },
     "npz pairs": {"pairs beyond": arrays("pairs.npz", edge_label_index=np.array([[10**9], [0]]))},
     "npz batch": {"a graph of 10^9": arrays("batch.npz", batch=np.r_[np.zeros(29, int), 10**9])},
@@ -290,6 +305,13 @@ HOSTILE = {
                                       + struct.pack("<q", 10**10)[:5] + b"\x85R\x85R."),
         "nothing on the stack": pickled(lambda folder: b"\x80\x02."),
         "complex numbers": saved(x=torch.eye(3, dtype=torch.complex64)),
+        "a sparse list of edges": saved(edge_index=torch.eye(3).to_sparse()),
+    },
+    "pt typed": {
+        "no types": lambda folder: torch.save(HeteroData(), folder / "typed.pt"),
+        "a relation of an unknown type": typed(lambda data: data["author", "x", "ghost"].update(
+            {"edge_index": torch.zeros(2, 1, dtype=torch.long)})),
+        "one name for all nodes": typed(lambda data: data["author"].update({"name": ["a"] * 30})),
     },
     "typed csv": {
         "three thousand types": lambda folder: [
@@ -351,6 +373,7 @@ HOSTILE = {
         "a path above": elsewhere,
         "counts below 0": changed("scan/manifest.json", num_explained=-1),
         "a part that was changed": text("scan/parts/part-000000.parquet", b"PAR1"),
+        "a class beyond the logits": columns("scan/parts/part-000000.parquet", class_after=lambda n: pa.array([2**62] * n)),
         "text for numbers": columns("scan/parts/part-000000.parquet", kl=lambda n: pa.array(["a"] * n)),
         "a long text, often": columns("scan/parts/part-000000.parquet", kinds=lambda n: pa.array(
             [["a" * 10**5] * 10**4] + [[]] * (n - 1))),

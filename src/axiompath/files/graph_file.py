@@ -24,7 +24,7 @@ from scipy import sparse
 from torch_geometric.data import Data, HeteroData
 
 from ..errors import InputError
-from ..graphs.data_fields import ascends, fields_of_edges, to_torch_csr
+from ..graphs.data_fields import ascends, fields_of_edges, read_ends, read_types, to_torch_csr
 from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import read_snapshot
 from ..graphs.stack import find_schema, stack
@@ -97,9 +97,26 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, max_bytes: 
         )
     try:
         read_snapshot(graph.data, file.name, fields_of_edges(graph.data, graph.data))
+        _check_beside(graph.data, file.name)
     except InputError as error:
         raise type(error)(f"{file}: {error}") from error
     return graph
+
+
+def _check_beside(data: Data, name: str) -> None:
+    """Refuse fields that the graph does not need, and a model may take, where they do not fit its nodes and edges."""
+    num_edges = data.edge_index.shape[1]
+    attributes = data.get("edge_attr")
+    if attributes is not None and (attributes.dim() not in (1, 2) or len(attributes) != num_edges):
+        raise InputError(
+            f"Expected `{name}.edge_attr` of shape [{num_edges}, num_edge_features] (got {tuple(attributes.shape)})."
+        )
+    types = data.get("edge_type")
+    if types is not None:
+        read_types(types, num_edges, f"{name}.edge_type")
+    pairs = data.get("edge_label_index")
+    if pairs is not None:
+        read_ends(pairs, data.x.shape[0], f"{name}.edge_label_index")
 
 
 def check_together(paths: Sequence[Path], max_bytes: float = MAX_BYTES) -> None:

@@ -90,7 +90,13 @@ def read_typed_values(nodes: dict[Any, Any], edges: dict[Any, Any], path: Path) 
             if store.get(key) is not None:
                 data[kind][key] = _tensor(store[key], f"{kind}.{key}", path)
         if store.get("name") is not None:
-            data[kind].name = list(read_words(store["name"], "name"))
+            names = read_words(store["name"], "name")
+            if len(names) != data[kind].num_nodes or len(set(names)) < len(names):
+                raise InputError(
+                    f"Expected a name for each node of the type {kind!r} in {path}, every name once (got {len(names)} "
+                    f"names, {len(set(names))} of them different)."
+                )
+            data[kind].name = list(names)
     for relation, store in edges.items():
         for key in ("edge_index", "edge_weight", "edge_attr", "edge_label_index"):
             if store.get(key) is not None:

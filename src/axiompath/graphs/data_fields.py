@@ -288,18 +288,23 @@ def read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
             f"Expected `{name}` to carry `edge_index` [2, num_edges] (got none); "
             "a graph without edges has `torch.empty(2, 0, dtype=torch.long)`."
         )
-    edges = np.asarray(edge_index.detach().cpu() if _is_tensor(edge_index) else edge_index)
-    if edges.ndim != 2 or edges.shape[0] != 2:
-        raise InputError(f"Expected `{name}.edge_index` to have shape [2, num_edges] (got {edges.shape}).")
-    if not np.issubdtype(edges.dtype, np.integer):
-        raise WrongKind(f"Expected `{name}.edge_index` to hold integers (got {edges.dtype}); use `edge_index.long()`.")
-    if edges.size and (edges.min() < 0 or edges.max() >= num_nodes):
-        worst = edges.max() if edges.max() >= num_nodes else edges.min()
-        raise InputError(
-            f"Expected `{name}.edge_index` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst})."
-        )
+    return read_ends(edge_index, num_nodes, f"{name}.edge_index")
+
+
+def read_ends(pairs: Any, num_nodes: int, name: str) -> IntArray:
+    """Pairs of rows of x, [2, num_pairs]."""
+    if _is_tensor(pairs) and _is_sparse(pairs):
+        raise WrongKind(f"Expected `{name}` to be a dense tensor (got a sparse one); give its `indices()`.")
+    ends = np.asarray(pairs.detach().cpu() if _is_tensor(pairs) else pairs)
+    if ends.ndim != 2 or ends.shape[0] != 2:
+        raise InputError(f"Expected `{name}` to have shape [2, num_edges] (got {ends.shape}).")
+    if not np.issubdtype(ends.dtype, np.integer):
+        raise WrongKind(f"Expected `{name}` to hold integers (got {ends.dtype}); use `.long()` on it.")
+    if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
+        worst = ends.max() if ends.max() >= num_nodes else ends.min()
+        raise InputError(f"Expected `{name}` to name nodes 0 to {num_nodes - 1}, the rows of x (got {worst}).")
     # As they lie in the user's graph, where they can be read so: a graph of many edges is held once.
-    return edges.astype(np.int64, copy=not edges.flags.writeable)
+    return ends.astype(np.int64, copy=not ends.flags.writeable)
 
 
 def read_edge_weight(edge_weight: Any, num_edges: int, name: str) -> FloatArray | None:
@@ -378,7 +383,8 @@ def read_node_ids(n_id: Any, num_nodes: int, name: str) -> IntArray:
         return np.arange(num_nodes, dtype=np.int64)
     node_ids = np.asarray(n_id.detach().cpu() if _is_tensor(n_id) else n_id)
     whole = np.issubdtype(node_ids.dtype, np.integer) and node_ids.shape == (num_nodes,)
-    if not whole or node_ids.min() < 0 or len(np.unique(node_ids)) != num_nodes:
+    in_range = whole and node_ids.min() >= 0 and node_ids.max() <= np.iinfo(np.int64).max
+    if not in_range or len(np.unique(node_ids)) != num_nodes:
         raise InputError(
             f"Expected `{name}.n_id` to hold {num_nodes} different non-negative integers, one a node "
             f"(got {node_ids.dtype} of shape {node_ids.shape})."

@@ -265,6 +265,9 @@ def match_stored(before: StoredGraph, after: StoredGraph) -> Pair:
     if names is None or other is None or _begin_alike(names, other):
         num_nodes = max(before.num_nodes, after.num_nodes)
         return _stored_pair(before, after, num_nodes, NO_IDS, NO_IDS)
+    for graph, own in ((before, names), (after, other)):
+        if pyarrow.compute.count_distinct(own).as_py() < len(own):
+            raise InputError(f"Expected every name once in {graph.folder} (got one twice); convert the graph again.")
     ids = pyarrow.compute.index_in(other, value_set=names)
     fresh = np.asarray(pyarrow.compute.is_null(ids).to_numpy(zero_copy_only=False))
     numbers = np.asarray(pyarrow.compute.fill_null(ids, 0).to_numpy(zero_copy_only=False)).astype(np.int64)

@@ -7,9 +7,11 @@ a node that only the other snapshot has is kept as a row that is not `present`: 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -270,8 +272,16 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
         f"The graph before has {num_before:,} nodes and the graph after {num_after:,}, and nothing but their row says "
         f"which is which: row i of one is taken for row i of the other, {told}; if that is not so, {remedy}.",
         MatchedByRow,
-        stacklevel=7,  # whoever made the Explainer
+        stacklevel=_user_level(),
     )
+
+
+def _user_level() -> int:
+    """How many calls up, from whoever warns, the code lies that called this package."""
+    package, frame, level = str(Path(__file__).parents[1]), sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def find_numbers(ids: IntArray, wanted: IntArray, order: IntArray | None = None) -> tuple[IntArray, BoolArray]:

@@ -51,6 +51,14 @@ def find_schema(graphs: Sequence[HeteroData]) -> Schema:
                     f"tables, {table}.csv with its first line alone."
                 )
     kinds = tuple(graphs[0].node_types)  # in the user's order, on which what PyG computes may depend
+    if not kinds:
+        raise InputError("Expected nodes of at least one type (got a HeteroData without any).")
+    for relation in graphs[0].edge_types:
+        for end in (relation[0], relation[2]):
+            if end not in kinds:
+                raise InputError(
+                    f"Expected nodes of the type {end!r}, which the relation {relation!r} needs (got none)."
+                )
     widths = []
     for kind in kinds:
         found_widths = {name: _features(data, kind, name).shape[1] for name, data in sides.items()}

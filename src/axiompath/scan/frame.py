@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..graphs.labels import label_nodes, name_step
-from ..outputs import LABELS, VALUE, Output
+from ..outputs import BINARY, LABELS, VALUE, Output
 from ..trust import Damaged, blamed
 from .flat import read_matrix, read_whole
 from .parts import read_nested
@@ -37,6 +37,9 @@ def _describe(table: pa.Table, output: Output) -> pd.DataFrame:
     size = len(table)
     before, after = (read_matrix(read_whole(table, name), size) for name in ("logits_before", "logits_after"))
     old, new = (np.asarray(table.column(name)) for name in ("class_before", "class_after"))
+    most = 2 if output.kind == BINARY else before.shape[1]
+    if size and not (min(old.min(), new.min()) >= 0 and max(old.max(), new.max()) < most):
+        raise Damaged("classes that no logits have")
     towards = table.column("objective").to_pylist()
     first = np.array([word == "sufficiency" for word in towards], dtype=np.bool_)[:, None]
     whole = output.divergence(np.where(first, after, before), np.where(first, before, after))

@@ -292,7 +292,9 @@ class Scan:
         frame: pd.DataFrame = read_columns(path, num_rows).to_pandas()
         ends = ["target", PARTNER] if self._of_links else ["target"]
         wanted = {*wanted, "name", *ends}
-        if not wanted <= {*frame.columns} or any(frame[end].dtype != "int64" for end in ends):
+        whole = {*ends, "class_before", "class_after"} & wanted
+        wrong = not wanted <= {*frame.columns} or any(frame[name].dtype.kind not in "iuf" for name in wanted - {"name"})
+        if wrong or any(frame[name].dtype != "int64" for name in whole):
             raise InputError(f"Expected the columns {', '.join(sorted(wanted))} in {path} (got others).")
         return _join_targets(frame)
 
