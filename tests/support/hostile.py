@@ -373,7 +373,8 @@ HOSTILE = {
         "a path above": elsewhere,
         "counts below 0": changed("scan/manifest.json", num_explained=-1),
         "a part that was changed": text("scan/parts/part-000000.parquet", b"PAR1"),
-        "a class beyond the logits": columns("scan/parts/part-000000.parquet", class_after=lambda n: pa.array([2**62] * n)),
+        "a class beyond the logits": columns("scan/parts/part-000000.parquet", class_after=lambda n: pa.array(
+            [2**62] * n)),
         "text for numbers": columns("scan/parts/part-000000.parquet", kl=lambda n: pa.array(["a"] * n)),
         "a long text, often": columns("scan/parts/part-000000.parquet", kinds=lambda n: pa.array(
             [["a" * 10**5] * 10**4] + [[]] * (n - 1))),
