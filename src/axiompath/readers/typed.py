@@ -36,6 +36,7 @@ from .arguments import (
     has_decoder,
     parameters_of,
 )
+from .matrices import with_entries_as_edges
 from .provision import give_pairs
 from .tape import FailingModel, UnreadableModel
 from .trial import copy_model, dtype_of_model
@@ -127,10 +128,11 @@ class Prepared:
 def prepare_types(model: Any, graphs: Sequence[Any], usage: Usage, node_names: Any = None) -> Prepared:
     """Graphs with several node types as one Data each, and how the model is called on them; others as they are.
 
-    Where there is nothing in place of the first, it is the second without edges.
+    A matrix in place of `edge_index` becomes edges. Where there is nothing in place of the first, it is the second
+    without edges.
     """
     if not any(isinstance(data, HeteroData) for data in graphs):
-        return Prepared(tuple(graphs), usage, node_names)
+        return Prepared(*with_entries_as_edges(graphs, usage), node_names)
     given = [_without_edges(graphs[1]) if data is None else data for data in graphs]
     for data in given:
         if not isinstance(data, HeteroData):
