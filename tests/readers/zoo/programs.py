@@ -129,15 +129,15 @@ class Program(nn.Module):
 
     @operation(["a"], "a")
     def heads(self, h, maps, **option):
-        return h.view(-1, 2, WIDTH // 2).transpose(1, 2).reshape(-1, WIDTH)
+        return h.reshape(-1, 2, WIDTH // 2).transpose(1, 2).reshape(-1, WIDTH)
 
     @operation(["a"], "a")
     def sum_of_heads(self, h, maps, **option):
-        return h.view(-1, 2, WIDTH // 2).sum(dim=1).repeat(1, 2)
+        return h.reshape(-1, 2, WIDTH // 2).sum(dim=1).repeat(1, 2)
 
     @operation(["a"], "a")
     def folded_linear(self, h, maps, **option):
-        return (h.view(-1, 2) @ self.vector.view(2, 2)).view(-1, WIDTH)
+        return (h.reshape(-1, 2) @ self.vector.view(2, 2)).view(-1, WIDTH)
 
     @operation(["a"], "a")
     def chunks(self, h, maps, **option):
