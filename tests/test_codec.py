@@ -11,8 +11,8 @@ import pytest
 
 import axiompath
 from axiompath.arrays import FloatArray, IntArray
-from axiompath.codec import Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of
 from axiompath.graphs.places import Target
+from axiompath.storage.codec import Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of
 from support.written import KINDS, RECORDS, updated
 
 PLAIN = {path.stem: updated(json.loads(path.read_text())) for path in RECORDS}

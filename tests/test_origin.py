@@ -14,10 +14,10 @@ from torch_geometric.nn import GCN, GATConv
 
 import axiompath
 from axiompath.cli.demo import evolve_karate, train_karate
-from axiompath.codec import decode, to_plain
 from axiompath.graphs.snapshot import align_snapshots, read_snapshot
 from axiompath.network.digests import digest_graph, digest_graphs, digest_network
-from axiompath.origin import Origin, digest_of
+from axiompath.storage.codec import decode, to_plain
+from axiompath.storage.origin import Origin, digest_of
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,10 @@ def karate():
 
 def test_the_release_is_written_in_one_place():
     project = (Path(__file__).parent.parent / "pyproject.toml").read_text()
-    assert re.findall(r"^version = .*$", project, re.MULTILINE) == ['version = {attr = "axiompath.origin.RELEASE"}']
-    assert axiompath.__version__ == axiompath.origin.RELEASE == "0.2.0"
+    assert re.findall(r"^version = .*$", project, re.MULTILINE) == [
+        'version = {attr = "axiompath.storage.origin.RELEASE"}'
+    ]
+    assert axiompath.__version__ == axiompath.storage.origin.RELEASE == "0.2.0"
 
 
 def test_explanations_say_what_they_are_of(karate, tmp_path):

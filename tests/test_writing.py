@@ -10,8 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from axiompath.errors import InputError
-from axiompath.parquet import is_whole, read_notes, record_of, recorded_digest, with_notes, write_parquet, write_part
-from axiompath.writing import clear_drafts, file_digest, locked, whole_file, write_text
+from axiompath.storage.parquet import (
+    is_whole,
+    read_notes,
+    record_of,
+    recorded_digest,
+    with_notes,
+    write_parquet,
+    write_part,
+)
+from axiompath.storage.writing import clear_drafts, file_digest, locked, whole_file, write_text
 
 
 def hold(folder, ready):

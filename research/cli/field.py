@@ -11,7 +11,7 @@ from rich.table import Table
 from axiompath.cli.options import AsJson, spread
 from axiompath.cli.output import Terminal, print_json, records, written_to
 from axiompath.errors import InputError
-from axiompath.writing import write_text
+from axiompath.storage.writing import write_text
 
 from .reproduction import DatasetOption, Folders, Root, progress_bar, reproduce, show_results, split_commas
 

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from axiompath.errors import InputError, MissingFile
 from axiompath.files.npz import read_arrays
-from axiompath.trust import MAX_BYTES
-from axiompath.writing import file_digest
+from axiompath.storage.safe import MAX_BYTES
+from axiompath.storage.writing import file_digest
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 

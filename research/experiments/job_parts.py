@@ -1,7 +1,7 @@
 """Jobs -> one table: each job's rows are a parquet file of their own, so that a run which was stopped goes on.
 
 A part belongs to one job and the settings it was run with; other settings give other names, and rows never depend on
-the order or on the process in which jobs ran. What is whole and what is made again: see parquet.py; scans use it too.
+the order or on the process in which jobs ran. storage/parquet.py says what is whole and what is made again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import torch
 
 from axiompath.errors import InputError
-from axiompath.parquet import is_whole, read_notes, with_notes, write_parquet, write_part
-from axiompath.writing import clear_drafts, locked
+from axiompath.storage.parquet import is_whole, read_notes, with_notes, write_parquet, write_part
+from axiompath.storage.writing import clear_drafts, locked
 
 
 @dataclass(frozen=True)

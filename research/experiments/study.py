@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from axiompath.errors import InputError
-from axiompath.writing import write_text
+from axiompath.storage.writing import write_text
 
 from .. import datasets
 from .conditions import write_results

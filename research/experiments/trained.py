@@ -26,7 +26,7 @@ from axiompath.arrays import FloatArray, IntArray
 from axiompath.files.sum_gnn import SumGNN
 from axiompath.graphs.data_fields import to_torch_csr
 from axiompath.graphs.snapshot import read_snapshot
-from axiompath.writing import whole_file
+from axiompath.storage.writing import whole_file
 
 from .descent import Adam, Matrix, ScaledGraph, clip_gradients, draw_uniform, find_gradients, forward
 

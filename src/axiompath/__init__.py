@@ -44,7 +44,6 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .graphs.sequence import Snapshots as Snapshots
     from .graphs.stored import StoredGraph as StoredGraph
     from .graphs.stored import open_graph as open_graph
-    from .origin import Origin as Origin
     from .paths.attribution import Attribution as Attribution
     from .pyg import PyGAlgorithm as PyGAlgorithm
     from .readers import UnreadableModel as UnreadableModel
@@ -68,6 +67,7 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is passed on
     from .sequences.watch import watch_events as watch_events
     from .sequences.watch_folder import Watch as Watch
     from .sequences.watch_folder import read_watch as read_watch
+    from .storage.origin import Origin as Origin
 
 # Where each public name lives, as above; a test holds the two equal.
 _HOMES = {
@@ -81,7 +81,7 @@ _HOMES = {
     "files.snapshots": "read_snapshots save_snapshots snapshots",
     "graphs.sequence": "Snapshots",
     "graphs.stored": "StoredGraph open_graph",
-    "origin": "Origin",
+    "storage.origin": "Origin",
     "paths.attribution": "Attribution",
     "pyg": "PyGAlgorithm",
     "readers": "UnreadableModel check register_reader",
@@ -118,7 +118,7 @@ def _left_as_it_was() -> Iterator[None]:
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return import_module(".origin", __name__).RELEASE
+        return import_module(".storage.origin", __name__).RELEASE
     if name in _FORMER:
         told = f"axiompath.{name} is now axiompath.{_FORMER[name]}; the old name goes with the next release."
         warnings.warn(told, DeprecationWarning, stacklevel=2)

@@ -25,7 +25,7 @@ from numba.core import caching, dispatcher, event, registry, serialize
 from .errors import Notice
 from .interpreted import Early
 from .machine import PART, PartCompiler, WholeCompiler
-from .writing import whole_file
+from .storage.writing import whole_file
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 SIZE = hashlib.sha256().digest_size

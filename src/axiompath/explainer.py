@@ -34,7 +34,6 @@ from .graphs.names import Asked, NameIndex, Names, index_names, read_names
 from .graphs.places import Target, as_target
 from .memory import parse_memory
 from .notebook import bar_console, show
-from .origin import Origin
 from .outputs import AUTO
 from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
@@ -42,6 +41,7 @@ from .scan.plan import Thresholds
 from .scan.scan import Engine, Scan, Settings, scan_session
 from .selection import DEFAULT_METHOD
 from .session import Session, open_session
+from .storage.origin import Origin
 
 MOST_LISTED = 10**6  # nodes of a graph whose notebook view lists those that moved
 

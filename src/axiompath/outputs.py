@@ -23,9 +23,9 @@ import numpy as np
 from scipy import special
 
 from .arrays import BoolArray, FloatArray, IntArray
-from .codec import Shape, one_of, require
 from .errors import InputError
 from .metrics import kl_divergence, kl_of_logits
+from .storage.codec import Shape, one_of, require
 
 AUTO, CLASSES, BINARY, LABELS, VALUE = "auto", "classes", "binary", "labels", "value"
 NO_YES = ("no", "yes")  # what the two answers of one logit are called, where the user does not say

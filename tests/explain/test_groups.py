@@ -20,13 +20,13 @@ from axiompath.explain.question import Question
 from axiompath.explain.replay import replay_paths
 from axiompath.graphs.labels import ANY
 from axiompath.network.layers import run_network
-from axiompath.origin import Origin
 from axiompath.outputs import BINARY, CLASSES, LABELS, VALUE
 from axiompath.paths.attribution import attribute_paths
 from axiompath.paths.bundles import count_hops, count_members, is_group, open_groups, split_causes
 from axiompath.paths.chosen import walk_chosen
 from axiompath.paths.search import search_of
 from axiompath.paths.walk import count_paths, walk_paths
+from axiompath.storage.origin import Origin
 from support import references
 from support.effort import examples
 from support.evolutions import HOMOGENEOUS_NAMES, aligned, any_networks, any_tasks, graph_pairs, with_places

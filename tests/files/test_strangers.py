@@ -23,14 +23,15 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.nn import GCN, SGConv, TAGConv
 
 import axiompath
-from axiompath import Explanation, InputError, Story, read_graph, read_scan, trust
+from axiompath import Explanation, InputError, Story, read_graph, read_scan
 from axiompath.files import graph_file, tables, tensors
 from axiompath.files.tables import read_table
 from axiompath.files.tensors import read_tensors
 from axiompath.graphs import stored
 from axiompath.scan.flat import read_flat
 from axiompath.scan.parts import read_row
-from axiompath.trust import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
+from axiompath.storage import safe
+from axiompath.storage.safe import MAX_BYTES, MAX_NESTED, SMALL, Damaged, bound_growth, parse_json
 from support.effort import examples
 from support.formats import make_seeds, run_command
 from support.hostile import OPEN
@@ -228,8 +229,8 @@ def test_a_small_file_cannot_grow_without_end(tmp_path):
 
 
 def test_tables_of_types_are_bounded_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(trust, "SMALL", 10**6)
-    monkeypatch.setattr(trust, "GROWTH", 1)
+    monkeypatch.setattr(safe, "SMALL", 10**6)
+    monkeypatch.setattr(safe, "GROWTH", 1)
     for kind in "abcd":
         rows = "".join(f"{i},1\n" for i in range(3000))
         (tmp_path / f"nodes.{kind}.csv").write_text(f"id,f\n{rows}")
@@ -237,16 +238,16 @@ def test_tables_of_types_are_bounded_together(tmp_path, monkeypatch):
     assert len(read_graph(tmp_path / "edges.a.to.b.csv", tmp_path / "nodes.a.csv").data.x) == 3000
     with pytest.raises(InputError, match=r"Expected a file of at most [1-9][0-9]* KB in memory .* says [1-9]"):
         read_graph(tmp_path)
-    monkeypatch.setattr(trust, "GROWTH", 100)
+    monkeypatch.setattr(safe, "GROWTH", 100)
     assert read_graph(tmp_path).data.num_nodes == 12_000
 
 
 def test_names_count_towards_the_memory_of_a_table(tmp_path, monkeypatch):
     """Numbers that name nodes become text: seven times as much as they take in the file."""
-    monkeypatch.setattr(trust, "SMALL", 10**6)
+    monkeypatch.setattr(safe, "SMALL", 10**6)
     pq.write_table(pa.table({"id": np.arange(6000), "f": np.zeros(6000)}), tmp_path / "nodes.parquet")
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
-    monkeypatch.setattr(trust, "GROWTH", 1)
+    monkeypatch.setattr(safe, "GROWTH", 1)
     with pytest.raises(InputError, match=r"nodes\.parquet says"):
         read_graph(tmp_path / "edges.csv", tmp_path / "nodes.parquet")
 

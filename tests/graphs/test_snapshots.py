@@ -17,11 +17,12 @@ from torch_geometric.data import Data, TemporalData
 from torch_geometric.datasets import KarateClub
 
 import axiompath
-from axiompath import InputError, Snapshots, read_snapshots, save_graph, save_snapshots, snapshots, trust
+from axiompath import InputError, Snapshots, read_snapshots, save_graph, save_snapshots, snapshots
 from axiompath.cli.inputs import spell_out
 from axiompath.errors import MissingFile, Notice, TooLarge
 from axiompath.graphs.clock import is_same_period, show_period, show_time
 from axiompath.graphs.windows import RULES
+from axiompath.storage import safe
 from support.effort import examples
 from support.references import literal_snapshot
 
@@ -427,8 +428,8 @@ def test_snapshots_take_no_more_memory_than_they_may():
 
 def test_many_large_snapshots_of_a_small_file_are_refused(tmp_path, monkeypatch):
     """Every window has all nodes so far: a file of 12 KB would make hundreds of graphs of hundreds of nodes."""
-    monkeypatch.setattr(trust, "SMALL", 2 * 10**6)
-    monkeypatch.setattr(trust, "GROWTH", 100)
+    monkeypatch.setattr(safe, "SMALL", 2 * 10**6)
+    monkeypatch.setattr(safe, "GROWTH", 100)
     lines = [f"a{i},b{i},{max(i - 299, 0)}\n" for i in range(700)]
     path = written(tmp_path, "source,target,time\n" + "".join(lines))
     with pytest.raises(InputError, match=r"Expected snapshots of at most 2 MB in memory \(got 39., of which"):
@@ -437,8 +438,8 @@ def test_many_large_snapshots_of_a_small_file_are_refused(tmp_path, monkeypatch)
     folder = save_snapshots(snapshots(path, 20, 60), tmp_path / "made")
     # The graphs of a folder are bounded together, by their files.
     assert len(read_snapshots(folder)) == len(spell_out([folder])) == 18
-    monkeypatch.setattr(trust, "SMALL", 10**6)
-    monkeypatch.setattr(trust, "GROWTH", 1)
+    monkeypatch.setattr(safe, "SMALL", 10**6)
+    monkeypatch.setattr(safe, "GROWTH", 1)
     for read in (read_snapshots, lambda path: spell_out([path])):
         with pytest.raises(InputError, match=r"Expected a file of at most 1 MB in memory \(.*made says [1-9]"):
             read(folder)

@@ -580,7 +580,7 @@ def test_a_finished_scan_is_run_again_without_writing(explainer, tmp_path, undis
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("axiompath.scan.folder.locked", refuse)
-    monkeypatch.setattr("axiompath.writing.whole_file", refuse)
+    monkeypatch.setattr("axiompath.storage.writing.whole_file", refuse)
     assert len(scan(explainer, tmp_path)) == len(explainer.moved())
     assert content(tmp_path) == undisturbed
 

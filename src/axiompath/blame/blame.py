@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
-from ..codec import Count, FileForm, Finite, Shape, Text, require
 from ..errors import InputError, Notice
 from ..explain.explanation import Caption
 from ..graphs.changes import MODEL_RETRAINED, tell_kinds
 from ..graphs.labels import label_class
 from ..graphs.places import NODE_UNIT, Target, Unit
 from ..notebook import show
-from ..origin import Origin
 from ..outputs import BINARY, CLASSES, CLASSES_OUTPUT, LABELS, NO_YES, VALUE, Output, show_apart
+from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
+from ..storage.origin import Origin
 from .cost import check_affordable, predict_seconds
 from .engine import SubsetEngine, SubsetEvaluator
 from .fields import ChangeRecord, Ids, RowEnds

@@ -22,14 +22,14 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from ..arrays import BoolArray, FloatArray, IntArray
-from ..codec import Count, FileForm, Finite, Shape, Text, require
 from ..errors import Notice
 from ..explain.explanation import Caption
 from ..explain.question import Question
 from ..graphs.changes import tell_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
-from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
+from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
+from ..storage.origin import Origin
 from .blame import blame_target
 from .cost import TooDear
 from .engine import SubsetEngine

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar, TypeAlias
 
-from ..codec import NodeOrNone, Saved, Shape, require
 from ..explain.explanation import check_prediction
 from ..graphs.changes import MODEL_RETRAINED, is_kind
 from ..graphs.labels import ONE_WAY, TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
+from ..storage.codec import NodeOrNone, Saved, Shape, require
 
 MOST_NAMED = 20  # changes that a sentence names
 RowEnds: TypeAlias = Annotated[tuple[tuple[NodeOrNone, NodeOrNone], ...], Shape("rows")]  # src and dst; -1 for none

@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from ..arrays import FloatArray
-from ..codec import Count, FileForm, Finite, Shape, Text
 from ..errors import InputError, WrongKind
 from ..explain.explanation import Caption
 from ..graphs.changes import tell_kinds
 from ..graphs.places import NODE_UNIT, Target, Unit
-from ..origin import Origin
 from ..outputs import CLASSES_OUTPUT, Output
+from ..storage.codec import Count, FileForm, Finite, Shape, Text
+from ..storage.origin import Origin
 from .engine import SubsetEngine, SubsetEvaluator
 from .fewest import Terms, find_fewest
 from .fields import ChangeRecord, Ids, RowEnds

@@ -28,12 +28,12 @@ from ..graphs.places import GRAPHS, LINKS, NODE_UNIT, UNIT_OF, Target
 from ..graphs.snapshot import Snapshot, find_numbers
 from ..graphs.targets import rows_of_places, with_graphs
 from ..network.digests import digest_graph
-from ..origin import RELEASE, Origin, digest_of
 from ..outputs import AUTO, BINARY, CLASSES, LABELS, OUTPUTS, VALUE, Output, scales_of
 from ..readers import Usage, prepare_inputs
 from ..readers.arguments import LINKS_FIELD
 from ..readers.trial import run_model
 from ..readers.typed import prepare_types
+from ..storage.origin import RELEASE, Origin, digest_of
 from .referee import OwnModel, numbers_of_rows
 from .root import Root
 

@@ -18,7 +18,7 @@ from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
-from ..signals import TO_END, handle, stop
+from ..scan.signals import TO_END, handle, stop
 
 
 def main(app: str = "axiompath.cli.app") -> None:

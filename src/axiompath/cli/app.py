@@ -17,7 +17,7 @@ from rich.markup import escape
 from typer.core import TyperGroup, TyperOption
 
 from ..errors import InputError, MatchedByRow, Notice
-from ..signals import Stopped
+from ..scan.signals import Stopped
 from .inspection import check, diff
 from .output import Terminal, name_options
 from .preparation import convert, demo, snapshots, warmup

@@ -87,7 +87,7 @@ class Graphs:
 
     def links(self, file: Path | None) -> list[tuple[int, int]] | None:
         """The pairs of a file, one u,v a line; None where there is none."""
-        from ..trust import read_lines
+        from ..storage.safe import read_lines
 
         return None if file is None else [self.link(line) for line in read_lines(file)]
 

@@ -252,7 +252,7 @@ def report(
     from ..memory import show_bytes
     from ..report import build_report, build_story_report
     from ..report.html import BUDGETS
-    from ..writing import check_replaceable, write_text
+    from ..storage.writing import check_replaceable, write_text
 
     if not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")

@@ -25,7 +25,6 @@ from ..graphs.relation_names import name_relations
 from ..graphs.snapshot import find_numbers, read_snapshot
 from ..network.digests import digest_graphs, digest_network
 from ..network.layers import Network
-from ..origin import RELEASE, Origin
 from ..outputs import BINARY
 from ..paths.attribution import Attribution, split_by_target
 from ..paths.bundles import count_hops
@@ -34,6 +33,7 @@ from ..readers.provision import give_pairs
 from ..readers.trial import copy_model, run_model
 from ..rivals import RIVALS
 from ..selection import METHODS
+from ..storage.origin import RELEASE, Origin
 from .answer import answer, explain_rows, open_batch, pool_bytes
 from .edges import exchange_edges
 from .explanation import Caption, Explanation

@@ -14,18 +14,18 @@ from torch_geometric.data import Data, HeteroData
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes
-from ..codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of, require
 from ..errors import InputError, WrongKind
 from ..graphs.data_fields import node_numbers
 from ..graphs.labels import ABSENT, ANY, FIRST_EDGE, TO, name_edges, name_node, name_step
 from ..graphs.places import GRAPHS, NODE_UNIT, UNIT_OF, EdgePlace, Target, Unit, check_target
 from ..graphs.relation_names import RelationNames
 from ..notebook import show
-from ..origin import Origin
 from ..outputs import BINARY, CLASSES_OUTPUT, Output
 from ..paths.table import KIND_WORDS
 from ..selection.choice import OBJECTIVES
-from ..writing import write_text
+from ..storage.codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of, require
+from ..storage.origin import Origin
+from ..storage.writing import write_text
 from . import sentences
 from .hops import Hop, place_shares
 from .retrained import Retrained

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from ..codec import one_of
 from ..errors import InputError
 from ..graphs.data_fields import node_numbers
 from ..graphs.places import EdgePlace
 from ..network.coefficients import ANYWHERE, SOURCE_TO_TARGET
 from ..network.layers import Network
+from ..storage.codec import one_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

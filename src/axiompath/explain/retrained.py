@@ -19,8 +19,8 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..codec import Shape
 from ..metrics import fidelity_minus, fidelity_plus
+from ..storage.codec import Shape
 from .replay import own_paths, replay_both
 
 

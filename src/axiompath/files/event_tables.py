@@ -23,7 +23,7 @@ from ..errors import InputError, MissingFile, WrongKind
 from ..graphs.clock import is_worded
 from ..graphs.events import Events, read_events, read_labels
 from ..graphs.sequence import KnownNodes
-from ..trust import MAX_BYTES, blamed
+from ..storage.safe import MAX_BYTES, blamed
 from .tables import (
     IDS,
     LABELS,

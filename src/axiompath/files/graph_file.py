@@ -29,8 +29,8 @@ from ..graphs.names import Names, read_class_names, read_names
 from ..graphs.snapshot import read_snapshot
 from ..graphs.stack import find_schema, stack
 from ..graphs.stored import StoredGraph, is_stored, open_graph
-from ..trust import MAX_BYTES, Damaged, blamed, bound_together, check_file, check_size
-from ..writing import whole_file
+from ..storage.safe import MAX_BYTES, Damaged, blamed, bound_together, check_file, check_size
+from ..storage.writing import whole_file
 from .npz import arrays_size, read_arrays
 from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes, table_kind
 from .tensors import Stores, read_tensors

@@ -27,10 +27,10 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from ..codec import FileForm
 from ..errors import InputError, MissingFile, Notice
-from ..trust import MAX_BYTES, Damaged, blamed, check_file, read_json
-from ..writing import whole_file, write_text
+from ..storage.codec import FileForm
+from ..storage.safe import MAX_BYTES, Damaged, blamed, check_file, read_json
+from ..storage.writing import whole_file, write_text
 from .link_gnn import LinkGNN
 from .relation_gnn import RelationGNN
 from .sum_gnn import SumGNN

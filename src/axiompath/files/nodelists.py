@@ -24,7 +24,7 @@ from ..arrays import IntArray
 from ..errors import InputError
 from ..graphs.stored import StoredGraph
 from ..memory import pieces
-from ..trust import blamed
+from ..storage.safe import blamed
 from .tables import (
     IDS,
     LABELS,

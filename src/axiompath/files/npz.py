@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..trust import NPY_ERRORS, TEXT_BYTES, ZIP_ERRORS, blamed, bound_growth, check_file, check_size, map_array
+from ..storage.safe import NPY_ERRORS, TEXT_BYTES, ZIP_ERRORS, blamed, bound_growth, check_file, check_size, map_array
 
 
 def read_arrays(

@@ -12,13 +12,13 @@ from typing import Annotated, Any, ClassVar
 
 from torch_geometric.data import Data
 
-from ..codec import Count, FileForm, Shape, Text, decode, require
 from ..errors import InputError
 from ..graphs.clock import show_time
 from ..graphs.sequence import KnownNodes, Recipe, Snapshots, make_snapshots
 from ..graphs.windows import MAX_SNAPSHOTS, cut_windows, keep_relations
-from ..trust import MAX_BYTES, SHAPE_ERRORS, Damaged, blamed, bound_together, read_json
-from ..writing import file_digest, write_text
+from ..storage.codec import Count, FileForm, Shape, Text, decode, require
+from ..storage.safe import MAX_BYTES, SHAPE_ERRORS, Damaged, blamed, bound_together, read_json
+from ..storage.writing import file_digest, write_text
 from .event_tables import Columns, read_event_table, read_node_table
 from .graph_file import check_together, read_graph, save_graph
 from .graph_lists import is_graph_list, snapshots_of_graphs

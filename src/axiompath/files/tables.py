@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 
 from ..arrays import IntArray
 from ..errors import InputError
-from ..pages import MAX_COLUMNS, open_parquet, spell_out
-from ..trust import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size, parse_json
+from ..storage.parquet_pages import MAX_COLUMNS, open_parquet, spell_out
+from ..storage.safe import TEXT_BYTES, Damaged, blamed, bound_growth, check_file, check_size, parse_json
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 SOURCES, TARGETS, WEIGHTS = ("source", "src", "from"), ("target", "dst", "to"), ("weight", "edge_weight")

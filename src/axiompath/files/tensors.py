@@ -25,7 +25,7 @@ from torch_geometric.data.graph_store import EdgeAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from ..errors import InputError
-from ..trust import ZIP_ERRORS, Damaged, blamed, bound_growth, check_file, check_size
+from ..storage.safe import ZIP_ERRORS, Damaged, blamed, bound_growth, check_file, check_size
 
 MAX_INSTRUCTIONS = 4 * 10**6  # of one pickle, some seconds' worth; a name takes two
 MAX_TUPLES = 20_000  # a tuple in a tuple in a tuple, often enough, overflows the stack when it is hashed

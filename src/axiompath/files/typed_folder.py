@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from ..errors import InputError
-from ..trust import TEXT_BYTES, bound_together, check_file, check_size, read_words
+from ..storage.safe import TEXT_BYTES, bound_together, check_file, check_size, read_words
 from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes
 
 MAX_TYPES = 300  # of nodes and edges together

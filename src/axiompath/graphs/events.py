@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError, Notice
-from ..trust import blamed
+from ..storage.safe import blamed
 from .clock import Times, read_times
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeAlias
 
 from ..arrays import BoolArray, IntArray
-from ..codec import Count, one_of, require
+from ..storage.codec import Count, one_of, require
 
 # A node, a graph, or a pair of nodes, by the user's numbers. Their range is `check_target`'s: msgspec 0.22 takes the
 # bounds of a number for the length of the pair where a union has both, and reads beyond its memory.

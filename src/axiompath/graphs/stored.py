@@ -25,10 +25,10 @@ from msgspec import Meta
 from scipy import sparse
 
 from ..arrays import FloatArray, IntArray
-from ..codec import FileForm, Text, decode
 from ..errors import InputError
 from ..memory import CHUNK, pieces
-from ..trust import blamed, map_array, read_json
+from ..storage.codec import FileForm, Text, decode
+from ..storage.safe import blamed, map_array, read_json
 from .adjacency import NO_IDS, NO_VALUES, Incoming, row_ranges
 from .data_fields import Features
 from .rows import rows_in_order

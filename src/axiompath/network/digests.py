@@ -11,8 +11,8 @@ from ..graphs.adjacency import Incoming
 from ..graphs.data_fields import parts_of
 from ..graphs.edge_values import edge_values
 from ..graphs.snapshot import Snapshot, in_double
-from ..origin import begin_digest, digest_of
 from ..outputs import CLASSES
+from ..storage.origin import begin_digest, digest_of
 from .activations import Activation, Product
 from .layers import Network
 

@@ -30,7 +30,7 @@ from ..graphs.names import Asked
 from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
-from ..writing import write_text
+from ..storage.writing import write_text
 from .causes import describe_happened
 from .graph_plot import describe_neighbourhood
 from .movers import find_movers

@@ -20,7 +20,7 @@ from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED
 from ..graphs.labels import TO
 from ..outputs import LABELS, VALUE
 from ..scan.scan import Scan
-from ..writing import write_text
+from ..storage.writing import write_text
 from .credits import UNIT_KINDS, Index, find_edges
 from .graph_plot import describe_neighbourhood
 from .html import fill_template, pack, told_change

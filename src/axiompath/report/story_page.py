@@ -16,7 +16,7 @@ from ..graphs.places import NODE_UNIT
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
 from ..sequences.stories import Stories
 from ..sequences.story import Story
-from ..writing import write_text
+from ..storage.writing import write_text
 from .drawn import key_of
 from .html import fill_template
 from .page import describe_target, number, rounded

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute
 from threadpoolctl import threadpool_limits
 
-from .. import parquet
 from ..arrays import FloatArray, IntArray
 from ..blame.blame import blame_target
 from ..blame.engine import SubsetEvaluator
@@ -30,11 +29,12 @@ from ..blame.toggles import STACK, Stage, can_toggle, set_stage, toggle
 from ..errors import InputError, Notice, TooLarge
 from ..graphs.labels import target_column
 from ..memory import cut_runs
-from ..origin import digest_of
 from ..outputs import Output
 from ..session import Session
+from ..storage import parquet
+from ..storage.origin import digest_of
+from ..storage.safe import blamed
 from ..threads import num_cores
-from ..trust import blamed
 from .parts import read_columns
 from .tally import Facts
 

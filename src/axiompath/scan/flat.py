@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from ..arrays import FloatArray, IntArray
 from ..change.states import CAUSE_WORDS
 from ..graphs.labels import ABSENT
-from ..pages import longest_text, open_parquet
 from ..paths.table import KIND_WORDS, UNCHANGED, PathTable
-from ..trust import MAX_BYTES, Damaged, blamed
+from ..storage.parquet_pages import longest_text, open_parquet
+from ..storage.safe import MAX_BYTES, Damaged, blamed
 from .parts import PARTNER
 
 LONGEST_KIND = 64  # bytes; no kind has as many

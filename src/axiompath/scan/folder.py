@@ -30,14 +30,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Meta
 
-from ..codec import Count, FileForm, Text, decode, require, to_plain
 from ..errors import InputError, MissingFile, Notice
 from ..explain.moved import find_flipped
-from ..origin import Origin
-from ..pages import open_parquet
-from ..parquet import is_whole, recorded_digest, with_notes, write_parquet
-from ..trust import Damaged, read_json
-from ..writing import LOCK, clear_drafts, file_digest, locked, write_text
+from ..storage.codec import Count, FileForm, Text, decode, require, to_plain
+from ..storage.origin import Origin
+from ..storage.parquet import is_whole, recorded_digest, with_notes, write_parquet
+from ..storage.parquet_pages import open_parquet
+from ..storage.safe import Damaged, read_json
+from ..storage.writing import LOCK, clear_drafts, file_digest, locked, write_text
 from .facts import facts_file, facts_name
 from .parts import PARTNER, Task, notes_of, written_for
 from .plan import Plan, Thresholds

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, IntArray
 from ..graphs.labels import label_nodes, name_step
 from ..outputs import BINARY, LABELS, VALUE, Output
-from ..trust import Damaged, blamed
+from ..storage.safe import Damaged, blamed
 from .flat import read_matrix, read_whole
 from .parts import read_nested
 

@@ -15,21 +15,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .. import parquet
 from ..arrays import IntArray
 from ..change.states import CAUSE_WORDS, KINDS, RARE
-from ..codec import Text, decode, to_plain
 from ..errors import InputError
 from ..explain.explanation import OF_PATHS, Explanation
 from ..explain.records import Records
 from ..explain.retrained import Retrained
 from ..graphs.labels import label_class, label_nodes
 from ..graphs.places import LINKS, UNIT_OF, Target, Unit, check_target
-from ..origin import Origin
 from ..outputs import Output
-from ..pages import longest_text, open_parquet, spell_out
 from ..paths.table import KIND_WORDS
-from ..trust import MAX_BYTES, Damaged, blamed, bound_growth, check_size
+from ..storage import parquet
+from ..storage.codec import Text, decode, to_plain
+from ..storage.origin import Origin
+from ..storage.parquet_pages import longest_text, open_parquet, spell_out
+from ..storage.safe import MAX_BYTES, Damaged, blamed, bound_growth, check_size
 
 SPELT_BYTES = 5e8  # that columns of a part may take with all text in place, however small the part
 PYTHON_GROWTH = 16  # of a number, from Parquet's 8 bytes to an object in a list

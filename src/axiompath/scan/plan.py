@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
-from ..codec import to_plain
 from ..errors import InputError
 from ..explain.answer import pool_bytes
 from ..explain.explanation import Caption
@@ -25,8 +24,9 @@ from ..explain.moved import find_flipped, find_moved
 from ..explain.question import Question
 from ..explain.walks import Walks, find_priced, plan_walks
 from ..memory import cut_runs
-from ..origin import Origin, digest_of
 from ..rivals.gnnlrp import BLOCK_BYTES
+from ..storage.codec import to_plain
+from ..storage.origin import Origin, digest_of
 
 PART_TARGETS = 1000
 PART_COST = 2e6  # paths; a part takes about a second

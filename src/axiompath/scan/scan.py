@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.progress import Progress
 
-from ..codec import decode, to_plain
 from ..errors import InputError
 from ..explain.explanation import Explanation
 from ..explain.question import Question
@@ -28,13 +27,13 @@ from ..graphs.names import meant_target
 from ..graphs.places import LINKS, UNIT_OF
 from ..memory import show_bytes
 from ..notebook import bar_console, show
-from ..origin import Origin
 from ..outputs import BINARY, CLASSES, LABELS, VALUE, Output
 from ..paths.search import known_of
 from ..session import Session
-from ..signals import stoppable
-from ..trust import blamed
-from ..writing import file_digest
+from ..storage.codec import decode, to_plain
+from ..storage.origin import Origin
+from ..storage.safe import blamed
+from ..storage.writing import file_digest
 from .cluster import run_ray
 from .engines import order_parts, run_local
 from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
@@ -65,6 +64,7 @@ from .frame import describe_part
 from .nodes import NODE_COLUMNS, list_nodes
 from .parts import PARTNER, Failure, Task, read_columns, read_part, read_row
 from .plan import Counts, Plan, Thresholds, make_plan
+from .signals import stoppable
 from .tally import Facts, Tally, tally_facts
 from .work import PROCESS_BYTES, Load, Workload, share_change
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from ..arrays import FloatArray, IntArray
 from ..errors import InputError
 from ..notebook import show
-from ..origin import RELEASE, Origin, digest_of
 from ..outputs import CLASSES, Output
+from ..storage.origin import RELEASE, Origin, digest_of
 from ..threads import run_in_pieces
 from .batch import (
     CONVEX,

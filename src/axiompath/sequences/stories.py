@@ -33,13 +33,13 @@ from ..graphs.widened import widen_graph
 from ..memory import parse_memory
 from ..network.layers import run_network
 from ..notebook import show
-from ..origin import RELEASE, Origin
 from ..outputs import AUTO, Output
 from ..readers import ModelCall, Usage
 from ..readers.provision import listed_pairs, number_batches
 from ..readers.typed import prepare_types
 from ..selection import DEFAULT_METHOD
 from ..session import Session
+from ..storage.origin import RELEASE, Origin
 from .steps import Step, is_one_model, model_of_each, names_of_snapshots, steps
 from .story import Story
 

@@ -31,8 +31,8 @@ from ..graphs.snapshot import find_numbers, read_snapshot
 from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
 from ..scan.folder import is_intact
-from ..signals import stoppable
-from ..writing import locked
+from ..scan.signals import stoppable
+from ..storage.writing import locked
 from .label_features import LabelFeatures
 from .steps import Step, steps
 from .training import LINKS_TASK, NODES, check_classes, right_share, train_classifier, train_linker

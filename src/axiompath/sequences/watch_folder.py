@@ -12,13 +12,13 @@ from typing import Annotated, Any, TypeAlias
 import pandas as pd
 from msgspec import Meta
 
-from ..codec import FileForm, Mismatch, Text, decode, is_text, require
 from ..errors import InputError, MissingFile
 from ..files.snapshots import check_listed, read_snapshots
 from ..graphs.sequence import Snapshots
 from ..scan.scan import Scan, read_scan
-from ..trust import read_json
-from ..writing import write_text
+from ..storage.codec import FileForm, Mismatch, Text, decode, is_text, require
+from ..storage.safe import read_json
+from ..storage.writing import write_text
 from .training import LINKS_TASK, NODES, tell_training
 
 WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another folder")

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from ..writing import LOCK
+from ..storage.writing import LOCK
 from .watch_folder import MODEL_FOLDER, PAGE, SNAPSHOT_FOLDER, STEP_FOLDER, WATCH, WatchProgress
 
 MADE_BY = b'<meta name="generator" content="AxiomPath">'

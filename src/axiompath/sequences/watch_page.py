@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from ..writing import write_text
+from ..storage.writing import write_text
 from .training import tell_training
 from .watch_folder import STEP_FOLDER, Watch, WatchedStep
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pyarrow.lib
 
-from .errors import InputError, MissingFile, TooLarge
-from .memory import show_bytes
+from ..errors import InputError, MissingFile, TooLarge
+from ..memory import show_bytes
 
 
 class Damaged(Exception):

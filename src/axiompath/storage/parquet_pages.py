@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from .errors import InputError
-from .trust import SHAPE_ERRORS, TEXT_BYTES, Damaged, bound_growth, check_file, check_size
+from ..errors import InputError
+from .safe import SHAPE_ERRORS, TEXT_BYTES, Damaged, bound_growth, check_file, check_size
 
 MAX_COLUMNS = 10_000  # of a table: pandas takes seconds for as many
 MAX_DEPTH = 16  # of a header within itself

@@ -19,8 +19,8 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .errors import InputError
-from .trust import Damaged, check_file, parse_json
+from ..errors import InputError
+from .safe import Damaged, check_file, parse_json
 from .writing import file_digest, whole_file, write_text
 
 AT_ONCE = 1 << 18  # bytes that go to the disk together

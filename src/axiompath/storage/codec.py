@@ -29,8 +29,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from .errors import InputError
-from .trust import read_json
+from ..errors import InputError
+from .safe import read_json
 from .writing import write_text
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import IO
 
 from filelock import FileLock, Timeout
 
-from .errors import InputError
+from ..errors import InputError
 
 DRAFT = ".part"  # how the name of a file ends that is not whole yet
 LOCK = ".lock"

@@ -1,0 +1,1 @@
+"""Files that may be damaged or hostile -> values, checked; and records -> files that are whole or not there at all."""
