@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import axiompath
-from axiompath.blame.toggles import can_toggle, set_stage, toggle
+from axiompath.blame.toggles import can_toggle, make_toggling_graph, toggle
 from axiompath.errors import InputError
 from axiompath.scan import facts
 from axiompath.scan.tally import Facts, estimate_shares
@@ -16,11 +16,11 @@ from support.players import NODE_MODELS, evolve, open_model
 TOGGLED = [name for name in NODE_MODELS if name not in ("backwards", "size_norm")]
 
 
-def stage_of(explainer):
+def toggling_graph_of(explainer):
     session = explainer.session
     targets = explainer.moved().target.tolist()
     numbers = np.array([session.root(target).nodes[0] for target in targets])
-    return set_stage(
+    return make_toggling_graph(
         explainer.change.network, session.subsets.players(open_nodes=False), session.pair, numbers
     ), targets
 
@@ -30,18 +30,18 @@ def test_a_change_toggled_is_what_the_model_says_of_it(name):
     weighted = name == "gcn"
     before, after = evolve(4, 7, num_nodes=12, symmetric=name != "gat", weighted=weighted)
     _, explainer = open_model(name, before, after, 2)
-    stage, targets = stage_of(explainer)
-    found = toggle(stage, np.arange(stage.num_players))
+    graph, targets = toggling_graph_of(explainer)
+    found = toggle(graph, np.arange(graph.num_players))
     assert len(np.unique(found.players * len(targets) + found.targets)) == len(found.players)
     for place, target in enumerate(targets):
         mine = np.flatnonzero(found.targets == place)
-        rows = stage.rows[found.players[mine]]
+        rows = graph.rows[found.players[mine]]
         out = explainer.what_if(target, undo=rows[:, None])
         alone = explainer.what_if(target, apply=rows[:, None])
         np.testing.assert_allclose(found.left_out[mine], out, rtol=0, atol=1e-9)
         np.testing.assert_allclose(found.put_in[mine], alone, rtol=0, atol=1e-9)
         # What reaches the target and is not listed does nothing to it.
-        others = np.setdiff1d(stage.rows, rows)
+        others = np.setdiff1d(graph.rows, rows)
         whole = explainer.what_if(target, undo=[])
         if len(others):
             unlisted = explainer.what_if(target, undo=others[:, None])

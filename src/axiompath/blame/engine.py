@@ -27,9 +27,9 @@ from ..readers.reader import HALF_TOLERANCE
 from ..readers.trial import dtype_of_model
 from .copies import run_copies
 from .players import Players, find_players
+from .receptive_field import Extent, ReceptiveField, cut_receptive_field, find_extent
 from .referee import OwnModel, Referee
 from .root import Root, RootPlace
-from .scene import Scene, Span, cut_scene, find_span
 from .variants import Variants, knows
 
 NUM_TRIALS = 4  # random subsets on which a part of the graph is held against the whole
@@ -57,7 +57,7 @@ class SubsetEvaluator:
     run: Evaluator  # [num_subsets, num_changes] of truth values -> logits [num_subsets, num_logits]
     own: Evaluator  # the same by the user's own model on the real graph
     by_network: bool  # whether `run` is the network's; else it is the user's model, too
-    scene: Scene  # what decides the target
+    field: ReceptiveField  # what decides the target
     root: RootPlace
     double: bool  # whether the user's model computes in float64, as the network does
     retrained: bool = False  # whether the last of the changes is the model itself
@@ -159,52 +159,52 @@ class ModelEvaluator:
         counted = self.unit == UNIT_OF[GRAPHS]
         kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
 
-        def place(scene: Scene) -> RootPlace:
-            return RootPlace(kind, scene.rows_of(root.nodes))
+        def place(field: ReceptiveField) -> RootPlace:
+            return RootPlace(kind, field.rows_of(root.nodes))
 
-        def own_on(scene: Scene) -> Evaluator:
+        def own_on(field: ReceptiveField) -> Evaluator:
             """The user's model on the whole graph; of stored graphs on the part that decides."""
 
             def run(subsets: BoolArray) -> FloatArray:
                 if self.pair.on_disk:
-                    return self._part(scene).run(place(scene), subsets)
+                    return self._part(field).run(place(field), subsets)
                 judge = self._judge(players, root.new, counted=counted)
-                wide = np.ones((len(subsets), judge.scene.num_players), dtype=np.bool_)
-                wide[:, np.searchsorted(judge.scene.rows, scene.rows)] = subsets
-                return judge.run(place(judge.scene), wide)
+                wide = np.ones((len(subsets), judge.field.num_players), dtype=np.bool_)
+                wide[:, np.searchsorted(judge.field.rows, field.rows)] = subsets
+                return judge.run(place(judge.field), wide)
 
             return run
 
-        span = Span(self.num_hops, self.num_hops) if self.network is None else find_span(self.network)
-        scene = cut_scene(players, self.pair, root.nodes, span, counted=counted, standing=root.new)
-        run = self._by_network(scene, place(scene), ends)
+        extent = Extent(self.num_hops, self.num_hops) if self.network is None else find_extent(self.network)
+        field = cut_receptive_field(players, self.pair, root.nodes, extent, counted=counted, standing=root.new)
+        run = self._by_network(field, place(field), ends)
         if run is not None:
             whole = partial(self._judge, players, root.new, counted=counted, precise=True)
-            run = run if self._trusts(root.target, run, scene, players, place, whole) else None
+            run = run if self._trusts(root.target, run, field, players, place, whole) else None
         by_network = run is not None
         if run is None and not self.pair.on_disk:
             judge = self._judge(players, root.new, counted=counted)
             unsure = self.network is not None or not self.trusted.get(None, True)
-            run = None if unsure else self._by_part(scene, judge, place)
-            scene = scene if run is not None else judge.scene
-        own = own_on(scene)
+            run = None if unsure else self._by_part(field, judge, place)
+            field = field if run is not None else judge.field
+        own = own_on(field)
         if self.network is None and ends is not None:
-            self._check_steady(root.target, run or own, scene.num_players, ends)
+            self._check_steady(root.target, run or own, field.num_players, ends)
         return SubsetEvaluator(
             self.output,
             players,
-            scene.rows,
+            field.rows,
             run or own,
             own,
             by_network,
-            scene,
-            place(scene),
+            field,
+            place(field),
             self.own.double,
             note="" if by_network or self.network is None else RUN_DIRECTLY,
         )
 
-    def _part(self, scene: Scene) -> Referee:
-        return Referee(self.own, scene, whole=False, ordered=self.network is None)
+    def _part(self, field: ReceptiveField) -> Referee:
+        return Referee(self.own, field, whole=False, ordered=self.network is None)
 
     def _check_steady(self, target: Target, run: Evaluator, num_changes: int, ends: Ends) -> None:
         """Refuse a model that answers otherwise, with all changes or with none, than on the user's own graphs."""
@@ -224,45 +224,45 @@ class ModelEvaluator:
         key = players.opened, precise
         if len(new) == 0 and key in self.judges:
             return self.judges[key]
-        everything = cut_scene(players, self.pair, new, None, counted=counted, standing=new)
+        everything = cut_receptive_field(players, self.pair, new, None, counted=counted, standing=new)
         own, kept = (self.own.precise, dict[bytes, FloatArray]()) if precise else (self.own, None)
         judge = Referee(own, everything, whole=True, ordered=self.network is None, kept=kept)
         if len(new) == 0:
             self.judges[key] = judge
         return judge
 
-    def _by_network(self, scene: Scene, root: RootPlace, ends: Ends | None) -> Evaluator | None:
+    def _by_network(self, field: ReceptiveField, root: RootPlace, ends: Ends | None) -> Evaluator | None:
         """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
         if self.network is None or not self.trusted.get(None, True):
             return None
-        run: Evaluator = partial(run_copies, self.network, scene, root)
+        run: Evaluator = partial(run_copies, self.network, field, root)
         if knows(self.network):
-            run = Variants(self.network, scene, root).run
-        agrees = ends is None or _agree(run(_both_ends(scene.num_players)), np.stack(ends), EXACT_AGREEMENT)
+            run = Variants(self.network, field, root).run
+        agrees = ends is None or _agree(run(_both_ends(field.num_players)), np.stack(ends), EXACT_AGREEMENT)
         return run if agrees else None
 
     def _trusts(
         self,
         target: Target,
         run: Evaluator,
-        scene: Scene,
+        field: ReceptiveField,
         players: Players,
-        place: Callable[[Scene], RootPlace],
+        place: Callable[[ReceptiveField], RootPlace],
         judge: Callable[[], Referee],
     ) -> bool:
         """Whether the network agrees with the user's model on mixed graphs; found once for each target."""
         key = target, players.opened
         if key not in self.trusted:
-            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(run, scene, players, place, judge)
+            self.trusted[key] = len(players) < 2 or self._agrees_when_mixed(run, field, players, place, judge)
             self.trusted[None] = self.trusted.get(None, True) and self.trusted[key]
         return self.trusted[key]
 
     def _agrees_when_mixed(
         self,
         run: Evaluator,
-        scene: Scene,
+        field: ReceptiveField,
         players: Players,
-        place: Callable[[Scene], RootPlace],
+        place: Callable[[ReceptiveField], RootPlace],
         judge: Callable[[], Referee],
     ) -> bool:
         """The same, found anew: on copies of the part that decides the target, or on the whole graph.
@@ -270,12 +270,12 @@ class ModelEvaluator:
         Copies side by side have other sizes than the graphs, so a model that agrees there computes nothing from sizes.
         """
         pair = self.pair
-        trials = _mix(players, scene.rows)
-        ours = run(trials[:, scene.rows])
+        trials = _mix(players, field.rows)
+        ours = run(trials[:, field.rows])
         if pair.on_disk or pair.num_nodes * pair.before.graph.num_features > SMALL:
-            part = Referee(self.own.precise, scene, whole=False)
+            part = Referee(self.own.precise, field, whole=False)
             try:
-                if self._same(ours, part, place(scene), trials[:, scene.rows]):
+                if self._same(ours, part, place(field), trials[:, field.rows]):
                     return True
             except (InputError, RuntimeError, IndexError, ValueError):  # such as one that sums over all copies
                 if pair.on_disk:
@@ -286,7 +286,7 @@ class ModelEvaluator:
                     "one that uses the size of the graph); load the graphs into memory."
                 )
         whole = judge()
-        return self._same(ours, whole, place(whole.scene), trials[:, whole.scene.rows])
+        return self._same(ours, whole, place(whole.field), trials[:, whole.field.rows])
 
     def _same(self, ours: FloatArray, referee: Referee, root: RootPlace, trials: BoolArray) -> bool:
         """Whether the user's model answers alike, in float64 where it can be run so, and uses no size."""
@@ -308,20 +308,22 @@ class ModelEvaluator:
             ours, theirs = (logits - logits.mean(axis=1, keepdims=True) for logits in (ours, theirs))
         return _agree(ours, theirs, allowed)
 
-    def _by_part(self, scene: Scene, judge: Referee, place: Callable[[Scene], RootPlace]) -> Evaluator | None:
+    def _by_part(
+        self, field: ReceptiveField, judge: Referee, place: Callable[[ReceptiveField], RootPlace]
+    ) -> Evaluator | None:
         """The user's model on a part of the graph; None where it answers otherwise there than on the whole.
 
         Random subsets of all changes are tried, so that one out of sight which matters all the same is noticed.
         """
-        num_players = judge.scene.num_players
+        num_players = judge.field.num_players
         trials = np.random.default_rng(0).random((NUM_TRIALS, num_players)) < 0.5
         trials = np.concatenate([_both_ends(num_players), trials])
-        run = partial(self._part(scene).run, place(scene))
+        run = partial(self._part(field).run, place(field))
         try:
-            found = run(trials[:, np.searchsorted(judge.scene.rows, scene.rows)])
+            found = run(trials[:, np.searchsorted(judge.field.rows, field.rows)])
         except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
             return None
-        return run if _agree(found, judge.run(place(judge.scene), trials), AGREEMENT) else None
+        return run if _agree(found, judge.run(place(judge.field), trials), AGREEMENT) else None
 
 
 def _with_model(before: SubsetEvaluator, after: SubsetEvaluator) -> SubsetEvaluator:
@@ -342,7 +344,7 @@ def _with_model(before: SubsetEvaluator, after: SubsetEvaluator) -> SubsetEvalua
 
         return run
 
-    deeper = before if before.scene.num_nodes > after.scene.num_nodes else after
+    deeper = before if before.field.num_nodes > after.field.num_nodes else after
     number = len(after.players)
     return replace(
         after,
@@ -351,7 +353,7 @@ def _with_model(before: SubsetEvaluator, after: SubsetEvaluator) -> SubsetEvalua
         run=by_model(before.run, after.run),
         own=by_model(before.own, after.own),
         by_network=before.by_network and after.by_network,
-        scene=deeper.scene,
+        field=deeper.field,
         root=deeper.root,
         double=before.double and after.double,
         retrained=True,

@@ -68,18 +68,18 @@ def number_groups(labels: list[str]) -> tuple[IntArray, list[str]]:
 
 
 def _far_ends(evaluator: SubsetEvaluator) -> list[int]:
-    scene = evaluator.scene
-    distance = np.full(scene.num_nodes, np.iinfo(np.int64).max)
+    field = evaluator.field
+    distance = np.full(field.num_nodes, np.iinfo(np.int64).max)
     distance[evaluator.root.nodes] = 0
-    for _ in range(scene.num_nodes):
+    for _ in range(field.num_nodes):
         found = distance.copy()
         one_more = np.where(distance < np.iinfo(np.int64).max, distance + 1, distance)
-        np.minimum.at(found, scene.senders, one_more[scene.receivers])
-        np.minimum.at(found, scene.receivers, one_more[scene.senders])
+        np.minimum.at(found, field.senders, one_more[field.receivers])
+        np.minimum.at(found, field.receivers, one_more[field.senders])
         if np.array_equal(found, distance):
             break
         distance = found
-    ids = scene.pair.node_ids(scene.numbers)
+    ids = field.pair.node_ids(field.numbers)
     by_id = dict(zip(ids.tolist(), distance.tolist(), strict=True))
     ends = []
     changes, far = evaluator.changes.iloc[: evaluator.num_data_changes], np.iinfo(np.int64).max

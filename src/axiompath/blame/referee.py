@@ -1,4 +1,4 @@
-"""Scene + subsets -> logits, by the user's own model on the real graph with exactly these changes applied.
+"""ReceptiveField + subsets -> logits, by the user's own model on the real graph with exactly these changes applied.
 
 It needs no normal form: it judges what the evaluator finds, and answers for models that no reader understands. Copies
 of a part of the graph can be run as one batch; whether the part is large enough is tried before it is trusted.
@@ -28,8 +28,8 @@ from ..graphs.sample import dtype_of
 from ..graphs.snapshot import Snapshot, rows_of
 from ..readers.arguments import LINKS_FIELD, ModelCall
 from ..readers.trial import copy_model, run_model
+from .receptive_field import ReceptiveField
 from .root import RootPlace
-from .scene import Scene
 from .sizes import SizeWatch
 
 BATCHED_NUMBERS = 4 * 10**6  # of features, in all copies of one run
@@ -84,17 +84,17 @@ class OwnModel:
 
 @dataclass(frozen=True, eq=False)
 class Referee:
-    """The user's model on one Scene: a part of the graphs, or all of them."""
+    """The user's model on one ReceptiveField: a part of the graphs, or all of them."""
 
     own: OwnModel
-    scene: Scene
-    whole: bool  # whether the scene is all of both graphs: then one copy at a time, as the model is used to
+    field: ReceptiveField
+    whole: bool  # whether the field is all of both graphs: then one copy at a time, as the model is used to
     ordered: bool = False  # whether edges come in the user's order, which a model that nobody read may depend on
     kept: dict[bytes, FloatArray] | None = None  # answers for all nodes or graphs by subset, where they are asked again
 
     def run(self, root: RootPlace, subsets: BoolArray) -> FloatArray:
         """Logits of the root with exactly these changes applied. [num_subsets, num_logits]."""
-        size = max(self.scene.num_nodes, 1) * max(self.scene.pair.before.graph.num_features, 1)
+        size = max(self.field.num_nodes, 1) * max(self.field.pair.before.graph.num_features, 1)
         step = 1 if self.whole else max(1, BATCHED_NUMBERS // size)
         found = [self._run(root, subsets[start : start + step]) for start in range(0, len(subsets), step)]
         return np.concatenate(found)
@@ -112,27 +112,27 @@ class Referee:
         return np.asarray(answer[places])
 
     def copies(self, root: RootPlace, subsets: BoolArray) -> tuple[Data, IntArray]:
-        """A graph that holds one copy of the scene for each subset; and where in the answer each root stands."""
-        scene, num_copies = self.scene, len(subsets)
-        hold = np.concatenate([scene.conditions.hold(subsets), np.ones((1, num_copies), dtype=np.bool_)])
-        present = hold[scene.presence].T  # [num_copies, num_nodes]
+        """A graph that holds one copy of the field for each subset; and where in the answer each root stands."""
+        field, num_copies = self.field, len(subsets)
+        hold = np.concatenate([field.conditions.hold(subsets), np.ones((1, num_copies), dtype=np.bool_)])
+        present = hold[field.presence].T  # [num_copies, num_nodes]
         order = self._node_order
         # Rows of the copies: present nodes alone, in the user's order.
         flat = np.full(present.shape, -1, dtype=np.int64)
         chosen = np.flatnonzero(present[:, order].reshape(-1))
-        which, node = chosen // scene.num_nodes, order[chosen % scene.num_nodes]
+        which, node = chosen // field.num_nodes, order[chosen % field.num_nodes]
         flat[which, node] = np.arange(len(chosen))
-        where, edge = np.nonzero(hold[scene.condition[self._edge_order]].T)
+        where, edge = np.nonzero(hold[field.condition[self._edge_order]].T)
         edge = self._edge_order[edge]
         data = Data(
             edge_index=torch.from_numpy(
-                np.stack([flat[where, scene.senders[edge]], flat[where, scene.receivers[edge]]])
+                np.stack([flat[where, field.senders[edge]], flat[where, field.receivers[edge]]])
             )
         )
-        changed = np.concatenate([subsets, np.zeros((num_copies, 1), dtype=np.bool_)], axis=1)[:, scene.feature_player]
-        data.x = _pick(self._x, node + scene.num_nodes * changed[which, node], self._x_dtype)
+        changed = np.concatenate([subsets, np.zeros((num_copies, 1), dtype=np.bool_)], axis=1)[:, field.feature_player]
+        data.x = _pick(self._x, node + field.num_nodes * changed[which, node], self._x_dtype)
         for key, (values, rows) in self._node_fields.items():
-            data[key] = values[torch.from_numpy(rows[node + scene.num_nodes * changed[which, node]])]
+            data[key] = values[torch.from_numpy(rows[node + field.num_nodes * changed[which, node]])]
         for key, values in self._edge_fields.items():
             data[key] = values[torch.from_numpy(self._edge_places[edge])]
         for key, value in self._other_fields.items():
@@ -151,15 +151,15 @@ class Referee:
 
     @cached_property
     def _node_order(self) -> IntArray:
-        """Rows of the scene as the user lists their nodes: those of `before`, then those that `after` alone has."""
-        listed = np.concatenate([numbers_of_rows(side) for side in (self.scene.pair.before, self.scene.pair.after)])
+        """Rows of the field as the user lists their nodes: those of `before`, then those that `after` alone has."""
+        listed = np.concatenate([numbers_of_rows(side) for side in (self.field.pair.before, self.field.pair.after)])
         if not len(listed):
-            return np.arange(self.scene.num_nodes)
+            return np.arange(self.field.num_nodes)
         _, first = np.unique(listed, return_index=True)
-        place = np.zeros(self.scene.pair.num_nodes, dtype=np.int64)
+        place = np.zeros(self.field.pair.num_nodes, dtype=np.int64)
         numbers = listed[np.sort(first)]
         place[numbers] = np.arange(len(numbers))
-        return np.argsort(place[self.scene.numbers], kind="stable")
+        return np.argsort(place[self.field.numbers], kind="stable")
 
     @cached_property
     def _edge_order(self) -> IntArray:
@@ -167,25 +167,25 @@ class Referee:
 
         Where both lists ascend by receiver, as some aggregations ask for, so does this one.
         """
-        scene, graphs = self.scene, self._graphs
+        field, graphs = self.field, self._graphs
         if not self.ordered or graphs is None:
-            return np.arange(len(scene.senders))
-        new, kept = scene.edge_of_after, scene.condition == -1
+            return np.arange(len(field.senders))
+        new, kept = field.edge_of_after, field.condition == -1
         key = self._edge_places.copy()
-        follows = self._places_in(scene.pair.after, kept)
+        follows = self._places_in(field.pair.after, kept)
         order = np.argsort(follows, kind="stable")
         anchor = np.append(key[kept][order], -1)  # -1 for those that come first of all
         key[new] = anchor[np.searchsorted(follows[order], key[new] - graphs[0].edge_index.shape[1]) - 1]
         found = np.lexsort((self._edge_places, new, key))
         if all(bool((data.edge_index[1].diff() >= 0).all()) for data in graphs):
             row = np.argsort(self._node_order)
-            found = found[np.argsort(row[scene.receivers[found]], kind="stable")]
+            found = found[np.argsort(row[field.receivers[found]], kind="stable")]
         return found
 
     @cached_property
     def _x(self) -> Any:
         """Features without their change, then with it, as the user holds them. [2 * num_nodes, num_features]."""
-        nodes = np.arange(self.scene.num_nodes)
+        nodes = np.arange(self.field.num_nodes)
         if self._graphs is not None:
             tables = [data.x for data in self._graphs]
             rows = self._rows_in_tables
@@ -197,7 +197,7 @@ class Referee:
                 ]
                 order = torch.argsort(after.long(), stable=True)
                 return torch.cat(parts)[torch.argsort(order)]
-        parts = [self.scene.features(nodes, applied=applied) for applied in (False, True)]
+        parts = [self.field.features(nodes, applied=applied) for applied in (False, True)]
         if all(isinstance(part, np.ndarray) for part in parts):
             return torch.from_numpy(np.concatenate(parts)).to(self._x_dtype)
         return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
@@ -206,26 +206,26 @@ class Referee:
     def _x_dtype(self) -> torch.dtype:
         graphs = self._graphs
         if graphs is None:
-            return dtype_of(self.scene.pair.before.graph.x)
+            return dtype_of(self.field.pair.before.graph.x)
         return graphs[0].x.dtype if isinstance(graphs[0].x, torch.Tensor) else torch.float64
 
     @property
     def _graphs(self) -> tuple[Data, Data] | None:
-        before, after = self.scene.pair.before.data, self.scene.pair.after.data
+        before, after = self.field.pair.before.data, self.field.pair.after.data
         return None if before is None or after is None else (before, after)
 
     @cached_property
     def _rows_in_tables(self) -> IntArray:
         """Row of each node, without and with its change, in the two tables of nodes one below the other."""
-        scene = self.scene
+        field = self.field
         rows = []
-        for side, shift in ((scene.pair.before, 0), (scene.pair.after, len(numbers_of_rows(scene.pair.before)))):
-            row = np.zeros(scene.pair.num_nodes, dtype=np.int64)
+        for side, shift in ((field.pair.before, 0), (field.pair.after, len(numbers_of_rows(field.pair.before)))):
+            row = np.zeros(field.pair.num_nodes, dtype=np.int64)
             listed = numbers_of_rows(side)
             row[listed] = np.arange(len(listed)) + shift
-            rows.append(row[scene.numbers])
-        without = np.where(scene.of_after, rows[1], rows[0])
-        return np.concatenate([without, np.where(scene.feature_player >= 0, rows[1], without)])
+            rows.append(row[field.numbers])
+        without = np.where(field.of_after, rows[1], rows[0])
+        return np.concatenate([without, np.where(field.feature_player >= 0, rows[1], without)])
 
     @cached_property
     def _node_fields(self) -> dict[str, tuple[torch.Tensor, IntArray]]:
@@ -237,8 +237,8 @@ class Referee:
 
     @cached_property
     def _edge_fields(self) -> dict[str, torch.Tensor]:
-        if self._graphs is None and self.scene.weighted:
-            return {"edge_weight": torch.from_numpy(self.scene.weights).to(self._x_dtype)}
+        if self._graphs is None and self.field.weighted:
+            return {"edge_weight": torch.from_numpy(self.field.weights).to(self._x_dtype)}
         return {
             key: torch.cat([torch.as_tensor(before).cpu(), torch.as_tensor(after).cpu()])
             for key, before, after in self._fields_of(EDGE)
@@ -271,24 +271,24 @@ class Referee:
     @cached_property
     def _edge_places(self) -> IntArray:
         """Place of each edge in the two lists of edges, one behind the other."""
-        scene = self.scene
+        field = self.field
         if self._graphs is None:
-            return np.arange(len(scene.senders))
-        places = np.zeros(len(scene.senders), dtype=np.int64)
-        new = scene.edge_of_after
-        places[~new] = self._places_in(scene.pair.before, ~new)
-        places[new] = self._places_in(scene.pair.after, new) + self._graphs[0].edge_index.shape[1]
+            return np.arange(len(field.senders))
+        places = np.zeros(len(field.senders), dtype=np.int64)
+        new = field.edge_of_after
+        places[~new] = self._places_in(field.pair.before, ~new)
+        places[new] = self._places_in(field.pair.after, new) + self._graphs[0].edge_index.shape[1]
         return places
 
     def _places_in(self, side: Side, some: BoolArray) -> IntArray:
         """Place of some of the edges in the list of one graph."""
-        scene, snapshot = self.scene, side.graph
+        field, snapshot = self.field, side.graph
         assert isinstance(snapshot, Snapshot)
         values = snapshot.edge_values
         values = np.ones(snapshot.edge_index.shape[1]) if values is None else values
         theirs = _ranked(snapshot.edge_index[0], snapshot.edge_index[1], values)
         theirs["place"] = np.arange(len(theirs))
-        ours = _ranked(scene.numbers[scene.senders[some]], scene.numbers[scene.receivers[some]], scene.weights[some])
+        ours = _ranked(field.numbers[field.senders[some]], field.numbers[field.receivers[some]], field.weights[some])
         return np.asarray(ours.merge(theirs, how="left", on=[*"uvwt", "rank"]).place.to_numpy(), dtype=np.int64)
 
 

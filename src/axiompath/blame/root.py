@@ -23,4 +23,4 @@ class RootPlace:
     """The nodes that a prediction is read off: one node; the two ends of a pair; all nodes of a graph."""
 
     kind: str  # "node", "link" or "graph"
-    nodes: IntArray  # rows of the Scene
+    nodes: IntArray  # rows of the ReceptiveField

@@ -29,7 +29,7 @@ from ..memory import cut_runs
 from ..network.layers import Channel, ForwardPass, Layer, Network, project, run_network
 from ..network.update import rerun_network
 from .players import APPLIED, Players
-from .scene import Conditions, Scene, cut_scene, find_span
+from .receptive_field import Conditions, ReceptiveField, cut_receptive_field, find_extent
 
 STACK = 5e5  # edges of the copies that are run together; larger stacks leave the cache
 WALKS = 5e6  # upper bound on the nodes that changes reach, for those whose reach is found together
@@ -45,7 +45,7 @@ class Into(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class TogglingGraph:
     """What decides all targets, as one graph with conditions, and the network's passes on it before and after."""
 
     network: Network  # its first layer takes what the channels make of the features, where no rule reads these
@@ -176,53 +176,53 @@ class Toggled:
 def can_toggle(network: Network) -> bool:
     """Whether changes can be toggled one by one: nodes are predicted, and rules look along the edges and no further."""
     rules = [rule for layer in network.layers for rule in layer.rules]
-    plain = network.rise is None and not network.takes_edges and find_span(network) is not None
+    plain = network.rise is None and not network.takes_edges and find_extent(network) is not None
     return plain and all(rule.heeds_unseen or not rule.reach for rule in rules)
 
 
-def set_stage(network: Network, players: Players, pair: Pair, nodes: IntArray) -> Stage:
-    """The stage of the targets with these numbers, which both graphs have."""
-    span = find_span(network)
-    assert span is not None
-    scene = cut_scene(players, pair, nodes, span, counted=False, standing=np.zeros(0, dtype=np.int64))
-    x = _features(scene)
+def make_toggling_graph(network: Network, players: Players, pair: Pair, nodes: IntArray) -> TogglingGraph:
+    """The graph of the targets with these numbers, which both graphs have."""
+    extent = find_extent(network)
+    assert extent is not None
+    field = cut_receptive_field(players, pair, nodes, extent, counted=False, standing=np.zeros(0, dtype=np.int64))
+    x = _features(field)
     network, x = _project_first(network, x)
-    indptr = np.searchsorted(scene.receivers, np.arange(scene.num_nodes + 1))
+    indptr = np.searchsorted(field.receivers, np.arange(field.num_nodes + 1))
     passes = []
     for side, applied in ((BEFORE, False), (AFTER, True)):
-        hold = scene.conditions.hold(np.full((1, scene.num_players), applied))[:, 0]
-        here = np.append(hold, True)[scene.condition]
-        edge_index = np.stack([scene.senders, scene.receivers])[:, here]
+        hold = field.conditions.hold(np.full((1, field.num_players), applied))[:, 0]
+        here = np.append(hold, True)[field.condition]
+        edge_index = np.stack([field.senders, field.receivers])[:, here]
         passes.append(
-            run_network(network, _snapshot(scene, x[side], edge_index, scene.weights[here], scene.node_types))
+            run_network(network, _snapshot(field, x[side], edge_index, field.weights[here], field.node_types))
         )
-    return Stage(
+    return TogglingGraph(
         network,
         indptr,
-        scene.senders,
-        scene.weights,
-        scene.weighted,
-        scene.node_types,
-        scene.condition,
-        scene.conditions,
-        scene.feature_player,
+        field.senders,
+        field.weights,
+        field.weighted,
+        field.node_types,
+        field.condition,
+        field.conditions,
+        field.feature_player,
         x,
         (passes[0], passes[1]),
-        scene.rows_of(nodes),
-        scene.rows,
-        span.num_hops,
+        field.rows_of(nodes),
+        field.rows,
+        extent.num_hops,
     )
 
 
-def toggle(stage: Stage, players: IntArray) -> Toggled:
+def toggle(graph: TogglingGraph, players: IntArray) -> Toggled:
     """What these changes do to every target that they reach; pairs by change, then by target's node."""
-    runs = cut_runs(stage.costs[0][players].astype(np.float64), STACK)
+    runs = cut_runs(graph.costs[0][players].astype(np.float64), STACK)
     found = [
-        _toggle_some(stage, players[start:stop])
+        _toggle_some(graph, players[start:stop])
         for start, stop in zip(runs[:-1].tolist(), runs[1:].tolist(), strict=True)
     ]
     nothing = np.zeros(0, dtype=np.int64)
-    empty = np.zeros((0, stage.network.num_classes))
+    empty = np.zeros((0, graph.network.num_classes))
     return Toggled(
         np.concatenate([nothing, *(some.players for some in found)]),
         np.concatenate([nothing, *(some.targets for some in found)]),
@@ -231,10 +231,10 @@ def toggle(stage: Stage, players: IntArray) -> Toggled:
     )
 
 
-def _toggle_some(stage: Stage, players: IntArray) -> Toggled:
-    place = np.full(stage.num_nodes, -1, dtype=np.int64)
-    place[stage.targets] = np.arange(len(stage.targets))
-    copies = _Copies(stage, players)
+def _toggle_some(graph: TogglingGraph, players: IntArray) -> Toggled:
+    place = np.full(graph.num_nodes, -1, dtype=np.int64)
+    place[graph.targets] = np.arange(len(graph.targets))
+    copies = _Copies(graph, players)
     logits = [copies.run(side) for side in (AFTER, BEFORE)]
     wanted = np.flatnonzero(copies.inner & (place[copies.node] >= 0))
     return Toggled(players[copies.copy[wanted]], place[copies.node[wanted]], logits[0][wanted], logits[1][wanted])
@@ -243,17 +243,17 @@ def _toggle_some(stage: Stage, players: IntArray) -> Toggled:
 class _Copies:
     """A copy for each of some changes: of the nodes that it reaches, with all edges into them, and of their senders."""
 
-    def __init__(self, stage: Stage, players: IntArray) -> None:
-        self.stage, self.players = stage, players
-        reached = stage.reach(players)
+    def __init__(self, graph: TogglingGraph, players: IntArray) -> None:
+        self.graph, self.players = graph, players
+        reached = graph.reach(players)
         reached.sort_indices()
         copy = np.repeat(np.arange(len(players)), np.diff(reached.indptr))
-        self.edges = entries_of(stage.indptr, reached.indices)
-        degree = np.diff(stage.indptr)[reached.indices]
-        n = stage.num_nodes
+        self.edges = entries_of(graph.indptr, reached.indices)
+        degree = np.diff(graph.indptr)[reached.indices]
+        n = graph.num_nodes
         mine = copy * n + reached.indices
         self.owner = np.repeat(copy, degree)  # of each edge, its copy
-        sent = self.owner * n + stage.senders[self.edges]
+        sent = self.owner * n + graph.senders[self.edges]
         self.keys = np.unique(np.concatenate([mine, sent]))
         self.copy, self.node = np.divmod(self.keys, n)
         self.rows = np.searchsorted(self.keys, mine)
@@ -265,27 +265,27 @@ class _Copies:
 
     def run(self, side: int) -> FloatArray:
         """Logits of all copies with their change left out of `after`, or put into `before`. [num_rows, num_logits]."""
-        stage, start = self.stage, self.stage.passes[side]
+        graph, start = self.graph, self.graph.passes[side]
         self.known = {}
         coefficients = tuple(tuple(self._rows_of(matrix) for matrix in layer) for layer in start.coefficients)
-        x = stage.x[side][self.node]
+        x = graph.x[side][self.node]
         begun = ForwardPass(start.layers, x, coefficients, tuple(z[self.node] for z in start.z))
-        other = stage.feature_player[self.node] == self.players[self.copy]
+        other = graph.feature_player[self.node] == self.players[self.copy]
         changed = x
         if other.any():
-            changed = _with_features(x, np.flatnonzero(other), stage.x[1 - side][self.node[other]])
+            changed = _with_features(x, np.flatnonzero(other), graph.x[1 - side][self.node[other]])
         unseen, loops = self._left_out(side)
-        types = None if stage.node_types is None else stage.node_types[self.node]
+        types = None if graph.node_types is None else graph.node_types[self.node]
         graphs = []
         for features, hold in ((x, self._hold(side, toggled=False)), (changed, self._hold(side, toggled=True))):
             edge_index = np.concatenate([self.edge_index[:, hold], loops[0]], axis=1)
-            values = np.concatenate([stage.values[self.edges[hold]], loops[1]])
-            graphs.append(replace(_snapshot(stage, features, edge_index, values, types), unseen=unseen))
-        return rerun_network(stage.network, graphs[0], graphs[1], begun).logits
+            values = np.concatenate([graph.values[self.edges[hold]], loops[1]])
+            graphs.append(replace(_snapshot(graph, features, edge_index, values, types), unseen=unseen))
+        return rerun_network(graph.network, graphs[0], graphs[1], begun).logits
 
     def _hold(self, side: int, *, toggled: bool) -> BoolArray:
         """Which edges are there. [num_edges]."""
-        conditions, condition = self.stage.conditions, self.stage.condition[self.edges]
+        conditions, condition = self.graph.conditions, self.graph.condition[self.edges]
         hold = np.ones(len(condition), dtype=np.bool_)
         some = np.flatnonzero(condition >= 0)
         applied = conditions.when[condition[some]] == APPLIED
@@ -303,9 +303,9 @@ class _Copies:
 
     def _left_out(self, side: int) -> tuple[FloatArray | None, tuple[IntArray, NDArray[Any]]]:
         """Of nodes that are only senders: number and weight of the edges into them, and their loops."""
-        if not self.stage.counts_degrees or not len(self.outer):
+        if not self.graph.counts_degrees or not len(self.outer):
             return None, (np.zeros((2, 0), dtype=np.int64), np.zeros(0))
-        nodes, into = self.node[self.outer], self.stage.into[side]
+        nodes, into = self.node[self.outer], self.graph.into[side]
         unseen = np.zeros((2, len(self.keys)))
         unseen[:, self.outer] = into.sums[:, nodes]
         rows = np.repeat(self.outer, np.diff(into.loop_indptr)[nodes])
@@ -316,7 +316,7 @@ class _Copies:
         if id(matrix) not in self.known:
             nodes, size = self.node[self.rows], len(self.keys)
             entries, degree = entries_of(matrix.indptr, nodes), np.diff(matrix.indptr)[nodes]
-            wanted = np.repeat(self.copy[self.rows], degree) * self.stage.num_nodes + matrix.indices[entries]
+            wanted = np.repeat(self.copy[self.rows], degree) * self.graph.num_nodes + matrix.indices[entries]
             indptr = np.zeros(size + 1, dtype=np.int64)
             indptr[self.rows + 1] = degree
             place = np.searchsorted(self.keys, wanted).astype(np.int32)
@@ -327,7 +327,11 @@ class _Copies:
 
 
 def _snapshot(
-    of: Scene | Stage, x: Features, edge_index: IntArray, values: NDArray[Any], node_types: IntArray | None
+    of: ReceptiveField | TogglingGraph,
+    x: Features,
+    edge_index: IntArray,
+    values: NDArray[Any],
+    node_types: IntArray | None,
 ) -> Snapshot:
     size = x.shape[0]
     weights, present = weights_of(values) if of.weighted else None, np.ones(size, dtype=np.bool_)
@@ -335,13 +339,13 @@ def _snapshot(
     return Snapshot(x, edge_index, weights, np.arange(size), present, edge_types=types, node_types=node_types)
 
 
-def _features(scene: Scene) -> tuple[Features, Features]:
+def _features(field: ReceptiveField) -> tuple[Features, Features]:
     """Features before and after, the same array where no change alters any; of nodes that are only counted, none."""
-    inner = np.flatnonzero(scene.inner)
-    before = _spread(scene.features(inner, applied=False), inner, scene.num_nodes)
-    if (scene.feature_player < 0).all():
+    inner = np.flatnonzero(field.inner)
+    before = _spread(field.features(inner, applied=False), inner, field.num_nodes)
+    if (field.feature_player < 0).all():
         return before, before
-    return before, _spread(scene.features(inner, applied=True), inner, scene.num_nodes)
+    return before, _spread(field.features(inner, applied=True), inner, field.num_nodes)
 
 
 def _spread(part: Features, rows: IntArray, num_rows: int) -> Features:

@@ -68,7 +68,7 @@ def number_views(words, masks, first, inverse):
 
 
 @compiled
-def list_edges(star, hold, nodes, group, starts, subsets, first):
+def list_edges(edges, hold, nodes, group, starts, subsets, first):
     """The edges into each variant of these nodes: number of the variant, from `first` on, and of the edge."""
     count = 0
     for turn in range(2):
@@ -76,8 +76,8 @@ def list_edges(star, hold, nodes, group, starts, subsets, first):
         number, count = first, 0
         for i in range(len(nodes)):
             for j in range(starts[group[i]], starts[group[i] + 1]):
-                for e in range(star.indptr[nodes[i]], star.indptr[nodes[i] + 1]):
-                    if star.condition[e] < 0 or hold[star.condition[e], subsets[j]]:
+                for e in range(edges.indptr[nodes[i]], edges.indptr[nodes[i] + 1]):
+                    if edges.condition[e] < 0 or hold[edges.condition[e], subsets[j]]:
                         if turn:
                             row[count], edge[count] = number, e
                         count += 1
@@ -88,22 +88,22 @@ def list_edges(star, hold, nodes, group, starts, subsets, first):
 @compiled
 def add_products(products, hold, wanted, below, projected, z):
     """z[V] += left[V] * sum over U of weight * right[U] * projected[U], plus diagonal[V] * projected[V]."""
-    star, left, right, diagonal, loops_apart = products
+    edges, left, right, diagonal, loops_apart = products
     width = projected.shape[1]
     constant, total = np.zeros(width), np.zeros(width)
     for i in range(len(wanted.nodes)):
         v = wanted.nodes[i]
-        low, high = star.indptr[v], star.indptr[v + 1]
+        low, high = edges.indptr[v], edges.indptr[v + 1]
         varying = np.empty(high - low, dtype=np.int64)
         num_varying = 0
         constant[:] = 0.0
         for e in range(low, high):
-            u = star.senders[e]
+            u = edges.senders[e]
             if loops_apart and u == v:
                 continue
             place = below.place[u]
-            if star.condition[e] < 0 and below.group[place] == 0 and right.group[u] == 0:
-                value = star.weights[e] * right.values[right.base[u]]
+            if edges.condition[e] < 0 and below.group[place] == 0 and right.group[u] == 0:
+                value = edges.weights[e] * right.values[right.base[u]]
                 row = below.base[place]
                 for c in range(width):
                     constant[c] += value * projected[row, c]
@@ -118,11 +118,11 @@ def add_products(products, hold, wanted, below, projected, z):
                 total[c] = constant[c]
             for k in range(num_varying):
                 e = varying[k]
-                if star.condition[e] >= 0 and not hold[star.condition[e], s]:
+                if edges.condition[e] >= 0 and not hold[edges.condition[e], s]:
                     continue
-                u = star.senders[e]
+                u = edges.senders[e]
                 place = below.place[u]
-                value = star.weights[e] * right.values[right.base[u] + right.inverse[right.group[u], s]]
+                value = edges.weights[e] * right.values[right.base[u] + right.inverse[right.group[u], s]]
                 row = below.base[place] + below.inverse[below.group[place], s]
                 for c in range(width):
                     total[c] += value * projected[row, c]
@@ -154,11 +154,11 @@ def _score(scores, key, query):
 @compiled
 def add_attention(attended, hold, wanted, below, projected, z):
     """z[V] += sum over U of softmax(score[V, U]) * projected[U]."""
-    star, scores, self_loops = attended
+    edges, scores, self_loops = attended
     width = projected.shape[1]
     for i in range(len(wanted.nodes)):
         v = wanted.nodes[i]
-        low, high = star.indptr[v], star.indptr[v + 1]
+        low, high = edges.indptr[v], edges.indptr[v + 1]
         taken = np.empty(high - low + 1, dtype=np.int64)
         shares = np.empty(high - low + 1)
         group = wanted.group[i]
@@ -173,10 +173,10 @@ def add_attention(attended, hold, wanted, below, projected, z):
                 shares[0] = _score(scores, own, own)
                 num = 1
             for e in range(low, high):
-                u = star.senders[e]
+                u = edges.senders[e]
                 if self_loops and u == v:
                     continue
-                if star.condition[e] >= 0 and not hold[star.condition[e], s]:
+                if edges.condition[e] >= 0 and not hold[edges.condition[e], s]:
                     continue
                 place = below.place[u]
                 row = below.base[place] + below.inverse[below.group[place], s]

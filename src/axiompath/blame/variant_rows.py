@@ -14,7 +14,7 @@ from .views import Views, count_bits
 Masks = NDArray[np.uint64]  # [n, num_words]: changes as bits
 
 
-class Star(NamedTuple):
+class IncomingEdges(NamedTuple):
     """Edges by receiver, with the condition of each, -1 for always."""
 
     indptr: IntArray
@@ -70,7 +70,7 @@ class Scales(NamedTuple):
 class Products(NamedTuple):
     """Coefficients that are products: of a receiver's factor, an edge's weight and a sender's factor."""
 
-    star: Star
+    edges: IncomingEdges
     left: Scales
     right: Scales
     diagonal: FloatArray  # of each row of `left`; none for none
@@ -80,7 +80,7 @@ class Products(NamedTuple):
 class Attended(NamedTuple):
     """Coefficients that are shares of an attention."""
 
-    star: Star
+    edges: IncomingEdges
     scores: Scores
     self_loops: bool
 

@@ -1,4 +1,4 @@
-"""Network + Scene -> logits under thousands of subsets: each place once for every distinct view of them that it has.
+"""Network + ReceptiveField -> logits under thousands of subsets: each place once for every distinct restriction.
 
 What a place computes depends on the changes in its sight alone: those of the edges into it, of its senders' values and,
 under degree normalisation, of the edges into its senders. Among thousands of subsets most places see few distinct
@@ -37,17 +37,17 @@ from ..network.readouts import End, Pooled
 from ..network.relations import OfRelation
 from ..threads import run_in_pieces
 from .factors import find_factors, find_scores
+from .receptive_field import ReceptiveField, to_bits
 from .root import RootPlace
-from .scene import Scene, to_bits
 from .variant_loops import add_attention, add_products, list_edges
 from .variant_rows import (
     Attended,
+    IncomingEdges,
     Layout,
     Masks,
     Products,
     Scales,
     Seen,
-    Star,
     VariantRows,
     first_rows,
     join_rows,
@@ -98,10 +98,10 @@ def knows(network: Network) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Variants:
-    """A network on a scene, ready for subsets."""
+    """A network on a field, ready for subsets."""
 
     network: Network
-    scene: Scene
+    field: ReceptiveField
     root: RootPlace
 
     def run(self, subsets: BoolArray) -> FloatArray:
@@ -121,35 +121,35 @@ class Variants:
         return found
 
     @cached_property
-    def stars(self) -> dict[tuple[str, int | None], Star]:
+    def incoming(self) -> dict[tuple[str, int | None], IncomingEdges]:
         """The edges by the way that messages flow, and by relation."""
-        scene = self.scene
-        types, weights = types_of(scene.weights), weights_of(scene.weights)
+        field = self.field
+        types, weights = types_of(field.weights), weights_of(field.weights)
         found = {}
         for flow, relation in {unwrap(rule).sees for layer in self.network.layers for rule in layer.rules}:
-            senders, receivers = scene.senders, scene.receivers
+            senders, receivers = field.senders, field.receivers
             order = np.arange(len(senders))
             if flow != SOURCE_TO_TARGET:
                 senders, receivers = receivers, senders
                 order = np.argsort(receivers, kind="stable")
             if relation is not None and types is not None:
                 order = order[types[order] == relation]
-            indptr = np.searchsorted(receivers[order], np.arange(scene.num_nodes + 1))
-            found[flow, relation] = Star(indptr, senders[order], weights[order], scene.condition[order])
+            indptr = np.searchsorted(receivers[order], np.arange(field.num_nodes + 1))
+            found[flow, relation] = IncomingEdges(indptr, senders[order], weights[order], field.condition[order])
         return found
 
     @cached_property
-    def readout(self) -> Star:
+    def readout(self) -> IncomingEdges:
         """The one place of a graph or pair, and the nodes that it takes from."""
         nodes = self.root.nodes
-        condition = self.scene.presence[nodes] if self.root.kind == "graph" else np.full(len(nodes), -1)
-        return Star(np.array([0, len(nodes)]), nodes, np.ones(len(nodes)), condition)
+        condition = self.field.presence[nodes] if self.root.kind == "graph" else np.full(len(nodes), -1)
+        return IncomingEdges(np.array([0, len(nodes)]), nodes, np.ones(len(nodes)), condition)
 
     @cached_property
     def of_edges(self) -> dict[tuple[str, int | None], Masks]:
         """Changes of the edges into each node, by flow and relation. [num_nodes, num_words]."""
-        masks = self.scene.masks
-        return {seen: join_rows(star.indptr, masks[star.condition]) for seen, star in self.stars.items()}
+        masks = self.field.masks
+        return {seen: join_rows(edges.indptr, masks[edges.condition]) for seen, edges in self.incoming.items()}
 
     @cached_property
     def places(self) -> list[IntArray]:
@@ -163,8 +163,8 @@ class Variants:
             elif not layer.local or any(rule.reads_inputs for rule in layer.rules):
                 taken = [needed]
                 for sees in {unwrap(rule).sees for rule in layer.rules if not rule.local}:
-                    star = self.stars[sees]
-                    taken.append(star.senders[entries_of(star.indptr, needed)])
+                    edges = self.incoming[sees]
+                    taken.append(edges.senders[entries_of(edges.indptr, needed)])
                 needed = np.unique(np.concatenate(taken))
             found.append(needed)
         return found[::-1]
@@ -172,15 +172,15 @@ class Variants:
     @cached_property
     def masks(self) -> list[Masks]:
         """What each place sees: of the inputs, and of the outputs of each layer. [num_nodes, num_words] each."""
-        scene = self.scene
-        bits = np.concatenate([to_bits(scene.num_players), np.zeros((1, scene.masks.shape[1]), dtype=np.uint64)])
-        seen = bits[scene.feature_player]
+        field = self.field
+        bits = np.concatenate([to_bits(field.num_players), np.zeros((1, field.masks.shape[1]), dtype=np.uint64)])
+        seen = bits[field.feature_player]
         found = [seen]
         above = False
         for layer in self.network.layers:
             if layer.rises:
-                star = self.readout
-                seen = np.bitwise_or.reduce(seen[star.senders] | scene.masks[star.condition], axis=0)[None]
+                edges = self.readout
+                seen = np.bitwise_or.reduce(seen[edges.senders] | field.masks[edges.condition], axis=0)[None]
                 above = True
             elif not above:
                 joined = seen.copy()
@@ -188,11 +188,11 @@ class Variants:
                     rule = inner.rule
                     if not rule.reads_edges:
                         continue
-                    own, star = self.of_edges[inner.sees], self.stars[inner.sees]
+                    own, edges = self.of_edges[inner.sees], self.incoming[inner.sees]
                     joined |= own
                     if not rule.local:
                         sent = seen | own if rule.reach else seen
-                        joined |= join_rows(star.indptr, sent[star.senders])
+                        joined |= join_rows(edges.indptr, sent[edges.senders])
                 seen = joined
             found.append(seen)
         return found
@@ -201,9 +201,9 @@ class Variants:
     def inputs(self) -> tuple[Features, IntArray]:
         """Features of all that is needed, those that change in two rows, without it and with it; first row of each."""
         nodes = self.places[0]
-        twice = self.scene.feature_player[nodes] >= 0
+        twice = self.field.feature_player[nodes] >= 0
         base = np.concatenate([[0], np.cumsum(1 + twice)])[:-1]
-        parts = [self.scene.features(nodes, applied=False), self.scene.features(nodes[twice], applied=True)]
+        parts = [self.field.features(nodes, applied=False), self.field.features(nodes[twice], applied=True)]
         rows = np.argsort(np.concatenate([base, base[twice] + 1]), kind="stable")
         if any(sparse.issparse(part) for part in parts):
             return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))[rows], base
@@ -227,10 +227,10 @@ class Variants:
     @cached_property
     def receivers(self) -> dict[tuple[str, int | None], tuple[IntArray, Layout]]:
         """Of each flow and relation the receiver of each edge, and all nodes by the changes of the edges into them."""
-        every = np.arange(self.scene.num_nodes)
+        every = np.arange(self.field.num_nodes)
         return {
-            sees: (np.repeat(every, np.diff(star.indptr)), lay_out(every, self.of_edges[sees]))
-            for sees, star in self.stars.items()
+            sees: (np.repeat(every, np.diff(edges.indptr)), lay_out(every, self.of_edges[sees]))
+            for sees, edges in self.incoming.items()
         }
 
     def _step(self, num_subsets: int) -> int:
@@ -254,7 +254,7 @@ class _Pass:
     def __init__(self, variants: Variants, subsets: BoolArray) -> None:
         self.of = variants
         self.subsets, self.words = subsets, pack(subsets)
-        self.hold = variants.scene.conditions.hold(subsets)
+        self.hold = variants.field.conditions.hold(subsets)
         self.scales: dict[tuple[Rule, int | None], tuple[Scales, Scales, FloatArray]] = {}
 
     def run(self) -> FloatArray:
@@ -284,11 +284,11 @@ class _Pass:
         of = self.of
         x, base = of.inputs
         nodes = of.places[0]
-        player = of.scene.feature_player[nodes]
+        player = of.field.feature_player[nodes]
         used, group = np.unique(np.append(-1, player), return_inverse=True)
         inverse = np.zeros((len(used), len(self.subsets)), dtype=np.int32)
         inverse[1:] = self.subsets.T[used[1:]]
-        place = np.full(of.scene.num_nodes, -1, dtype=np.int64)
+        place = np.full(of.field.num_nodes, -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
         return x, Seen(place, base, group.reshape(-1)[1:].astype(np.int64), inverse)
 
@@ -317,7 +317,7 @@ class _Pass:
         hold, rule = self.hold, inner.rule
         taken = np.ascontiguousarray(taken)
         if isinstance(rule, (AdditiveAttention, PairAttention, DotAttention)):
-            attended = Attended(self.of.stars[inner.sees], find_scores(rule, h), bool(rule.self_loops))
+            attended = Attended(self.of.incoming[inner.sees], find_scores(rule, h), bool(rule.self_loops))
             add_attention(attended, hold, wanted, below, taken, part)
             return
         if isinstance(rule, InverseDeviation):
@@ -329,41 +329,41 @@ class _Pass:
         rule = inner.rule
         ones = self._constant(np.ones(1), num_nodes)
         nobody = np.zeros(0, dtype=np.int64)
-        nothing = Star(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody)
+        nothing = IncomingEdges(np.zeros(num_nodes + 1, dtype=np.int64), nobody, np.zeros(0), nobody)
         if isinstance(rule, (Identity, InverseDeviation)):
             return Products(nothing, ones, ones, np.ones(1), False)
         if isinstance(rule, End):
-            star = Star(np.array([0, 1]), self.of.root.nodes[[rule.number]], np.ones(1), np.full(1, -1))
-            return Products(star, self._constant(np.ones(1), 1), ones, np.zeros(0), False)
+            edges = IncomingEdges(np.array([0, 1]), self.of.root.nodes[[rule.number]], np.ones(1), np.full(1, -1))
+            return Products(edges, self._constant(np.ones(1), 1), ones, np.zeros(0), False)
         if isinstance(rule, Pooled):
             return Products(self.of.readout, self._pooled(rule), ones, np.zeros(0), False)
-        weighted = rule.weighted and self.of.scene.weighted
-        star = self.of.stars[inner.sees]
+        weighted = rule.weighted and self.of.field.weighted
+        edges = self.of.incoming[inner.sees]
         if not weighted:
-            star = star._replace(weights=np.ones(len(star.senders)))
+            edges = edges._replace(weights=np.ones(len(edges.senders)))
         if isinstance(rule, Sum):
-            return Products(star, ones, ones, np.zeros(0), False)
-        left, right, diagonal = self._scales(inner, star)
+            return Products(edges, ones, ones, np.zeros(0), False)
+        left, right, diagonal = self._scales(inner, edges)
         if isinstance(rule, Degree):
-            star = nothing
+            edges = nothing
         apart = isinstance(rule, TargetNorm) or (isinstance(rule, SymmetricNorm) and rule.self_loops is not None)
-        return Products(star, left, right, diagonal, apart)
+        return Products(edges, left, right, diagonal, apart)
 
     def _constant(self, values: FloatArray, num_nodes: int) -> Scales:
         zeros = np.zeros(num_nodes, dtype=np.int64)
         return Scales(zeros, zeros, np.zeros((1, len(self.subsets)), dtype=np.int32), values)
 
     def _pooled(self, rule: Pooled) -> Scales:
-        star = self.of.readout
-        seen = np.bitwise_or.reduce(self.of.scene.masks[star.condition], axis=0)
+        edges = self.of.readout
+        seen = np.bitwise_or.reduce(self.of.field.masks[edges.condition], axis=0)
         views = find_views(self.words, seen[None])
         some = views.first
-        there = np.concatenate([self.hold[:, some], np.ones((1, len(some)), dtype=np.bool_)])[star.condition]
+        there = np.concatenate([self.hold[:, some], np.ones((1, len(some)), dtype=np.bool_)])[edges.condition]
         values = 1.0 / np.maximum(there.sum(axis=0), 1) if rule.mean else np.ones(len(some))
         zeros = np.zeros(1, dtype=np.int64)
         return Scales(zeros, zeros, views.inverse, values)
 
-    def _scales(self, inner: Inner, star: Star) -> tuple[Scales, Scales, FloatArray]:
+    def _scales(self, inner: Inner, edges: IncomingEdges) -> tuple[Scales, Scales, FloatArray]:
         """Factors that depend on the edges into a node, for each node and each variant of these edges."""
         rule = inner.rule
         key = rule, inner.relation
@@ -375,11 +375,11 @@ class _Pass:
         base = np.arange(num_nodes)  # of those that vary after all others
         base[varying] = num_nodes + first_rows(views, laid.group[varying])
         kept = np.flatnonzero(laid.group[receivers] == 0)
-        row, edge = list_edges(star, self.hold, varying, laid.group[varying], views.starts, views.first, num_nodes)
+        row, edge = list_edges(edges, self.hold, varying, laid.group[varying], views.starts, views.first, num_nodes)
         row, edge = np.concatenate([receivers[kept], row]), np.concatenate([kept, edge])
         num_rows = num_nodes + int(np.diff(views.starts)[laid.group[varying]].sum())
-        is_loop = star.senders[edge] == receivers[edge]
-        left, right, diagonal = find_factors(rule, row, star.weights[edge], is_loop, num_rows)
+        is_loop = edges.senders[edge] == receivers[edge]
+        left, right, diagonal = find_factors(rule, row, edges.weights[edge], is_loop, num_rows)
         sending = Scales(base, laid.group, views.inverse, right)
         if len(right) == 1:  # the same for all senders, so that nothing of it varies
             sending = self._constant(right, num_nodes)

@@ -25,7 +25,7 @@ from ..blame.blame import blame_target
 from ..blame.engine import SubsetEvaluator
 from ..blame.goal import tell
 from ..blame.shapley import Effort
-from ..blame.toggles import STACK, Stage, can_toggle, set_stage, toggle
+from ..blame.toggles import STACK, TogglingGraph, can_toggle, make_toggling_graph, toggle
 from ..errors import InputError, Notice, TooLarge
 from ..graphs.labels import target_column
 from ..memory import cut_runs
@@ -135,7 +135,7 @@ class BlamedTargets:
 class FactLoad:
     """What a worker needs to write any part; the arrays are shared between workers, never copied."""
 
-    stage: Stage
+    graph: TogglingGraph
     targets: BlamedTargets
     indptr: IntArray  # [num_parts + 1]: changes of each part
     needs: FloatArray  # [num_parts]: bytes that a worker takes at most
@@ -149,11 +149,11 @@ class FactLoad:
     def do(self, kind: str, number: int) -> int:
         """Toggle the changes of a part and write what that does."""
         del kind  # of parts there is no less
-        stage, part = self.stage, number
+        graph, part = self.graph, number
         with threadpool_limits(1):  # the rounding of a product may depend on how many threads share it
-            found = toggle(stage, np.arange(self.indptr[part], self.indptr[part + 1]))
+            found = toggle(graph, np.arange(self.indptr[part], self.indptr[part + 1]))
         order = np.lexsort((found.targets, found.players))
-        rows = stage.rows[found.players[order]], found.targets[order]
+        rows = graph.rows[found.players[order]], found.targets[order]
         write_facts(
             self.folder, part, self.targets.facts(*rows, found.left_out[order], found.put_in[order]), self.notes
         )
@@ -170,12 +170,12 @@ class FactLoad:
 
 @dataclass(frozen=True, eq=False)
 class FactPlan:
-    """The targets that are blamed, and how: change by change on a stage, or target by target."""
+    """The targets that are blamed, and how: change by change on one graph, or target by target."""
 
     session: Session
     targets: BlamedTargets
-    stage: Stage | None
-    indptr: IntArray  # [num_parts + 1]: changes of each part; targets, without a stage
+    graph: TogglingGraph | None
+    indptr: IntArray  # [num_parts + 1]: changes of each part; targets, without a graph
     digest: str
 
     @property
@@ -185,19 +185,19 @@ class FactPlan:
 
     def load(self, folder: Path, room: float, process_bytes: float, notes: dict[str, Any]) -> FactLoad:
         """What workers share; a change that alone takes more than all of the room has it to itself."""
-        assert self.stage is not None
-        edges = np.add.reduceat(np.append(self.stage.costs[0], 0), self.indptr[:-1]) if self.num_parts else np.zeros(0)
-        widest = max(layer.width for layer in self.stage.network.layers)
+        assert self.graph is not None
+        edges = np.add.reduceat(np.append(self.graph.costs[0], 0), self.indptr[:-1]) if self.num_parts else np.zeros(0)
+        widest = max(layer.width for layer in self.graph.network.layers)
         needs = process_bytes + np.minimum(edges, np.maximum(2 * STACK, self._largest)) * (200.0 + 16.0 * widest)
-        return FactLoad(self.stage, self.targets, self.indptr, np.minimum(needs, room), folder, notes)
+        return FactLoad(self.graph, self.targets, self.indptr, np.minimum(needs, room), folder, notes)
 
     def _open(self, target: Any) -> SubsetEvaluator:
         return self.session.subsets.open(self.session.root(target))
 
     @property
     def _largest(self) -> FloatArray:
-        assert self.stage is not None
-        return np.maximum.reduceat(np.append(self.stage.costs[0], 0), self.indptr[:-1]).astype(np.float64)
+        assert self.graph is not None
+        return np.maximum.reduceat(np.append(self.graph.costs[0], 0), self.indptr[:-1]).astype(np.float64)
 
     def write_here(self, folder: Path, part: int, notes: dict[str, Any]) -> None:
         """Target by target, each change in its sight left out and put in alone."""
@@ -249,8 +249,8 @@ def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str)
         return FactPlan(session, targets, None, cut_runs(np.ones(len(rows)), PART_OF_TARGETS), told)
     numbers = pair.numbers_of(targets.ids)
     with threadpool_limits(1):
-        stage = set_stage(network, subsets.players(open_nodes=False), pair, numbers)
-    edges, pairs = stage.costs
+        graph = make_toggling_graph(network, subsets.players(open_nodes=False), pair, numbers)
+    edges, pairs = graph.costs
     if pairs.sum() > MOST_ROWS:
         raise TooLarge(
             f"Expected at most {MOST_ROWS:,} pairs of a change and a prediction that it reaches (got "
@@ -265,7 +265,7 @@ def plan_facts(session: Session, rows: IntArray, blame: bool | int, digest: str)
             Notice,
             stacklevel=2,
         )
-    return FactPlan(session, targets, stage, cut_runs(edges.astype(np.float64), PART_EDGES), told)
+    return FactPlan(session, targets, graph, cut_runs(edges.astype(np.float64), PART_EDGES), told)
 
 
 def facts_file(folder: Path, part: int) -> Path:

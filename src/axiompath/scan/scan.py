@@ -416,7 +416,7 @@ def _blame(
     parts = (folder / BLAME_PARTS).resolve()
     parts.mkdir(exist_ok=True)
     missing = missing_facts(folder, facts.num_parts, notes)
-    if facts.stage is None:
+    if facts.graph is None:
         for part in missing:
             facts.write_here(parts, part, notes)
     elif len(missing) == 1:  # not worth a worker

@@ -1,4 +1,4 @@
-"""Players + a target -> Scene: the part of both graphs that decides the target, as one graph with conditions.
+"""Players + a target -> ReceptiveField: the part of both graphs that decides the target, as one graph with conditions.
 
 Every edge of either graph is there once, with the condition under which it is there: always, once some changes are
 applied, or until they are. So are nodes that one graph alone has. Features within `num_hops` of the target matter, and
@@ -29,7 +29,7 @@ WORD = 64
 
 
 @dataclass(frozen=True)
-class Span:
+class Extent:
     """How far a target sees."""
 
     num_hops: int  # features of nodes up to so many hops away
@@ -66,7 +66,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class ReceptiveField:
     """What decides one target, under every subset of the changes in its sight; edges ascend by receiver."""
 
     pair: Pair
@@ -143,7 +143,7 @@ def to_bits(num_players: int) -> NDArray[np.uint64]:
     return bits
 
 
-def find_span(network: Network) -> Span | None:
+def find_extent(network: Network) -> Extent | None:
     """How far a network looks; None where some rule looks at the whole graph, or against the edges."""
     above, depth = 0, -1
     for layer in reversed(network.layers):
@@ -157,18 +157,18 @@ def find_span(network: Network) -> Span | None:
         above += any(
             (not rule.local and not rule.from_edges) or (rule.reads_inputs and rule.reads_edges) for rule in rules
         )
-    return Span(above, depth)
+    return Extent(above, depth)
 
 
-def cut_scene(
-    players: Players, pair: Pair, start: IntArray, span: Span | None, *, counted: bool, standing: IntArray
-) -> Scene:
-    """What decides the nodes `start` (numbers); everything, where `span` is None.
+def cut_receptive_field(
+    players: Players, pair: Pair, start: IntArray, extent: Extent | None, *, counted: bool, standing: IntArray
+) -> ReceptiveField:
+    """What decides the nodes `start` (numbers); everything, where `extent` is None.
 
     `counted`: whether it matters that a node is there, even one without edges, as where nodes are pooled. Nodes that
     are `standing` are there in any case, whatever the table says of them.
     """
-    inside, whole = _reach(pair, start, span)
+    inside, whole = _reach(pair, start, extent)
     changed = players.edges
     seen = whole[changed.receivers]
     kept = _kept_edges(pair, players, np.flatnonzero(whole))
@@ -182,14 +182,14 @@ def cut_scene(
     altered = players.feature_rows[inside[players.node_of[players.feature_rows]]]
     # A new node that stands in any case has the features of `after`; the row that says it came has no part in this.
     rows = [owners[owners >= 0], altered]
-    if counted or span is None:
+    if counted or extent is None:
         rows.append(one[2])
     seen_rows = np.unique(np.concatenate(rows))
     local = np.full(len(players) + 1, -1, dtype=np.int64)
     local[seen_rows] = np.arange(len(seen_rows))
     # Distinct conditions of edges first, then of nodes.
     conditioned = np.flatnonzero(when != 0)
-    node_rows = local[one[2]] if counted or span is None else np.full(len(one[2]), -1)
+    node_rows = local[one[2]] if counted or extent is None else np.full(len(one[2]), -1)
     keys = np.concatenate(
         [
             np.column_stack([local[owners[conditioned]], when[conditioned]]),
@@ -216,7 +216,7 @@ def cut_scene(
     order = np.argsort(receivers, kind="stable")
     feature_player = np.full(len(numbers), -1, dtype=np.int64)
     feature_player[np.searchsorted(numbers, players.node_of[altered])] = local[altered]
-    return Scene(
+    return ReceptiveField(
         pair,
         numbers,
         inside[numbers],
@@ -233,18 +233,18 @@ def cut_scene(
     )
 
 
-def _reach(pair: Pair, start: IntArray, span: Span | None) -> tuple[BoolArray, BoolArray]:
+def _reach(pair: Pair, start: IntArray, extent: Extent | None) -> tuple[BoolArray, BoolArray]:
     """Nodes whose features can matter, and those whose incoming edges can. [num_nodes] each."""
-    if span is None:
+    if extent is None:
         everything = np.ones(pair.num_nodes, dtype=np.bool_)
         return everything, everything
     inside = np.zeros(pair.num_nodes, dtype=np.bool_)
     inside[start] = True
-    whole = inside.copy() if span.depth >= 0 else np.zeros_like(inside)
+    whole = inside.copy() if extent.depth >= 0 else np.zeros_like(inside)
     ring = np.unique(start)
-    for distance in range(1, span.num_hops + 1):
+    for distance in range(1, extent.num_hops + 1):
         ring = widen(pair, ring, inside)
-        if distance <= span.depth:
+        if distance <= extent.depth:
             whole[ring] = True
     return inside, whole
 
