@@ -16,7 +16,6 @@ from .arrays import FloatArray, IntArray
 from .blame.blame import Blame, blame_target
 from .blame.engine import SubsetEngine
 from .blame.enough import Enough, enough_of_target
-from .blame.fewest import Terms
 from .blame.happened import Happened, find_happened
 from .blame.root import Root
 from .blame.shapley import Effort
@@ -249,8 +248,17 @@ class Explainer:
         `every` lists all sets of that size. `starts` are further orders of changes to search along, such as another
         explainer's. The search ends within a second of `seconds`, or with the evaluation that is under way.
         """
-        terms = Terms(keep, costs, seconds, every, tuple(tuple(order) for order in starts))
-        return undo_target(*self._for_subsets(target), to=to, below=below, open_nodes=open_nodes, terms=terms)
+        return undo_target(
+            *self._for_subsets(target),
+            to=to,
+            below=below,
+            keep=keep,
+            costs=costs,
+            every=every,
+            open_nodes=open_nodes,
+            seconds=seconds,
+            starts=starts,
+        )
 
     def enough(
         self,

@@ -22,7 +22,7 @@ from ..storage.codec import Count, FileForm, Finite, Shape, Text, require
 from ..storage.origin import Origin
 from .cost import check_affordable, predict_seconds
 from .engine import SubsetEngine, SubsetEvaluator
-from .fields import ChangeRecord, Ids, RowEnds
+from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
 from .goal import tell
 from .groups import label_changes, number_groups
 from .root import Root
@@ -252,7 +252,7 @@ def blame_target(
     together = by is not None and not opened
     num_players = len(unique) if together else evaluator.num_data_changes
     ends = evaluator.run_ends()
-    class_before, class_after = engine.output.told(ends[0], ends[1])
+    class_after = engine.output.told(ends[0], ends[1])[1]
 
     def values_of(subsets: BoolArray) -> FloatArray:
         logits = evaluator.run(subsets)
@@ -293,26 +293,18 @@ def blame_target(
     if together:
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
         whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * evaluator.retrained
-        kinds, places = tuple(whole[code] for code in order.tolist()), ((-1, -1),) * len(rows)
+        kinds, places = tuple(whole[code] for code in order.tolist()), [(-1, -1)] * len(rows)
         groups, directed = tuple(unique[code] for code in order.tolist()), (False,) * len(rows)
     else:
         directed = tuple(changes.directed.iloc[order].tolist())
         rows = [(number,) for number in ids[order].tolist()]
         kinds = tell_kinds(changes.iloc[order])
-        ends_of = (changes[end].fillna(-1).iloc[order].tolist() for end in ("src", "dst"))
-        places = tuple(zip(*ends_of, strict=True))
+        places = ends_of(changes.iloc[order])
         groups = tuple(labels[row] for row in order.tolist()) if by is not None else ()
-    target = root.target
-    mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     return Blame(
-        target=target,
-        class_before=class_before,
-        class_after=class_after,
-        logits_before=ends[0],
-        logits_after=ends[1],
+        **shared_fields(evaluator, root, caption, ends, places),
         changes=tuple(rows),
         kinds=kinds,
-        ends=places,
         groups=groups,
         shares=found.values[order, :-1],
         errors=found.errors[order, :-1],
@@ -322,13 +314,8 @@ def blame_target(
         num_evaluations=found.num_evaluations,
         residual=found.residual,
         num_changes=len(evaluator.players),
-        open_nodes=evaluator.players.opened,
         interactions=None if pairs is None else pairs[np.ix_(order, order)],
-        node_names={node: caption.node_names[node] for node in mentioned if node in caption.node_names},
-        class_names=caption.class_names,
         origin=replace(caption.origin, seed=None if found.exact else effort.seed),
-        unit=engine.unit,
-        output=engine.output,
         directed=directed,
         note=evaluator.note,
     )

@@ -51,6 +51,7 @@ Ends = tuple[FloatArray, FloatArray]  # logits before and after
 class SubsetEvaluator:
     """The changes that reach one target, and what the model predicts for it under any subset of them."""
 
+    unit: str
     output: Output
     players: Players
     rows: IntArray  # [num_changes]: rows of `changes()`, ascending
@@ -191,6 +192,7 @@ class ModelEvaluator:
         if self.network is None and ends is not None:
             self._check_steady(root.target, run or own, field.num_players, ends)
         return SubsetEvaluator(
+            self.unit,
             self.output,
             players,
             field.rows,

@@ -33,8 +33,8 @@ from ..storage.origin import Origin
 from .blame import blame_target
 from .cost import TooDear
 from .engine import SubsetEngine
-from .fewest import Terms, extend_sets, find_fewest, sets_of_size
-from .fields import ChangeRecord, Ids, RowEnds
+from .fewest import extend_sets, find_fewest, sets_of_size
+from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
 from .goal import UndoGoal
 from .root import Root
 from .shapley import LEAST_PAIRS, MOST_PAIRS, Effort, check_seconds
@@ -157,7 +157,7 @@ def enough_of_target(
             blamed = blame_target(engine, root, caption, open_nodes=open_nodes, effort=effort)
             starts = (tuple(row[0] for row in blamed.changes), *starts)
     if budget is None:
-        found = find_fewest(search, evaluator, Terms(seconds=seconds, starts=starts))
+        found = find_fewest(search, starts=starts)
         chosen, proved, how = np.sort(found.chosen), found.proved, found.how
     else:
         place_of = {number: place for place, number in enumerate(evaluator.changes.id.tolist())}
@@ -165,33 +165,19 @@ def enough_of_target(
         chosen, proved = find_best(search, min(int(budget), size), orders)
         how = f"No other set of at most {budget} does better: all were tried." if proved else "Others may do better."
     logits = search.judge(chosen)[1]
-    class_before, class_after = engine.output.told(ends[0], ends[1])
     rows = evaluator.changes.iloc[chosen]
-    places = tuple(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
-    target = root.target
-    mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
     return Enough(
-        target=target,
-        class_before=class_before,
-        class_after=class_after,
+        **shared_fields(evaluator, root, caption, ends, ends_of(rows)),
         until=None if budget is not None else float(until),
         changes=tuple(rows.id.tolist()),
         kinds=tell_kinds(rows),
-        ends=places,
         explained=engine.output.explained(whole, float(engine.output.divergence(ends[1], logits))),
         logits=logits,
-        logits_before=ends[0],
-        logits_after=ends[1],
         proved=bool(proved),
         how=f"{how} {evaluator.note}".rstrip(),
         num_in_sight=size,
         num_evaluations=search.num_evaluations,
-        open_nodes=evaluator.players.opened,
-        node_names={node: caption.node_names[node] for node in mentioned if node in caption.node_names},
-        class_names=caption.class_names,
         origin=caption.origin,
-        unit=engine.unit,
-        output=engine.output,
         directed=tuple(rows.directed.tolist()),
     )
 

@@ -1,4 +1,4 @@
-"""A evaluator and a goal -> the fewest, or cheapest, changes whose undoing reaches it.
+"""An evaluator and a goal -> the fewest, or cheapest, changes whose undoing reaches it.
 
     minimise  cost(U)    over sets U of changes in sight that may be undone,    so that  goal(v(all but U)) > 0
 
@@ -12,34 +12,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
-from .engine import SubsetEvaluator
-from .shapley import check_seconds
 from .tries import GRACE, SETS_AT_A_TIME, Spent, Tries
 
 BEAM = 64  # sets of a size that the search goes on from
 MANY = 64  # changes that may be undone, from which on the search begins by halving them
 PREFIXES = 16  # of an order, that are tried first
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What may be undone, at what cost, and how long to search."""
-
-    keep: Iterable[int] | int = ()
-    costs: Mapping[int, float] | None = None
-    seconds: float = 10.0
-    every: bool = False  # all sets of the least size
-    starts: tuple[tuple[int, ...], ...] = ()  # further orders of ids to try along, such as those of other explainers
-
-    def __post_init__(self) -> None:
-        """Check here, before any work."""
-        check_seconds(self.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +67,20 @@ class _Known:
         return True
 
 
-def find_fewest(search: Tries, evaluator: SubsetEvaluator, terms: Terms) -> Fewest:
-    """Sizes in order, each whole, while they can be afforded; then the best sets of each size alone."""
+def find_fewest(search: Tries, *, every: bool = False, starts: Sequence[Sequence[int]] = ()) -> Fewest:
+    """Sizes in order, each whole, while they can be afforded; then only the best sets of each size.
+
+    With `every`, all sets of the least size. `starts` are further orders of ids to search along.
+    """
     free, costs = search.free, search.costs
     cheapest = np.concatenate([[0.0], np.cumsum(np.sort(costs[free])), [math.inf]])  # the least that so many cost
     known = _Known(search)
     try:
         if len(free) > MANY:
             _halve(search, known)
-        beam = _try_sizes(search, cheapest, known, every=terms.every)
+        beam = _try_sizes(search, cheapest, known, every=every)
         if cheapest[known.tried + 1] < known.best_cost:
-            _search_on(search, evaluator, beam, known, terms)
+            _search_on(search, beam, known, starts)
     except Spent:
         pass
     if known.tried < len(free):  # whatever the time: what was seen on the way, else all of them at once
@@ -194,9 +180,9 @@ def _all_that_hold(search: Tries, sets: IntArray, margins: FloatArray, cost: flo
     return tuple(sets[i] for i in able.tolist() if margins[i] > near or search.judge(sets[i])[0])
 
 
-def _search_on(search: Tries, evaluator: SubsetEvaluator, beam: IntArray, known: _Known, terms: Terms) -> None:
+def _search_on(search: Tries, beam: IntArray, known: _Known, starts: Sequence[Sequence[int]]) -> None:
     """Beyond the sizes that can be tried whole: along orders, then by the best sets of each size."""
-    _improve(search, evaluator, known, terms)
+    _improve(search, known, starts)
     size = known.tried
     most = len(search.free) if known.best is None else len(known.best) - 1
     while size < most and search.left > 0:
@@ -229,20 +215,20 @@ def _extend(search: Tries, beam: IntArray, width: int) -> tuple[IntArray, FloatA
     return longer[order], margins[order]
 
 
-def _improve(search: Tries, evaluator: SubsetEvaluator, known: _Known, terms: Terms) -> None:
+def _improve(search: Tries, known: _Known, starts: Sequence[Sequence[int]]) -> None:
     """A smaller set than the best: from prefixes of several orders, with what is not needed taken away again."""
-    for order in _orders(search, evaluator, terms):
+    for order in _orders(search, starts):
         full = np.concatenate([order[np.isin(order, search.free)], np.setdiff1d(search.free, order)])
         size = _first_prefix(search, full)
         if size:
             _offer_reduced(search, full[:size], known)
 
 
-def _orders(search: Tries, evaluator: SubsetEvaluator, terms: Terms) -> Iterator[IntArray]:
+def _orders(search: Tries, starts: Sequence[Sequence[int]]) -> Iterator[IntArray]:
     """By what each does alone; as given; and one after the other, each time the one that helps the most."""
     yield search.free[np.argsort(-search.margins(search.free[:, None]), kind="stable")]
-    place = {row: i for i, row in enumerate(evaluator.changes.id.tolist())}
-    for start in terms.starts:
+    place = {row: i for i, row in enumerate(search.evaluator.changes.id.tolist())}
+    for start in starts:
         yield np.array([place[i] for i in start if i in place], dtype=np.int64)
     chosen, margins = np.zeros((1, 0), dtype=np.int64), np.full(1, -math.inf)
     while chosen.shape[1] < len(search.free) and margins[0] <= 0:

@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, TypeAlias
+from collections.abc import Sequence
+from itertools import chain
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from ..explain.explanation import check_prediction
+import pandas as pd
+
+from ..arrays import FloatArray
+from ..explain.explanation import Caption, check_prediction
 from ..graphs.changes import MODEL_RETRAINED, is_kind
 from ..graphs.labels import ONE_WAY, TO
 from ..graphs.places import NODE_UNIT, Target
 from ..notebook import show
 from ..storage.codec import NodeOrNone, Saved, Shape, require
+from .engine import SubsetEvaluator
+from .root import Root
 
 MOST_NAMED = 20  # changes that a sentence names
 RowEnds: TypeAlias = Annotated[tuple[tuple[NodeOrNone, NodeOrNone], ...], Shape("rows")]  # src and dst; -1 for none
 Ids: TypeAlias = tuple[NodeOrNone, ...]
+
+
+def shared_fields(
+    evaluator: SubsetEvaluator, root: Root, caption: Caption, logits: FloatArray, ends: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    """What all records of changes hold: the prediction, and names; `logits` are those before and after."""
+    class_before, class_after = evaluator.output.told(logits[0], logits[1])
+    target = root.target
+    mentioned = {*chain.from_iterable(ends), *(target if isinstance(target, tuple) else (target,))}
+    return {
+        "target": target,
+        "class_before": class_before,
+        "class_after": class_after,
+        "logits_before": logits[0],
+        "logits_after": logits[1],
+        "ends": tuple(ends),
+        "open_nodes": evaluator.players.opened,
+        "node_names": {node: caption.node_names[node] for node in mentioned if node in caption.node_names},
+        "class_names": caption.class_names,
+        "unit": evaluator.unit,
+        "output": evaluator.output,
+    }
+
+
+def ends_of(changes: pd.DataFrame) -> list[tuple[int, int]]:
+    """The nodes of these rows of `changes()`, -1 for none."""
+    return list(zip(changes.src.fillna(-1).tolist(), changes.dst.fillna(-1).tolist(), strict=True))
 
 
 class ChangeRecord(Saved, ABC):

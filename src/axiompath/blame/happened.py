@@ -10,7 +10,6 @@ from ..notebook import show
 from .blame import Blame, blame_target
 from .cost import TooDear
 from .engine import SubsetEngine
-from .fewest import Terms
 from .root import Root
 from .shapley import Effort
 from .undo import Undo, undo_target
@@ -60,5 +59,5 @@ def find_happened(engine: SubsetEngine, root: Root, caption: Caption, seconds: f
             blame = blame_target(engine, root, caption, effort=effort)
     undo = None
     if root.ends and engine.output.flipped(root.ends[0][0], root.ends[-1][1]):
-        undo = undo_target(engine, root, caption, terms=Terms(seconds=seconds))
+        undo = undo_target(engine, root, caption, seconds=seconds)
     return Happened(blame, undo, evaluator.num_changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -17,10 +17,11 @@ from ..outputs import CLASSES_OUTPUT, Output
 from ..storage.codec import Count, FileForm, Finite, Shape, Text
 from ..storage.origin import Origin
 from .engine import SubsetEngine, SubsetEvaluator
-from .fewest import Terms, find_fewest
-from .fields import ChangeRecord, Ids, RowEnds
-from .goal import find_goal
+from .fewest import Fewest, find_fewest
+from .fields import ChangeRecord, Ids, RowEnds, ends_of, shared_fields
+from .goal import UndoGoal, find_goal
 from .root import Root
+from .shapley import check_seconds
 from .tries import Disagreement, Tries
 
 
@@ -78,67 +79,55 @@ def undo_target(
     *,
     to: int | str | None = None,
     below: float | None = None,
+    keep: Iterable[int] | int = (),
+    costs: Mapping[int, float] | None = None,
+    every: bool = False,
     open_nodes: bool = False,
-    terms: Terms,
+    seconds: float = 10.0,
+    starts: Sequence[Sequence[int]] = (),
 ) -> Undo:
-    """Search by size, then judge; where the judge and the evaluator disagree, search again with the judge."""
+    """Search by size, then judge; where the judge and the evaluator disagree, search again with the judge.
+
+    Changes in `keep` are not undone, undoing the others takes `costs`; `every` and `starts` as in `find_fewest`.
+    """
+    check_seconds(seconds)
+    starts = [tuple(order) for order in starts]
+
+    def search() -> Undo:
+        evaluator = engine.open(root, open_nodes=open_nodes)
+        ends = evaluator.run_ends()
+        goal = find_goal(engine.output, ends[0], ends[1], to, below, caption.class_names)
+        free = np.flatnonzero(~evaluator.subset(keep, applied=True, name="keep"))
+        tries = Tries(evaluator, goal, _read_costs(evaluator, costs), free, seconds)
+        found = find_fewest(tries, every=every, starts=starts)
+        return _describe(tries, found, root, caption, ends, goal)
+
     try:
-        return _search(engine, root, caption, to, below, open_nodes, terms)
+        return search()
     except Disagreement:
         engine.distrust()
-        return _search(engine, root, caption, to, below, open_nodes, terms)
+        return search()
 
 
-def _search(
-    engine: SubsetEngine,
-    root: Root,
-    caption: Caption,
-    to: int | str | None,
-    below: float | None,
-    open_nodes: bool,
-    terms: Terms,
-) -> Undo:
-    evaluator = engine.open(root, open_nodes=open_nodes)
-    ends = evaluator.run_ends()
-    goal = find_goal(engine.output, ends[0], ends[1], to, below, caption.class_names)
-    kept = evaluator.subset(terms.keep, applied=True, name="keep")
-    free = np.flatnonzero(~kept)
-    costs = _read_costs(evaluator, terms.costs)
-    search = Tries(evaluator, goal, costs, free, terms.seconds)
-    found = find_fewest(search, evaluator, terms)
-    class_before, class_after = engine.output.told(ends[0], ends[1])
-    chosen = np.sort(found.chosen)
-    rows = evaluator.changes.iloc[chosen]
+def _describe(search: Tries, found: Fewest, root: Root, caption: Caption, ends: FloatArray, goal: UndoGoal) -> Undo:
+    evaluator, chosen = search.evaluator, np.sort(found.chosen)
+    rows, ids = evaluator.changes.iloc[chosen], evaluator.changes.id.to_numpy()
     restored, logits = search.judge(chosen)
-    places = tuple(zip(rows.src.fillna(-1).tolist(), rows.dst.fillna(-1).tolist(), strict=True))
-    target = root.target
-    mentioned = {*(end for pair in places for end in pair), *(target if isinstance(target, tuple) else (target,))}
-    ids = evaluator.changes.id.to_numpy()
     return Undo(
-        target=target,
-        class_before=class_before,
-        class_after=class_after,
+        **shared_fields(evaluator, root, caption, ends, ends_of(rows)),
         goal=goal.words,
         changes=tuple(ids[chosen].tolist()),
         kinds=tell_kinds(rows),
-        ends=places,
         restored=restored,
         logits=logits,
-        logits_before=ends[0],
-        logits_after=ends[1],
         proved=bool(found.proved),
         how=f"{found.how} {evaluator.note}".rstrip(),
         excluded=found.excluded,
-        cost=float(costs[chosen].sum()),
+        cost=float(search.costs[chosen].sum()),
         num_in_sight=evaluator.num_changes,
         num_evaluations=search.num_evaluations,
         alternatives=tuple(tuple(ids[np.sort(some)].tolist()) for some in found.alternatives),
-        open_nodes=evaluator.players.opened,
-        node_names={node: caption.node_names[node] for node in mentioned if node in caption.node_names},
-        class_names=caption.class_names,
         origin=caption.origin,
-        unit=engine.unit,
-        output=engine.output,
         directed=tuple(rows.directed.tolist()),
     )
 
