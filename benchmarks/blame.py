@@ -100,14 +100,14 @@ def games(
 
 def measure_batched(explainer: Any, evaluator: SubsetEvaluator) -> float:
     """Subsets a second of the user's model on copies of the neighbourhood: the best of several sizes of a batch."""
-    referee = Referee(explainer.session.subsets.evaluators[-1].own, evaluator.field, whole=False)
+    referee = Referee(explainer.session.subsets.evaluators[-1].own, evaluator.models[-1].field, whole=False)
     rng, best = np.random.default_rng(0), 0.0
-    model, field = explainer.session.subsets.evaluators[-1].own.duplicate, evaluator.field
+    model, field = explainer.session.subsets.evaluators[-1].own.duplicate, evaluator.models[-1].field
     size = field.num_nodes * field.pair.before.graph.num_features
     for number in (1, 4, 16, 64, 256):
         if number > 1 and number * size > 6e7:
             break
-        data, _ = referee.copies(evaluator.root, rng.random((number, evaluator.num_changes)) < 0.5)
+        data, _ = referee.copies(evaluator.models[-1].root, rng.random((number, evaluator.num_changes)) < 0.5)
         with torch.no_grad():
             spent = best_time(lambda data=data: model(data.x, data.edge_index), 0.3)
         best = max(best, number / spent)
@@ -126,7 +126,7 @@ def measure_speed(name: str, data: Data, hidden: int, num_targets: int) -> dict[
         with torch.no_grad():
             whole = 1 / best_time(lambda model=model: model(data.x, data.edge_index), 0.3)
         rates.append((ours, measure_batched(explainer, evaluator), whole))
-        nodes.append(evaluator.field.num_nodes)
+        nodes.append(evaluator.models[-1].field.num_nodes)
     mean = np.exp(np.log(np.array(rates)).mean(axis=0))
     worst = np.array([(ours / batched, ours / whole) for ours, batched, whole in rates]).min(axis=0)
     return {

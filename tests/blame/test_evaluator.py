@@ -40,11 +40,12 @@ def test_every_way_equals_the_model_on_literal_graphs(name, symmetric):
                 )  # fmt: skip
                 np.testing.assert_allclose(evaluator.run(subsets), expected, rtol=1e-10, atol=1e-10)
                 np.testing.assert_allclose(evaluator.own(subsets), expected, rtol=1e-10, atol=1e-10)
-                copied = run_copies(network, evaluator.field, evaluator.root, subsets)
+                (asked,) = evaluator.models
+                copied = run_copies(network, asked.field, asked.root, subsets)
                 np.testing.assert_allclose(copied, expected, rtol=1e-10, atol=1e-10)
                 assert evaluator.by_network
                 if knows(network):
-                    fast = Variants(network, evaluator.field, evaluator.root).run(subsets)
+                    fast = Variants(network, asked.field, asked.root).run(subsets)
                     np.testing.assert_allclose(fast, expected, rtol=1e-10, atol=1e-10)
 
 

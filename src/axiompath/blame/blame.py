@@ -254,22 +254,19 @@ def blame_target(
     ends = evaluator.run_ends()
     class_after = engine.output.told(ends[0], ends[1])[1]
 
-    def values_of(subsets: BoolArray) -> FloatArray:
-        logits = evaluator.run(subsets)
+    def with_meaning(logits: FloatArray) -> FloatArray:
         return np.column_stack([logits, tell(engine.output, class_after, logits)])
 
     def values(subsets: BoolArray) -> FloatArray:
-        applied = subsets[:, codes] if together else subsets
-        # Owen values of data and model: the mean of what the data's changes do under either.
-        if not evaluator.retrained:
-            return values_of(applied)
-        without, with_it = (np.column_stack([applied, np.full(len(applied), model)]) for model in (False, True))
-        return np.asarray(0.5 * (values_of(without) + values_of(with_it)))
+        # Owen values of data and model: the mean of what the data's changes do under each.
+        found = map(with_meaning, evaluator.run_each(subsets[:, codes] if together else subsets))
+        return np.asarray(sum(found) / len(evaluator.models))
 
     found = _shares(evaluator, values, num_players, codes if opened and by is not None else None, effort)
     pairs = None
-    if evaluator.retrained:
-        found, pairs = _with_model(found, values_of, evaluator.num_changes)
+    retrained = len(evaluator.models) > 1
+    if retrained:
+        found, pairs = _with_model(found, lambda subsets: with_meaning(evaluator.run(subsets)), evaluator.num_changes)
         if interactions and not (together and num_players <= 1):
             raise InputError(
                 'Expected interactions of data and model alone where the model was retrained, with by="model" (got '
@@ -288,11 +285,11 @@ def blame_target(
     order = np.argsort(-np.abs(found.values[:, -1]), kind="stable")
     changes = evaluator.changes
     ids = changes.id.to_numpy()
-    if evaluator.retrained:
+    if retrained:
         labels, unique, codes = [*labels, MODEL_RETRAINED], [*unique, MODEL_RETRAINED], np.append(codes, len(unique))
     if together:
         rows = [tuple(ids[codes == code].tolist()) for code in order.tolist()]
-        whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * evaluator.retrained
+        whole = [GROUP_ROW] * num_players + [MODEL_RETRAINED] * retrained
         kinds, places = tuple(whole[code] for code in order.tolist()), [(-1, -1)] * len(rows)
         groups, directed = tuple(unique[code] for code in order.tolist()), (False,) * len(rows)
     else:

@@ -7,9 +7,9 @@ own model answers itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -48,31 +48,84 @@ Ends = tuple[FloatArray, FloatArray]  # logits before and after
 
 
 @dataclass(frozen=True, eq=False)
+class TargetEvaluator:
+    """One model, asked for one target under subsets of the changes that reach it."""
+
+    field: ReceptiveField  # what decides the target
+    root: RootPlace
+    run: Evaluator  # [num_subsets, field.num_players] of truth values -> logits [num_subsets, num_logits]
+    own: Evaluator  # the same by the user's own model on the real graph
+    by_network: bool  # whether `run` is the network's; else it is the user's model, too
+    double: bool  # whether the user's model computes in float64, as the network does
+    note: str  # where the model was read, but runs itself: why
+
+
+@dataclass(frozen=True, eq=False)
 class SubsetEvaluator:
-    """The changes that reach one target, and what the model predicts for it under any subset of them."""
+    """The changes that reach one target, and what is predicted for it under any subset of them.
+
+    Where there are two models, the last change is the model itself.
+    """
 
     unit: str
     output: Output
     players: Players
     rows: IntArray  # [num_changes]: rows of `changes()`, ascending
-    run: Evaluator  # [num_subsets, num_changes] of truth values -> logits [num_subsets, num_logits]
-    own: Evaluator  # the same by the user's own model on the real graph
-    by_network: bool  # whether `run` is the network's; else it is the user's model, too
-    field: ReceptiveField  # what decides the target
-    root: RootPlace
-    double: bool  # whether the user's model computes in float64, as the network does
-    retrained: bool = False  # whether the last of the changes is the model itself
-    note: str = ""  # where the model was read, but runs itself: why
+    models: tuple[TargetEvaluator, ...]  # of the model before, where there are two, then of the model after
+
+    def run(self, subsets: BoolArray) -> FloatArray:
+        """[num_subsets, num_changes] of truth values -> logits [num_subsets, num_logits]."""
+        return self._ask([one.run for one in self.models], subsets)
+
+    def own(self, subsets: BoolArray) -> FloatArray:
+        """The same by the user's own models on the real graph."""
+        return self._ask([one.own for one in self.models], subsets)
+
+    def run_each(self, subsets: BoolArray) -> list[FloatArray]:
+        """Logits under each model; `subsets` [num_subsets, num_data_changes] are of the graph's changes."""
+        places = [np.searchsorted(self.rows, one.field.rows) for one in self.models]
+        return [one.run(subsets[:, place]) for one, place in zip(self.models, places, strict=True)]
+
+    def _ask(self, evaluators: Sequence[Evaluator], subsets: BoolArray) -> FloatArray:
+        number = subsets[:, self.num_data_changes :].sum(axis=1)  # which of the models answers
+        parts, order = [], []
+        for i, (evaluate, one) in enumerate(zip(evaluators, self.models, strict=True)):
+            some = np.flatnonzero(number == i)
+            if not len(some) and len(subsets):
+                continue
+            parts.append(evaluate(subsets[some][:, np.searchsorted(self.rows, one.field.rows)]))
+            order.append(some)
+        return np.asarray(np.concatenate(parts)[np.argsort(np.concatenate(order))])
+
+    @property
+    def by_network(self) -> bool:
+        """Whether networks answer `run`."""
+        return all(one.by_network for one in self.models)
+
+    @property
+    def judges_itself(self) -> bool:
+        """Whether the user's own models answer `run`, as they do `own`."""
+        return all(one.run is one.own for one in self.models)
+
+    @property
+    def double(self) -> bool:
+        """Whether the user's models compute in float64, as networks do."""
+        return all(one.double for one in self.models)
+
+    @property
+    def note(self) -> str:
+        """Where a model was read, but runs itself: why."""
+        return next((one.note for one in self.models if one.note), "")
 
     @property
     def num_changes(self) -> int:
-        """Changes in sight."""
+        """Changes that reach the target."""
         return len(self.rows)
 
     @property
     def num_data_changes(self) -> int:
-        """Those of them that are of the graph; the model, where it is another one, is the last of all."""
-        return self.num_changes - self.retrained
+        """Those of them that are of the graph."""
+        return self.num_changes - len(self.models) + 1
 
     @property
     def changes(self) -> pd.DataFrame:
@@ -133,8 +186,12 @@ class SubsetEngine:
         """The changes that reach one target; where it is new itself, or an end of it, nodes are opened."""
         players = self.players(open_nodes=open_nodes or len(root.new) > 0)
         ends = root.ends or (None,) * len(self.evaluators)
-        found = [one.open(root, players, known) for one, known in zip(self.evaluators, ends, strict=True)]
-        return found[0] if len(found) == 1 else _with_model(*found)
+        found = tuple(one.open(root, players, known) for one, known in zip(self.evaluators, ends, strict=True))
+        rows = reduce(np.union1d, [one.field.rows for one in found])
+        for _ in found[1:]:
+            rows = np.append(rows, len(players))
+            players = replace(players, changes=add_model_row(players.changes))
+        return SubsetEvaluator(self.unit, self.output, players, rows, found)
 
     def distrust(self) -> None:
         """From now on the user's model is run itself, on the whole graph."""
@@ -155,7 +212,7 @@ class ModelEvaluator:
     judges: dict[tuple[bool, bool], Referee] = field(default_factory=dict)  # by whether nodes are opened, in float64
     trusted: dict[Any, bool] = field(default_factory=dict)  # by target and whether nodes are opened; None for all
 
-    def open(self, root: Root, players: Players, ends: Ends | None) -> SubsetEvaluator:
+    def open(self, root: Root, players: Players, ends: Ends | None) -> TargetEvaluator:
         """Logits of one target; `ends` are those before and after, where they are known."""
         counted = self.unit == UNIT_OF[GRAPHS]
         kind = {NODE_UNIT: "node", UNIT_OF[LINKS]: "link", UNIT_OF[GRAPHS]: "graph"}[self.unit]
@@ -191,19 +248,8 @@ class ModelEvaluator:
         own = own_on(field)
         if self.network is None and ends is not None:
             self._check_steady(root.target, run or own, field.num_players, ends)
-        return SubsetEvaluator(
-            self.unit,
-            self.output,
-            players,
-            field.rows,
-            run or own,
-            own,
-            by_network,
-            field,
-            place(field),
-            self.own.double,
-            note="" if by_network or self.network is None else RUN_DIRECTLY,
-        )
+        note = "" if by_network or self.network is None else RUN_DIRECTLY
+        return TargetEvaluator(field, place(field), run or own, own, by_network, self.own.double, note)
 
     def _part(self, field: ReceptiveField) -> Referee:
         return Referee(self.own, field, whole=False, ordered=self.network is None)
@@ -326,41 +372,6 @@ class ModelEvaluator:
         except (InputError, RuntimeError, IndexError, ValueError):  # a model that cannot be run on a part is run on all
             return None
         return run if _agree(found, judge.run(place(judge.field), trials), AGREEMENT) else None
-
-
-def _with_model(before: SubsetEvaluator, after: SubsetEvaluator) -> SubsetEvaluator:
-    """One evaluator of two: the model is its last player, and says which of the two is asked."""
-    rows = np.union1d(before.rows, after.rows)
-    places = [np.searchsorted(rows, one.rows) for one in (before, after)]
-
-    def by_model(*evaluators: Evaluator) -> Evaluator:
-        def run(subsets: BoolArray) -> FloatArray:
-            sides = [np.flatnonzero(subsets[:, -1] == side) for side in (False, True)]
-            parts = [
-                evaluate(subsets[some][:, place])
-                for evaluate, some, place in zip(evaluators, sides, places, strict=True)
-                if len(some)
-            ]
-            order = np.argsort(np.concatenate(sides), kind="stable")
-            return np.asarray(np.concatenate(parts)[order]) if parts else evaluators[1](subsets[:, places[1]])
-
-        return run
-
-    deeper = before if before.field.num_nodes > after.field.num_nodes else after
-    number = len(after.players)
-    return replace(
-        after,
-        players=replace(after.players, changes=add_model_row(after.players.changes)),
-        rows=np.append(rows, number),
-        run=by_model(before.run, after.run),
-        own=by_model(before.own, after.own),
-        by_network=before.by_network and after.by_network,
-        field=deeper.field,
-        root=deeper.root,
-        double=before.double and after.double,
-        retrained=True,
-        note=before.note or after.note,
-    )
 
 
 def _mix(players: Players, rows: IntArray) -> BoolArray:

@@ -27,7 +27,7 @@ def label_changes(evaluator: SubsetEvaluator, by: Any, names: Mapping[int, str])
     """
     rows = evaluator.rows[: evaluator.num_data_changes]
     if isinstance(by, str) and by == BY_MODEL:
-        if not evaluator.retrained:
+        if len(evaluator.models) == 1:
             raise InputError('Expected another model in `model_before` to go with by="model" (got one model).')
         return [OF_DATA] * len(rows)
     if isinstance(by, str) and by == BY_NODE:
@@ -68,9 +68,10 @@ def number_groups(labels: list[str]) -> tuple[IntArray, list[str]]:
 
 
 def _far_ends(evaluator: SubsetEvaluator) -> list[int]:
-    field = evaluator.field
+    widest = max(evaluator.models[::-1], key=lambda one: one.field.num_nodes)
+    field = widest.field
     distance = np.full(field.num_nodes, np.iinfo(np.int64).max)
-    distance[evaluator.root.nodes] = 0
+    distance[widest.root.nodes] = 0
     for _ in range(field.num_nodes):
         found = distance.copy()
         one_more = np.where(distance < np.iinfo(np.int64).max, distance + 1, distance)

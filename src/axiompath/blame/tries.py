@@ -121,7 +121,7 @@ class Tries:
         applied = self.applied(undone[None])
         logits = self.evaluator.own(applied)
         reached = bool(self.goal.reached(logits)[0])
-        if self.evaluator.run is not self.evaluator.own:
+        if not self.evaluator.judges_itself:
             margin = float(self.goal.margin(self.evaluator.run(applied))[0])
             if abs(margin) > self.near and (margin > 0) != reached:
                 raise Disagreement

@@ -204,7 +204,7 @@ class FactPlan:
         tables = []
         for place in range(int(self.indptr[part]), int(self.indptr[part + 1])):
             evaluator = self._open(_plain(self.targets.ids[place]))
-            if evaluator.retrained:
+            if len(evaluator.models) > 1:
                 tables.append(self.targets.facts_of_two(evaluator, place))
                 continue
             one = np.eye(evaluator.num_changes, dtype=np.bool_)
