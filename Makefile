@@ -7,13 +7,17 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-system test-research test-all check benchmark results-quick clean
+.PHONY: demo quick test test-system test-research test-all check benchmark results-quick clean
 
 demo: $(INSTALLED)
 	$(BIN)/axiompath demo --out out/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS)
+
+# One case of every test that is not long, with few examples: for use while you edit.
+quick: $(READY)
+	AXIOMPATH_EXAMPLES=few $(BIN)/python -m pytest -n $(TEST_WORKERS)
 
 # What takes processes, browsers or whole pages of the documentation.
 test-system: $(READY)
@@ -24,7 +28,7 @@ test-research: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) research/tests
 
 test-all: $(READY)
-	AXIOMPATH_ALL_EXAMPLES=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow" tests research/tests
+	AXIOMPATH_EXAMPLES=all $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "slow or not slow" tests research/tests
 
 check: $(READY)
 	$(BIN)/ruff check .

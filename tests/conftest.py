@@ -13,6 +13,7 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {CORES[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(CORES)]})
 
 from axiompath.interpreted import compile_at_once
+from support import effort
 
 compile_at_once()  # tests judge the compiled loops, also where they are new; test_interpreted.py the others
 
@@ -22,10 +23,14 @@ if "AXIOMPATH_DATA" not in os.environ and BESIDE.is_dir():
 
 
 def pytest_collection_modifyitems(items):
-    """Whatever opens a browser is a check of the whole system."""
+    """Whatever opens a browser is a check of the whole system; `make quick` runs few."""
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker(pytest.mark.system)
+        if "demo" in item.fixturenames:
+            item.add_marker(pytest.mark.long)
+    if effort.FEW:
+        items[:] = effort.pick_few(items)
 
 
 @pytest.fixture(scope="session")

@@ -47,9 +47,8 @@ def run_page(page, folder, **settings):
 WITH_CODE = [page for page in PAGES if script_of(page)]
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=() if page == "README.md" else pytest.mark.system) for page in WITH_CODE]
-)
+@pytest.mark.system
+@pytest.mark.parametrize("page", WITH_CODE)
 def test_every_python_block_runs_after_an_installation(page, tmp_path):
     """Where nothing has been compiled yet."""
     (tmp_path / "compiled").mkdir()

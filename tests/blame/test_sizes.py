@@ -217,6 +217,7 @@ def check_many(seeds):
     assert "" in notes
 
 
+@pytest.mark.long
 def test_models_that_use_sizes_are_answered_for_rightly_or_refused():
     check_many(range(27))
 
@@ -362,6 +363,7 @@ def test_a_model_that_asks_whether_a_size_is_odd_is_run_directly(size, seed):
         )
 
 
+@pytest.mark.long
 def test_undo_searches_with_the_model_where_it_disagrees_with_the_evaluator(monkeypatch):
     """Whatever the comparison before the search missed."""
     monkeypatch.setattr("axiompath.blame.engine.ModelEvaluator._agrees_when_mixed", lambda *_: True)

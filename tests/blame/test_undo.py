@@ -91,6 +91,7 @@ def test_undo_equals_brute_force_on_up_to_fifteen_changes(name):
     assert seen == 10
 
 
+@pytest.mark.long
 def test_kept_changes_costs_and_all_sets():
     seen = 0
     for model, explainer, before, after, target, blame in flips("gcn", 7, range(40)):
@@ -173,6 +174,7 @@ def test_values_and_labels():
     raise AssertionError("no label flipped")
 
 
+@pytest.mark.long
 def test_more_changes_than_can_be_tried_are_searched():
     """Never larger than leaving one out at a time until the class is back; and always judged by the user's model."""
     seen = 0
@@ -208,6 +210,7 @@ class Slow(nn.Module):
         return self.inner(x, edge_index)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_the_time_that_is_given_is_kept(seconds):
     """To within a second and an evaluation: with many changes in sight, and where the user's own model is slow."""

@@ -190,6 +190,7 @@ def whole_as_numbers(change):
     return replace(change, before=replace(change.before, node_ids=rows), after=replace(change.after, node_ids=rows))
 
 
+@pytest.mark.long
 @QUICK
 @given(network=networks(), graphs=sparse_pairs())
 def test_a_region_gives_the_whole_graphs_answers(network, graphs, store):
@@ -306,6 +307,7 @@ def test_every_convolution_is_explained_alike(name, store):
     explained_alike(whole, axiompath.Explainer(model, *store(before, after)))
 
 
+@pytest.mark.long
 @settings(QUICK, max_examples=25)
 @given(model=gcn_models(), graphs=sparse_pairs())
 def test_every_gcn_is_explained_alike(model, graphs, store):

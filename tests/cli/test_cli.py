@@ -117,6 +117,7 @@ def test_check_reads_a_model_or_says_it_cannot(call, files, tmp_path):
     assert "Cannot be read" in text
 
 
+@pytest.mark.long
 def test_tables_and_ones_own_function_work_end_to_end(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,a,b\nAnn,1,0\nBen,0,1\nZoë,1,1\n")
     (tmp_path / "before.csv").write_text("source,target\nAnn,Ben\n")

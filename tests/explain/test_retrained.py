@@ -411,6 +411,7 @@ def test_edges_under_two_models_are_the_mean_of_either_and_complete_with_the_mod
     assert axiompath.Explanation.from_dict(few.to_dict()).summary() == few.summary()
 
 
+@pytest.mark.long
 def test_a_scan_with_blame_has_the_model_among_the_changes(tmp_path):
     """The model's share is its own; of the data's changes the terms are means under either model."""
     before, after = evolve(3, 5)

@@ -11,6 +11,7 @@ from support.formats import FORMATS
 from support.hostile import HOSTILE, NUM_FLIPS, cases
 from support.repository import ROOT
 
+pytestmark = pytest.mark.system
 NAMES = [f"{name}: {word}" for name, word, _ in cases()]
 NUM_BY_HAND = sum(map(len, HOSTILE.values()))
 

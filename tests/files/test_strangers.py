@@ -529,6 +529,7 @@ def test_no_record_is_written_over_a_picture(case):
         record.save(case / f"{name}.JSON")
 
 
+@pytest.mark.long
 def test_json_too_deep_is_refused_whatever_the_recursion_limit(tmp_path):
     (tmp_path / "deep.json").write_text('{"]": ' + "[" * 200_000 + "]" * 200_000 + "}")
     code = "import sys, axiompath\nsys.setrecursionlimit(10**9)\n"

@@ -133,6 +133,7 @@ def test_one_edge_one_way_leaves_others_undirected():
     assert found[["src", "dst"]].to_numpy().tolist() == [[0, 1]]
 
 
+@pytest.mark.long
 def test_stored_graphs_tell_the_same_changes(tmp_path):
     rng = np.random.default_rng(0)
     pairs = np.unique(np.sort(rng.integers(0, 60, (2, 120)), axis=0), axis=1)

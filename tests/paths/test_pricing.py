@@ -243,6 +243,7 @@ def check_same(one, other, same_paths):
         assert one.fidelity_minus == other.fidelity_minus
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", ["sufficiency", "necessity"])
 @pytest.mark.parametrize("method", ["linear", "topk", "gnnlrp", "grad"])
 def test_rankings_choose_what_they_choose_from_a_list(explainer, method, objective):

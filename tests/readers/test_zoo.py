@@ -269,6 +269,7 @@ def test_graphs_without_edges_with_one_node_or_unchanged_are_no_exception(name, 
     assert_read_exactly(model, *graphs)
 
 
+@pytest.mark.long
 def test_the_order_of_edges_leaves_no_path_behind():
     before, _ = evolution(0, EVOLUTIONS[0], told=True)
     order = torch.randperm(before.num_edges)

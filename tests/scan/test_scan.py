@@ -379,6 +379,7 @@ def test_processes_that_are_killed_again_and_again_are_said_to_be(small, tmp_pat
         scan(small, tmp_path / "out")
 
 
+@pytest.mark.long
 def test_workers_import_nothing_from_the_current_folder(small, tmp_path, monkeypatch):
     for name in ("os", "select", "signal", "socket", "numba", "pickle"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()\n")
@@ -424,6 +425,7 @@ def test_a_target_at_which_every_worker_dies_is_recorded_and_stops_no_other(expl
     assert victim not in [e.target for e in found]
 
 
+@pytest.mark.long
 def test_a_target_that_fails_is_recorded_with_its_reason(explainer, tmp_path, tell_workers):
     victims = {int(node) for node in explainer.moved().target[[3, 60, 61]]}
     tell_workers(at_walks(f"""

@@ -119,6 +119,7 @@ def test_relaxation_is_never_worse_than_clarabel_on_500_problems():
     assert time.perf_counter() - start < 60
 
 
+@pytest.mark.long
 def test_at_most_is_never_worse_than_clarabel():
     for k, (C, z0, z1, n) in enumerate(degenerate_problems()):
         if k % 5 != 3 and k % 20 > 2:
