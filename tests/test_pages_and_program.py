@@ -7,13 +7,13 @@ import re
 from functools import cache
 
 import axiompath
-from axiompath import trust
 from axiompath.blame.blame import ALWAYS_EXACT
 from axiompath.explain import question, walks
 from axiompath.explain.explanation import DISAGREEMENT
 from axiompath.graphs import sample, windows
 from axiompath.graphs.labels import ABSENT, ANY
-from axiompath.pages import MAX_COLUMNS
+from axiompath.storage import safe
+from axiompath.storage.parquet_pages import MAX_COLUMNS
 from axiompath.scan import engines, facts, plan, work
 from axiompath.selection import METHODS
 from axiompath.sequences import training, watch
@@ -21,10 +21,10 @@ from support.repository import ROOT
 
 # What the pages say of limits, with the program's own numbers in it.
 NUMBERS = [
-    ("SECURITY.md", f"{trust.SMALL / 1e6:.0f} MB, or {trust.GROWTH:,} times its size where that is more, and never more "
-     f"than {trust.MAX_BYTES / 1e9:.0f} GB"),
-    ("docs/how-to-your-own-data.md", f"more than {trust.MAX_BYTES / 1e9:.0f} GB would be made in memory (its numbers as "
-     f"they are, and as float64), or more than {trust.SMALL / 1e6:.0f} MB and more than {trust.GROWTH:,} times its size"),
+    ("SECURITY.md", f"{safe.SMALL / 1e6:.0f} MB, or {safe.GROWTH:,} times its size where that is more, and never more "
+     f"than {safe.MAX_BYTES / 1e9:.0f} GB"),
+    ("docs/how-to-your-own-data.md", f"more than {safe.MAX_BYTES / 1e9:.0f} GB would be made in memory (its numbers as "
+     f"they are, and as float64), or more than {safe.SMALL / 1e6:.0f} MB and more than {safe.GROWTH:,} times its size"),
     ("docs/how-to-your-own-data.md", f"A table has at most {MAX_COLUMNS:,} columns."),
     ("docs/how-to-events.md", f"At most {windows.MAX_SNAPSHOTS:,} snapshots are made, of fewer events than that "
      f"{windows.FEW_SNAPSHOTS:,} or one an event"),

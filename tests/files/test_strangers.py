@@ -23,7 +23,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.nn import GCN, SGConv, TAGConv
 
 import axiompath
-from axiompath import Explanation, InputError, Story, read_graph, read_scan
+from axiompath import Explanation, InputError, Story, read_graph, read_scan, report
 from axiompath.files import graph_file, tables, tensors
 from axiompath.files.tables import read_table
 from axiompath.files.tensors import read_tensors
@@ -646,3 +646,19 @@ def test_what_your_own_code_raises_is_yours(case, monkeypatch, kind):
     assert f"Expected {name}:build to build a model, but your own code failed" in said
     assert words in said
     assert line in said
+
+
+def test_no_web_page_is_written_over_a_picture(case):
+    """Nor is anything computed before the name is refused."""
+    picture = case / "page.png"
+    picture.write_bytes(b"pixels")
+    explanation = Explanation.load(case / "explanation.json")
+    for write in (
+        lambda: explanation.save_html(picture),
+        lambda: axiompath.save_report(picture, None),
+        lambda: report.save_story_report(picture, None),
+        lambda: report.save_scan_report(picture, None),
+    ):
+        with pytest.raises(InputError, match=r"Expected a name that ends in \.html \(got .*page\.png\)"):
+            write()
+    assert picture.read_bytes() == b"pixels"

@@ -662,6 +662,16 @@ def test_a_matrix_in_place_of_edges_is_refused_for_what_it_is(form, signature):
     assert len(axiompath.Explainer(ignoring, before, after, paths=False).moved())
 
 
+@pytest.mark.parametrize("paths", [True, False])
+def test_a_matrix_that_the_data_does_not_have_is_built_in_the_call(paths):
+    before, after = snapshots()
+    after.edge_index = before.edge_index[:, 3:]
+    model = taking("x, adj", "return adj @ self.lin(x)", lin=nn.Linear(4, 3))
+    words = r"argument `adj` received `edge_index`, because the data has no field `adj`.*paths=False.*to_dense_adj"
+    with pytest.raises(InputError, match=words):
+        axiompath.Explainer(model, before, after, paths=paths)
+
+
 def test_a_setting_that_differs_is_refused_without_paths_too():
     before, after = snapshots()
     before.factor, after.factor = 2.0, 3.0

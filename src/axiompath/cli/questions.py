@@ -252,8 +252,9 @@ def report(
     from ..memory import show_bytes
     from ..report import build_report, build_story_report
     from ..report.html import BUDGETS
-    from ..storage.writing import check_replaceable, write_text
+    from ..storage.writing import check_page, check_replaceable, write_text
 
+    check_page(out)
     if not out.parent.is_dir():
         raise InputError(f"Expected a file in a folder that exists after --out (got {out}).")
     check_replaceable(out)

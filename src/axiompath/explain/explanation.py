@@ -25,7 +25,7 @@ from ..paths.table import KIND_WORDS
 from ..selection.choice import OBJECTIVES
 from ..storage.codec import UNSAVED, Count, FileForm, Finite, Saved, Shape, Share, Text, decode, one_of, require
 from ..storage.origin import Origin
-from ..storage.writing import write_text
+from ..storage.writing import check_page, write_text
 from . import sentences
 from .hops import Hop, place_shares
 from .retrained import Retrained
@@ -350,6 +350,7 @@ class Explanation(Saved):
 
     def save_html(self, path: str | Path, happened: Any = None) -> None:
         """Write that page; a file that is there is replaced only once the new one is whole."""
+        check_page(path)
         write_text(path, self.to_html(happened))
 
     def plot(self, label: int | None = None) -> Figure:

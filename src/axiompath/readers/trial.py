@@ -24,6 +24,7 @@ from .arguments import (
     copy_data,
     find_arguments,
     is_feature,
+    parameters_of,
     watched_fields,
 )
 from .calls import READERS
@@ -159,7 +160,7 @@ def record_model(
         remedy = (
             "name the pairs that it is asked for with `links=[(3, 8), ...]`, which `call` then finds there."
             if pairless
-            else _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
+            else _remedy_for(error, duplicate, arguments, data)
         )
         raise FailingModel(
             f"The model could not be run as {arguments} on `{name}`: {type(error).__name__}: {error}; {remedy}"
@@ -254,6 +255,19 @@ def _unknown_type(schema: Schema) -> str:
     )
 
 
+def _remedy_for(error: Exception, model: nn.Module, arguments: Arguments, data: Data) -> str:
+    """The same as `_remedy`, of a model that is called by the names of its arguments: one may want a matrix."""
+    names = [parameter.name for parameter in parameters_of(model, arguments.decoded)]
+    given = dict(zip(names, arguments.positional, strict=False))
+    for name in [name for name, field in given.items() if field == "edge_index" and name.startswith("adj")]:
+        return (
+            f"its argument `{name}` received `edge_index`, because the data has no field `{name}`; where it takes a "
+            "matrix, build it in `call`, and pass `paths=False`: `call=lambda model, data: model(data.x, "
+            "to_dense_adj(data.edge_index, max_num_nodes=data.num_nodes)[0])`."
+        )
+    return _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
+
+
 def _remedy(error: Exception, fields: Mapping[str, Any]) -> str:
     """What to do where the model itself failed: give it what it was trained on, or call it otherwise."""
     tensors = {
@@ -294,7 +308,7 @@ def run_model(duplicate: nn.Module, data: Data, call: ModelCall | None = None) -
     except Exception as error:
         raise FailingModel(
             f"The model itself could not be run as {arguments}: {type(error).__name__}: {error}; "
-            + _remedy(error, {key: data[key] for key in data.keys()})  # noqa: SIM118 (a Data object gives pairs)
+            + _remedy_for(error, duplicate, arguments, data)
         ) from error
     if not isinstance(result, torch.Tensor):
         raise refuse_output(result, arguments)

@@ -30,7 +30,7 @@ from ..graphs.names import Asked
 from ..graphs.places import Target
 from ..outputs import BINARY, NO_YES, VALUE
 from ..selection import DEFAULT_METHOD
-from ..storage.writing import write_text
+from ..storage.writing import check_page, write_text
 from .causes import describe_happened
 from .graph_plot import describe_neighbourhood
 from .movers import find_movers
@@ -112,6 +112,7 @@ def save_report(
     **options: Any,
 ) -> Path:
     """Write the report; a file that is there is replaced only once the new one is whole. Returns the path."""
+    check_page(path)
     return write_text(path, build_report(explainer, targets, budgets, **options))
 
 

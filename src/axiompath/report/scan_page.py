@@ -20,7 +20,7 @@ from ..graphs.changes import EDGE_ADDED, EDGE_REMOVED
 from ..graphs.labels import TO
 from ..outputs import LABELS, VALUE
 from ..scan.scan import Scan
-from ..storage.writing import write_text
+from ..storage.writing import check_page, write_text
 from .credits import UNIT_KINDS, Index, find_edges
 from .graph_plot import describe_neighbourhood
 from .html import fill_template, pack, told_change
@@ -95,6 +95,7 @@ def build_scan_page(
 
 def save_scan_report(path: str | Path, scans: Scan | Sequence[Scan], **options: Any) -> Path:
     """Write it; a file that is there is replaced only once the new one is whole. Returns the path."""
+    check_page(path)
     return write_text(path, build_scan_report(scans, **options))
 
 

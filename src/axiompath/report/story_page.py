@@ -16,7 +16,7 @@ from ..graphs.places import NODE_UNIT
 from ..outputs import BINARY, CLASSES, LABELS, VALUE
 from ..sequences.stories import Stories
 from ..sequences.story import Story
-from ..storage.writing import write_text
+from ..storage.writing import check_page, write_text
 from .drawn import key_of
 from .html import fill_template
 from .page import describe_target, number, rounded
@@ -50,6 +50,7 @@ def build_story_report(stories: Stories, *, title: str = "How the predictions ch
 
 def save_story_report(path: str | Path, stories: Stories, **options: Any) -> Path:
     """Write the report; a file that is there is replaced only once the new one is whole. Returns the path."""
+    check_page(path)
     return write_text(path, build_story_report(stories, **options))
 
 

@@ -103,3 +103,9 @@ def locked(folder: Path, what: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def check_page(path: str | Path) -> None:
+    """Require a name that a web page can have, so that no picture or record is replaced by one."""
+    if Path(path).suffix.lower() not in ("", ".html", ".htm"):
+        raise InputError(f"Expected a name that ends in .html (got {path}): what is written is a web page.")
