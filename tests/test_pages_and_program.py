@@ -12,11 +12,11 @@ from axiompath.explain import question, walks
 from axiompath.explain.explanation import DISAGREEMENT
 from axiompath.graphs import sample, windows
 from axiompath.graphs.labels import ABSENT, ANY
-from axiompath.storage import safe
-from axiompath.storage.parquet_pages import MAX_COLUMNS
 from axiompath.scan import engines, facts, plan, work
 from axiompath.selection import METHODS
 from axiompath.sequences import training, watch
+from axiompath.storage import safe
+from axiompath.storage.parquet_pages import MAX_COLUMNS
 from support.repository import ROOT
 
 # What the pages say of limits, with the program's own numbers in it.
