@@ -37,7 +37,7 @@ from .outputs import AUTO
 from .paths.attribution import Attribution
 from .readers import ModelCall, Usage
 from .scan.plan import Thresholds
-from .scan.scan import Engine, Scan, Settings, scan_session
+from .scan.scan import Engine, Scan, scan_session
 from .selection import DEFAULT_METHOD
 from .session import Session, open_session
 from .storage.origin import Origin
@@ -414,7 +414,7 @@ class Explainer:
         """
         question, thresholds = Question(budget, method, objective, at_most), Thresholds(min_kl, only_flips)
         runner = Engine(engine, self.memory if memory is None else parse_memory(memory), workers, ray_address)
-        return scan_session(self.session, out, Settings(question, thresholds, runner, progress, blame))
+        return scan_session(self.session, out, question, thresholds, runner, progress=progress, blame=blame)
 
     def frontier(
         self,

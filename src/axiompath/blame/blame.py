@@ -29,6 +29,7 @@ from .root import Root
 from .shapley import (
     Effort,
     PlayerShares,
+    Values,
     all_subsets,
     count_owen,
     exact_owen,
@@ -274,14 +275,7 @@ def blame_target(
             )
         pairs = pairs[1 - num_players :, 1 - num_players :] if interactions else None
     elif interactions:
-        if not found.exact or num_players > ALWAYS_EXACT or (opened and by is not None):
-            raise InputError(
-                f"Expected at most {ALWAYS_EXACT} changes or groups for interactions of pairs (got {num_players}"
-                f"{', in opened groups' * (opened and by is not None)}); group them with by=."
-            )
-        pairs = np.zeros((num_players, num_players, ends.shape[1]))
-        if num_players > 1:
-            pairs = interactions_of(values(all_subsets(num_players))[:, :-1], num_players)
+        pairs = _interactions(values, found, in_groups=opened and by is not None)
     order = np.argsort(-np.abs(found.values[:, -1]), kind="stable")
     changes = evaluator.changes
     ids = changes.id.to_numpy()
@@ -316,6 +310,19 @@ def blame_target(
         directed=directed,
         note=evaluator.note,
     )
+
+
+def _interactions(values: Values, found: PlayerShares, *, in_groups: bool) -> FloatArray:
+    """What each pair of players does only together. [num_players, num_players, num_logits]."""
+    num_players, num_columns = found.values.shape
+    if not found.exact or num_players > ALWAYS_EXACT or in_groups:
+        raise InputError(
+            f"Expected at most {ALWAYS_EXACT} changes or groups for interactions of pairs (got {num_players}"
+            f"{', in opened groups' * in_groups}); group them with by=."
+        )
+    if num_players < 2:
+        return np.zeros((num_players, num_players, num_columns - 1))
+    return interactions_of(values(all_subsets(num_players))[:, :-1], num_players)
 
 
 def _with_model(found: PlayerShares, values: Any, num_changes: int) -> tuple[PlayerShares, FloatArray]:

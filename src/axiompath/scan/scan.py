@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -351,31 +351,40 @@ class Engine:
         return run_local(load, parts, self.memory, self.workers)
 
 
-class Settings(NamedTuple):
-    """What is asked of a scan."""
-
-    question: Question
-    thresholds: Thresholds
-    engine: Engine
-    progress: bool
-    blame: bool | int = False
-
-
-def scan_session(session: Session, out: str | Path | None, settings: Settings) -> Scan:
+def scan_session(
+    session: Session,
+    out: str | Path | None,
+    question: Question,
+    thresholds: Thresholds,
+    engine: Engine,
+    *,
+    progress: bool,
+    blame: bool | int = False,
+) -> Scan:
     """Every moved node of a session, in the folder `out`, with a progress bar; without one, in a temporary folder."""
-    with Progress(console=bar_console(stderr=True), transient=True, disable=not settings.progress) as bar:
+    with Progress(console=bar_console(stderr=True), transient=True, disable=not progress) as bar:
         task = bar.add_task("Scanning", total=None)
 
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
         def run(folder: Path) -> Scan:
-            return _run(session, folder, settings, lambda done, total: bar.update(task, completed=done, total=total))
+            return _run(session, folder, question, thresholds, engine, blame, report)
 
         with stoppable():
             return _run_aside(run) if out is None else run(Path(out))
 
 
-def _run(session: Session, folder: Path, settings: Settings, report: Callable[[int, int], None]) -> Scan:
-    """Plan, run what is missing, write the manifest; `report` is told how many targets are done, of how many."""
-    question, thresholds, engine, _, blame = settings
+def _run(
+    session: Session,
+    folder: Path,
+    question: Question,
+    thresholds: Thresholds,
+    engine: Engine,
+    blame: bool | int,
+    report: Callable[[int, int], None],
+) -> Scan:
+    """Plan, run what is missing, write the manifest; `report` receives how many targets are done, of how many."""
     paths = session.paths
     paths.check(question)
     change, caption = paths.change, paths.caption
