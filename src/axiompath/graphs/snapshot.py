@@ -73,6 +73,7 @@ class Snapshot:
     edge_rows: IntArray | None = None
     # First column of edge_attr of each relation that has features of edges, where nodes have types: by its number
     edge_starts: tuple[tuple[int, int], ...] = ()
+    recording: int | None = None  # 0 or 1: on which of two graphs a model was recorded, where its coefficients are values
 
     @cached_property
     def edge_index(self) -> IntArray:
@@ -122,7 +123,9 @@ class Snapshot:
             return self
         nothing = np.zeros((2, 0), dtype=np.int64)
         here = self.places.present
-        return Snapshot(np.zeros((len(here), 0)), nothing, None, np.arange(len(here)), here)
+        return Snapshot(
+            np.zeros((len(here), 0)), nothing, None, np.arange(len(here)), here, recording=self.recording
+        )
 
     @property
     def weighted(self) -> bool:

@@ -21,13 +21,20 @@ def last_step(recording: Recording) -> RecordedStep | None:
 
 
 def find_output(recording: Recording, asked: str, columns: int) -> str:
-    """Several raw columns are classes; one raw column may be a logit or a value, and is never guessed."""
+    """What the columns of a recorded output mean."""
+    step = last_step(recording)
+    last = "" if step is None else step.operation.rstrip("_")
+    return decide_output(last, tuple(recording.values[recording.output.index].shape), asked, columns)
+
+
+def decide_output(last: str, shape: tuple[int, ...], asked: str, columns: int) -> str:
+    """Several raw columns are classes; one raw column may be a logit or a value, and is never guessed.
+
+    `last` is the model's last operation.
+    """
     if asked not in (AUTO, *OUTPUTS):
         known = ", ".join(repr(kind) for kind in (AUTO, *OUTPUTS))
         raise InputError(f"Expected `output` among {known} (got {asked!r}).")
-    shape = tuple(recording.values[recording.output.index].shape)
-    step = last_step(recording)
-    last = "" if step is None else step.operation.rstrip("_")
     if last in FINAL:
         possible: tuple[str, ...] = (CLASSES,)
     elif last in SEPARATE:

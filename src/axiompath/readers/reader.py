@@ -25,7 +25,8 @@ from ..network.update import run_pair
 from ..outputs import VALUE
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
-from .tape import Recording, Ref, TypedInputs, UnreadableModel, quoted
+from .tape import FailingModel, Recording, Ref, TypedInputs, UnreadableModel, quoted
+from .traced.assemble import read_traced
 from .trial import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
@@ -76,7 +77,25 @@ def read_network(
         passes = run_pair(network, *sides)
         give_back()
         return ReadModel(network, fields, plain, *sides, *passes)
-    return _read_and_check(model, graphs, align, run_pair, usage, pairs)
+    try:
+        return _read_and_check(model, graphs, align, run_pair, usage, pairs)
+    except FailingModel:
+        raise
+    except UnreadableModel:
+        return _read_traced(model, graphs, align, usage, pairs)
+
+
+def _read_traced(
+    model: nn.Module,
+    graphs: tuple[Data, Data],
+    align: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    usage: Usage,
+    pairs: IntArray | None,
+) -> ReadModel:
+    """The same from the tensor operations that the model makes, whatever its classes are."""
+    found = read_traced(model, graphs, align, usage, pairs)
+    network = _with_scales(found.network, usage.scales)
+    return ReadModel(network, found.fields, found.graphs, *found.sides, *found.passes)
 
 
 def read_samples(model: nn.Module, before: Data, after: Data, usage: Usage = AS_IT_IS) -> tuple[Network, Fields]:

@@ -1,0 +1,242 @@
+"""model + before + after -> Network with the coefficients that the model computed on each, checked against the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+from torch import nn
+from torch_geometric.data import Data
+
+from ...arrays import FloatArray, IntArray
+from ...errors import InputError
+from ...graphs.data_fields import EDGE, NODE, PLAIN_FIELDS, Fields, level_of
+from ...graphs.snapshot import Snapshot, rows_of
+from ...graphs.targets import rows_of_places, with_graphs, with_links
+from ...network.layers import ForwardPass, Network, run_network
+from ..arguments import Usage, copy_data, find_arguments
+from ..columns import SEPARATE, decide_output
+from ..elementwise import FINAL
+from ..layout import lay_out
+from ..tape import UnreadableModel
+from ..trial import copy_model, dtype_of_model, run_model
+from .functions import FUNCTIONS
+from .reader import Both, Line, Reader
+from .rows import GRAPHS, LINKS, NODES, Recorded, place_edges
+from .tape import Trace, record
+from .values import Value
+
+SIDES = ("before", "after")
+EXACT, CLOSE = 1e-9, 1e-4  # largest difference to the model's answer: in float64, and in shorter numbers
+LAST = {"_softmax": "softmax", "_log_softmax": "log_softmax", "log_sigmoid_forward": "log_sigmoid", "sigmoid": "sigmoid"}
+UNCHANGED = ("detach", "alias", "clone", "native_dropout", "_to_copy")
+
+
+@dataclass(frozen=True, eq=False)
+class TracedModel:
+    """A model as it was recorded on two graphs."""
+
+    network: Network
+    fields: Fields
+    graphs: tuple[Snapshot, Snapshot]
+    sides: tuple[Snapshot, Snapshot]
+    passes: tuple[ForwardPass, ForwardPass]
+    lines: tuple[Line, ...]
+
+
+def read_traced(
+    model: nn.Module,
+    graphs: tuple[Data, Data],
+    snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
+    usage: Usage,
+    pairs: IntArray | None,
+) -> TracedModel:
+    """Record the model on both graphs, read what it computed, and refuse unless the Network computes the same."""
+    traces = tuple(_record(model, data, usage, name) for data, name in zip(graphs, SIDES, strict=True))
+    reader = Reader((traces[0], traces[1]), FUNCTIONS)
+    output, last = _strip(reader, (traces[0].output, traces[1].output))
+    value = _as_logits(reader, reader.read_output(output), output)
+    meaning = decide_output(last, tuple(value.places[1].shape), usage.output, value.width)
+    reader.bases.add(value.form, None)
+    layers = lay_out(reader.bases.all)
+    width = sum(base.width for base in reader.bases.all if base.form is None)
+    network = Network(layers, width, meaning, end=last if last in (*FINAL, *SEPARATE) else "")
+    if network.num_hops == 0 and network.rise is None:
+        raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
+    fields = _fields_of(reader, graphs)
+    plain = _with_places(value, snapshots_of(fields), pairs)
+    sides = _place(reader, network, plain, graphs)
+    with threadpool_limits(1):
+        passes = run_network(network, sides[0]), run_network(network, sides[1])
+    for side in (0, 1):
+        _check(reader, value, output, passes[side], side)
+        _check_plain(model, graphs[side], usage, traces[side], SIDES[side])
+    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines))
+
+
+def _record(model: nn.Module, data: Data, usage: Usage, name: str) -> Trace:
+    duplicate = copy_model(model)
+    arguments = find_arguments(duplicate, data, name, usage.call)
+    dtype = dtype_of_model(duplicate)
+
+    def run(copied: Data) -> Trace:
+        inputs = {key: copied[key] for key in copied.keys() if isinstance(copied[key], torch.Tensor)}  # noqa: SIM118
+        features = {key for key in inputs if key == "x" or _is_feature(data, key)}
+        return record(duplicate, lambda: arguments.run(duplicate, copied), inputs, features)
+
+    try:
+        return run(copy_data(data, dtype))
+    except (InputError, MemoryError):
+        raise
+    except Exception:
+        try:
+            return run(copy_data(data, dtype, as_is=False))
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:
+            raise UnreadableModel(f"The model could not be recorded on `{name}`: {type(error).__name__}: {error}.") from error
+
+
+def _is_feature(data: Data, key: str) -> bool:
+    value = data[key]
+    return value.dim() == 2 and value.is_floating_point() and level_of(data, key) == NODE and value.shape[1] != len(value)
+
+
+def _strip(reader: Reader, output: Both) -> tuple[Both, str]:
+    """The logits below a last softmax or sigmoid, and its name."""
+    last, found = "", output
+    while True:
+        step = reader.step(found)
+        if step is None or len(step.inputs) == 0:
+            return output, ""
+        if step.name in LAST and not last:
+            last, output = LAST[step.name], step.inputs[0]
+            return output, last
+        if step.name not in UNCHANGED:
+            return output, last
+        found = step.inputs[0]
+
+
+def _as_logits(reader: Reader, value: Value, output: Both) -> Value:
+    """One row of columns for each node, graph or pair."""
+    value = value.arranged()
+    step = reader.step(output)
+    assert step is not None
+    kind = value.axis.root.kind
+    shape = tuple(value.places[1].shape)
+    if kind not in (NODES, GRAPHS, LINKS):
+        raise step.refuse("is the output, which has a row for each message rather than for each node, graph or pair.")
+    for side in (0, 1):
+        rows = value.rows(side)
+        here = rows.reshape(len(rows), -1) if rows.ndim and rows.size else rows.reshape(1, -1)
+        if value.axis.sizes[side] == 1 and len(here) != 1:
+            here = here.reshape(1, -1)
+        expected = np.arange(value.axis.sizes[side])[:, None]
+        if len(here) != value.axis.sizes[side] or (here != expected).any():
+            raise step.refuse(
+                f"is the output, of shape {shape}: expected one row of logits for each of {value.axis.sizes[side]} "
+                f"{kind}, in their order."
+            )
+    return value
+
+
+def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Fields:
+    """The fields of the data that the answer depends on, as far as changes of them are listed."""
+    used = reader.traces[1].fields_of(reader.traces[1].output)
+    numbers = [
+        name
+        for name in sorted(used - {"x", "edge_index", "batch"})
+        if isinstance(graphs[1][name], torch.Tensor)
+        and graphs[1][name].is_floating_point()
+        and graphs[1][name].layout == torch.strided
+        and level_of(graphs[1], name) == EDGE
+    ]
+    weights = [name for name in numbers if name == "edge_weight" or graphs[1][name].dim() == 1]
+    chosen = "edge_weight" if "edge_weight" in weights else weights[0] if weights else PLAIN_FIELDS.weights
+    features = [name for name in sorted(used) if name != "x" and _is_feature_of(graphs, name)]
+    rest = tuple(name for name in numbers if name != chosen)
+    return Fields(("x", *features), chosen, rest)
+
+
+def _is_feature_of(graphs: tuple[Data, Data], name: str) -> bool:
+    return all(isinstance(data.get(name), torch.Tensor) and _is_feature(data, name) for data in graphs)
+
+
+def _with_places(value: Value, sides: tuple[Snapshot, Snapshot], pairs: IntArray | None) -> tuple[Snapshot, Snapshot]:
+    kind = value.axis.root.kind
+    if kind == GRAPHS:
+        return with_graphs(*sides)
+    if kind == LINKS:
+        if pairs is None:
+            raise UnreadableModel(
+                "The model reads pairs of nodes from `edge_label_index`, which both graphs must have; or give `links`."
+            )
+        return with_links(*sides, pairs)
+    return sides
+
+
+def _place(
+    reader: Reader, network: Network, plain: tuple[Snapshot, Snapshot], graphs: tuple[Data, Data]
+) -> tuple[Snapshot, Snapshot]:
+    """The snapshots that the Network runs on: every leaf a column of x, every list of messages rows of its own."""
+    own = []
+    for snapshot, data in zip(plain, graphs, strict=True):
+        rows = rows_of(snapshot, data)
+        own.append(np.arange(snapshot.num_nodes)[rows])
+    reader.nodes.place(own[0], own[1])
+    for kind in (GRAPHS, LINKS):
+        if kind in reader.axes and plain[0].places is not None:
+            reader.axes[kind].place(rows_of_places(plain[0]), rows_of_places(plain[1]))
+    rules = {rule for layer in network.layers for rule in layer.rules}
+    if any(isinstance(rule, Recorded) and rule.of_edges for rule in rules) or network.takes_edges:
+        plain = place_edges(list(reader.axes.values()), plain)
+    sides = []
+    for side, snapshot in enumerate(plain):
+        columns = [
+            _leaf(reader, base, side, snapshot.num_nodes)
+            for base, one in enumerate(reader.bases.all)
+            if one.form is None
+        ]
+        sides.append(replace(snapshot, x=np.hstack(columns), recording=side))
+    return sides[0], sides[1]
+
+
+def _leaf(reader: Reader, base: int, side: int, num_rows: int) -> FloatArray:
+    axis, tables, _ = reader.leaves[base]
+    found = np.zeros((num_rows, tables[side].shape[1]))
+    if axis.root._places is not None and axis.root.kind not in (GRAPHS, LINKS):
+        found[axis.places[side]] = tables[side]
+    return found
+
+
+def _check(reader: Reader, value: Value, output: Both, computed: ForwardPass, side: int) -> None:
+    """The Network must give what the model gave, in float64."""
+    logits = computed.logits[value.axis.places[side]]
+    ours = logits.reshape(-1)[value.places[side].numpy()]
+    theirs = reader.traces[side].values[output[side]].to(torch.float64).numpy()
+    scale = float(np.abs(theirs).max(initial=0.0)) or 1.0
+    error = float(np.abs(ours - theirs).max(initial=0.0)) / scale
+    if not error <= EXACT:
+        raise UnreadableModel(
+            f"What was read from the model gives other logits than the model on `{SIDES[side]}`: they differ by "
+            f"{error:.1e} relative (allowed {EXACT:.0e}), so no explanation would be true; please report the model."
+        )
+
+
+def _check_plain(model: nn.Module, data: Data, usage: Usage, trace: Trace, name: str) -> None:
+    """A plain call of the model must give what the recorded one gave."""
+    theirs = run_model(copy_model(model), data, usage.call)
+    recorded = trace.values[trace.output].to(torch.float64)
+    allowed = EXACT if theirs.dtype == torch.float64 else CLOSE
+    finite = torch.isfinite(theirs)
+    if not bool(finite.all()):
+        raise UnreadableModel(f"The model itself gives NaN or infinite values on `{name}`; nothing is to be explained.")
+    scale = float(theirs.abs().max()) if theirs.numel() else 1.0
+    error = float((theirs.to(torch.float64) - recorded).abs().max()) / (scale or 1.0) if theirs.numel() else 0.0
+    if not error <= allowed:
+        raise UnreadableModel(
+            f"The model answers otherwise on `{name}` each time it is asked (by {error:.1e} relative), so no "
+            "explanation would be true; a model that keeps a state or a cache from call to call does that."
+        )

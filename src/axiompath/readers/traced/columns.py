@@ -1,0 +1,243 @@
+"""Operations within rows: element-wise affine ones, views, sums over columns, linear maps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from ...arrays import FloatArray
+from ...errors import InputError
+from ..forms import Form, concatenate
+from .reader import Step
+from .rows import Axis
+from .tape import PARAMETER
+from .values import Value
+
+
+def affine(step: Step) -> Value:
+    """Each element is a sum of its inputs' elements, each times a number, plus a number."""
+    reader, shapes = step.reader, step.shapes
+    nothing = [{i: step.like(i, side, 0.0) for i in step.features} for side in (0, 1)]
+    constant = tuple(step.run(side, nothing[side]).to(torch.float64) for side in (0, 1))
+    others = [reader.kind(one) for i, one in enumerate(step.inputs) if i not in step.features]
+    kind = max(others, default=PARAMETER)
+    parts = []
+    for i in step.features:
+        factors = []
+        for side in (0, 1):
+            ones = step.run(side, {**nothing[side], i: step.like(i, side, 1.0)}).to(torch.float64)
+            factors.append(torch.where(torch.isfinite(constant[side]), ones - constant[side], 0.0))
+        value = step.form(i).expanded(shapes)
+        if all(bool((factor == 1).all()) for factor in factors):
+            parts.append(value)
+        else:
+            parts.append(reader.scale(value, (factors[0], factors[1]), of_features=False, plain=kind == PARAMETER))
+    if not all(bool(torch.isfinite(one).all()) for one in constant):
+        raise step.refuse("puts infinities among features, which has no exact reading; use a large number instead.")
+    if len(parts) == 1:
+        total = parts[0]
+    else:
+        parts = reader.level(parts, shapes)
+        total = Value(_sum([part.form for part in parts]), parts[0].axis, parts[0].places)
+    return reader.shift(total, (constant[0], constant[1]), kind, step.name)
+
+
+def _sum(forms: list[Form]) -> Form:
+    total = forms[0]
+    for form in forms[1:]:
+        total = total + form
+    return total
+
+
+def view(step: Step) -> Value:
+    """Elements moved, chosen or repeated as they are."""
+    values = [step.form(i) for i in step.features]
+    if len(values) == 1 and len(step.inputs) == 1:
+        places = tuple(step.move(side, {step.features[0]: values[0].places[side]}) for side in (0, 1))
+        return moved(values[0], places)
+    return _joined(step, values)
+
+
+def moved(value: Value, places: tuple[torch.Tensor, ...]) -> Value:
+    """The same at other places."""
+    return replace(value, places=(places[0].contiguous(), places[1].contiguous()))
+
+
+def _joined(step: Step, values: list[Value]) -> Value:
+    """Several tensors side by side, or one written into another."""
+    axis = values[0].axis
+    for value in values[1:]:
+        if value.axis.root is not axis.root:
+            axis.join(value.axis)
+    width = sum(value.width for value in values)
+    starts = np.cumsum([0, *(value.width for value in values)]).tolist()
+    found, absent = [], []
+    for side in (0, 1):
+        numbered = {i: torch.full(step.reader.tensor(one, side).shape, -1) for i, one in enumerate(step.inputs)}
+        for i, value, start in zip(step.features, values, starts, strict=False):
+            rows, columns = torch.from_numpy(value.rows(side)), torch.from_numpy(value.columns(side))
+            numbered[i] = rows * width + columns + start
+        places = step.move(side, numbered).contiguous()
+        absent.append(places < 0)
+        found.append(places)
+    form = concatenate([value.form for value in values])
+    if not any(bool(one.any()) for one in absent):
+        return Value(form, axis, (found[0], found[1]))
+    return _filled(step, form, axis, found, absent)
+
+
+def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absent: list[torch.Tensor]) -> Value:
+    """Elements that are no feature: columns of their own, which start as 0."""
+    width = form.width
+    dimension = _row_dimension(found, absent, width)
+    extra = found[1].numel() // max(found[1].shape[dimension], 1)
+    places, constants = [], []
+    for side in (0, 1):
+        first = found[side].movedim(dimension, 0)
+        rest = first.reshape(first.shape[0], -1)
+        known = absent[side].movedim(dimension, 0).reshape(rest.shape)
+        rows = torch.where(known, -1, rest // width).max(dim=1).values
+        if bool((rows < 0).any()):
+            raise InputError("puts rows without features among others.")
+        columns = torch.where(known, width + torch.arange(rest.shape[1]), rest % width)
+        wide = (rows[:, None] * (width + extra) + columns).reshape(first.shape).movedim(0, dimension)
+        places.append(wide.contiguous())
+        tensors = {i: torch.zeros(step.reader.tensor(step.inputs[i], side).shape, dtype=torch.float64) for i in step.features}
+        constants.append(step.run(side, tensors).to(torch.float64))
+    empty = Form((), None, extra, form.name)
+    value = Value(concatenate([form, empty]), axis, (places[0], places[1]))
+    others = [step.reader.kind(one) for i, one in enumerate(step.inputs) if i not in step.features]
+    return step.reader.shift(value, (constants[0], constants[1]), max(others, default=PARAMETER), step.name)
+
+
+def _row_dimension(found: list[torch.Tensor], absent: list[torch.Tensor], width: int) -> int:
+    for d in range(found[1].dim()):
+        fits = True
+        for places, missing in zip(found, absent, strict=True):
+            first, known = places.movedim(d, 0), missing.movedim(d, 0)
+            if not first.numel():
+                continue
+            rows = torch.where(known, -1, first // width).reshape(first.shape[0], -1)
+            highest = rows.max(dim=1, keepdim=True).values
+            fits &= bool(((rows == highest) | (rows < 0)).all()) and bool((highest >= 0).all())
+            fits &= len(torch.unique(highest)) == len(highest)
+        if fits:
+            return d
+    raise InputError("puts rows without features among others.")
+
+
+def reduce(step: Step) -> Value:
+    """Sum or mean over dimensions: of columns, a linear map; of all rows, a readout."""
+    value = step.form(0).arranged()
+    dims = step.argument(1, "dim")
+    count = value.places[1].dim()
+    dims = range(count) if dims is None or dims == [] else dims if isinstance(dims, (list, tuple)) else [dims]
+    over = sorted(d % count for d in dims)
+    row = value.row_dimension()
+    if row in over:
+        return _read_out(step, value, over, row)
+    results = []
+    for side in (0, 1):
+        shape = [1 if d in over else size for d, size in enumerate(value.places[side].shape)]
+        results.append(torch.arange(int(np.prod(shape))).reshape(shape).expand(value.places[side].shape))
+    factor = 1.0
+    if step.name == "mean":
+        factor = 1.0 / float(np.prod([value.places[1].shape[d] for d in over]))
+    matrix, places = fold(value, results, factor)
+    shapes = step.shapes
+    return moved(value.mapped(matrix), (places[0].reshape(shapes[0]), places[1].reshape(shapes[1])))
+
+
+def fold(value: Value, results: list[torch.Tensor], factor: float) -> tuple[FloatArray, list[torch.Tensor]]:
+    """The linear map of columns that adds each element to the result it is numbered with, and the results' places."""
+    matrix: FloatArray | None = None
+    places = []
+    for side in (0, 1):
+        flat = results[side].reshape(-1).numpy()
+        rows, columns = value.rows(side).reshape(-1), value.columns(side).reshape(-1)
+        num = int(flat.max(initial=-1)) + 1
+        row_of = np.zeros(num, dtype=np.int64)
+        row_of[flat] = rows
+        if (row_of[flat] != rows).any():
+            raise InputError("adds up parts of several rows.")
+        order = np.argsort(row_of, kind="stable")
+        count = np.unique(row_of, return_counts=True)[1] if num else np.zeros(0, dtype=np.int64)
+        width = int(count[0]) if len(count) else 0
+        rank = np.empty(num, dtype=np.int64)
+        if len(count):
+            if (count != width).any():
+                raise InputError("gives some rows more columns than others.")
+            rank[order] = np.tile(np.arange(width), len(count))
+            one = rows == rows[0]
+            found = np.zeros((value.width, width))
+            np.add.at(found, (columns[one], rank[flat[one]]), factor)
+            if matrix is not None and not np.array_equal(found, matrix):
+                raise InputError("adds up other columns on the two graphs.")
+            matrix = found
+        places.append(torch.from_numpy(row_of * max(width, 1) + rank))
+    assert matrix is not None
+    width = matrix.shape[1]
+    return matrix, places
+
+
+def _read_out(step: Step, value: Value, over: list[int], row: int | None) -> Value:
+    """All rows added up: one row for the whole graph."""
+    reader = step.reader
+    assert row is not None
+    if over != [row]:
+        raise step.refuse("adds up rows and columns at once; write it as two steps.")
+    axis = reader.target_of(None, (1, 1))
+    rows = value.listed(0), value.listed(1)
+    targets = np.zeros(len(rows[0]), dtype=np.int64), np.zeros(len(rows[1]), dtype=np.int64)
+    form = reader.sent(value, rows, targets, axis)
+    found = Value(form, axis, _one_row(step, value))
+    reader.note(step, "readout: all rows added up")
+    if step.name == "mean":
+        factors = tuple(torch.full(shape, 1.0 / max(len(one), 1), dtype=torch.float64) for shape, one in zip(step.shapes, rows, strict=True))
+        found = reader.scale(found, (factors[0], factors[1]), of_features=False)
+    return found
+
+
+def _one_row(step: Step, value: Value) -> tuple[torch.Tensor, torch.Tensor]:
+    places = []
+    for shape in step.shapes:
+        places.append(torch.arange(int(np.prod(shape))).reshape(shape))
+    if places[1].numel() != value.width:
+        raise InputError("adds up rows of several graphs at once.")
+    return places[0], places[1]
+
+
+def linear(step: Step, place: int, matrix: FloatArray) -> Value:
+    """The last dimension of an input times a matrix [inputs, outputs]."""
+    value = step.form(place).arranged()
+    size = matrix.shape[0]
+    blocks = value.width // size
+    if blocks * size != value.width:
+        raise step.refuse("multiplies a part of each row with a matrix.")
+    places, sequence = [], None
+    for side in (0, 1):
+        flat = value.places[side].reshape(-1, size)
+        rows, first = flat[:, 0] // value.width, flat[:, 0] % value.width
+        columns = flat % value.width
+        if flat.numel():
+            if bool((flat // value.width != rows[:, None]).any()):
+                raise InputError("multiplies several rows with a matrix at once.")
+            starts = torch.unique(columns, dim=0)
+            if len(starts) != blocks or (sequence is not None and not torch.equal(starts, sequence)):
+                raise InputError("multiplies other columns of some rows than of others with a matrix.")
+            sequence = starts
+        places.append((rows, first))
+    assert sequence is not None
+    wide = np.zeros((value.width, blocks * matrix.shape[1]))
+    for block, columns in enumerate(sequence.tolist()):
+        wide[columns, block * matrix.shape[1] : (block + 1) * matrix.shape[1]] = matrix
+    number = {int(columns[0]): block for block, columns in enumerate(sequence)}
+    found = []
+    for side in (0, 1):
+        rows, first = places[side]
+        block = torch.tensor([number[one] for one in first.tolist()], dtype=torch.long) if blocks > 1 else torch.zeros_like(first)
+        out = rows[:, None] * wide.shape[1] + block[:, None] * matrix.shape[1] + torch.arange(matrix.shape[1])
+        found.append(out.reshape(*value.places[side].shape[:-1], matrix.shape[1]))
+    return moved(value.mapped(wide), (found[0], found[1]))

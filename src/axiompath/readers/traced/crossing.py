@@ -1,0 +1,384 @@
+"""Operations that lead from rows to other rows: gather, scatter, and products with a matrix of coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from ...arrays import IntArray
+from ...errors import InputError
+from ...network.coefficients import Identity, Rule
+from ...network.maxima import Extreme
+from ...network.readouts import End
+from ..forms import Form, Term
+from .columns import linear, moved
+from .reader import Step
+from .rows import EDGES, Axis, Recorded
+from .tape import FEATURE, PARAMETER
+from .values import Origin, Value, in_rows, rule_of
+
+CHOOSING = {"nonzero", "arange", "nonzero_static"}
+PASSING = {"view", "squeeze", "select", "detach", "clone", "unbind", "t", "unsqueeze", "expand", "slice", "_to_copy", "alias"}
+
+
+def gather(step: Step) -> Value:
+    """Rows chosen by an index: the same rows where it comes from a mask or a range, else an edge list."""
+    if step.features != (0,):
+        raise step.refuse("chooses rows by features, so that another graph may choose others; choose them by structure.")
+    reader, value = step.reader, step.form(0)
+    picked = tuple(step.move(side, {0: value.places[side]}) for side in (0, 1))
+    found = moved(value, picked)
+    dimension = value.row_dimension()
+    if dimension is None or dimension not in _indexed(step):
+        return found
+    if _is_choice(step, 1):
+        for side in (0, 1):
+            if len(np.unique(picked[side].numpy())) != picked[side].numel():
+                raise step.refuse("chooses a row twice by a mask or a range.")
+        return found
+    out = _out_dimensions(step, dimension)
+    rows, places = [], []
+    for side in (0, 1):
+        taken = np.moveaxis(found.rows(side), out, range(len(out)))
+        size = int(np.prod(taken.shape[: len(out)]))
+        taken = taken.reshape(size, -1)
+        if taken.size and (taken != taken[:, :1]).any():
+            raise step.refuse("chooses other rows for some columns than for others.")
+        rows.append(taken[:, 0] if taken.size else np.zeros(size, dtype=np.int64))
+        columns = np.moveaxis(found.columns(side), out, range(len(out))).reshape(size, -1)
+        wide = np.arange(size)[:, None] * value.width + columns
+        shape = [picked[side].shape[d] for d in out] + [s for d, s in enumerate(picked[side].shape) if d not in out]
+        places.append(torch.from_numpy(np.moveaxis(wide.reshape(shape), range(len(out)), out).copy()))
+    pair = _end_of(step)
+    if pair is not None and value.axis.root is reader.nodes.root:
+        return _end_value(step, value, pair, (places[0], places[1]))
+    axis = reader.edges_from(value.axis, (rows[0], rows[1]))
+    form = reader.gathered(value, (rows[0], rows[1]), axis)
+    reader.note(step, f"gather: rows of {value.axis.root.kind} along edges")
+    origin = Origin(value.form, value.axis, (rows[0], rows[1]))
+    return Value(form, axis, (places[0], places[1]), origin)
+
+
+def _indexed(step: Step) -> tuple[int, ...]:
+    if step.name in ("index_select", "gather"):
+        return (step.argument(1, "dim") % len(step.reader.tensor(step.inputs[0], 1).shape),)
+    if step.name == "embedding":
+        return (0,)
+    return tuple(i for i, one in enumerate(step.argument(1, "indices")) if one is not None)
+
+
+def _out_dimensions(step: Step, dimension: int) -> list[int]:
+    """The dimensions of the result along which the chosen rows lie."""
+    if step.name in ("index_select", "gather"):
+        return [dimension]
+    return list(range(dimension, dimension + len(step.reader.tensor(step.inputs[1], 1).shape)))
+
+
+def _is_choice(step: Step, place: int) -> bool:
+    """Whether an index comes from a mask or a range, so that it says which rows rather than whom they go to."""
+    reader = step.reader
+    if reader.tensor(step.inputs[place], 1).dtype == torch.bool:
+        return True
+    trace = reader.traces[1]
+    operation = trace.operations[step.inputs[place][1]]
+    while operation is not None and operation.name in PASSING and operation.numbers:
+        operation = trace.operations[operation.numbers[0]]
+    if operation is None or operation.name not in CHOOSING:
+        return False
+    if operation.name == "arange":
+        return True
+    return reader.traces[1].values[operation.numbers[0]].dim() == 1  # of a matrix it gives edges
+
+
+def _end_of(step: Step) -> int | None:
+    """Which end of the pairs that are asked for an index holds."""
+    trace, number = step.reader.traces[1], step.inputs[1][1]
+    if trace.fields_of(number) != {"edge_label_index"}:
+        return None
+    given = trace.values[step.reader.given[1]["edge_label_index"]]
+    for end in (0, 1):
+        if torch.equal(trace.values[number].reshape(-1), given[end]):
+            return end
+    return None
+
+
+def _end_value(step: Step, value: Value, end: int, places: tuple[torch.Tensor, torch.Tensor]) -> Value:
+    reader = step.reader
+    ready = reader.hold(value)
+    sizes = tuple(len(torch.unique(one // max(value.width, 1))) for one in places)
+    axis = reader.pairs((sizes[0], sizes[1]))
+    form = replace(ready.form, terms=tuple(replace(term, coefficients=End(end)) for term in ready.form.terms))
+    reader.note(step, "links: the nodes at one end of the pairs")
+    return Value(form, axis, places)
+
+
+def scatter(step: Step) -> Value:
+    """Rows added up by an index."""
+    name = step.name
+    source = len(step.inputs) - 1 if "put" in name else 2
+    if any(i not in (0, source) for i in step.features):
+        raise step.refuse("sends rows where features say, so that another graph may send them elsewhere.")
+    reader = step.reader
+    reduction = step.argument(4, "reduce", "sum") if name == "scatter_reduce" else "sum"
+    if source not in step.features:
+        raise step.refuse("writes numbers of structure among features.")
+    value = step.form(source).arranged()
+    if value.row_dimension() is None and value.places[1].dim() and 1 in (value.axis.sizes):
+        raise step.refuse("sends a single row.")
+    targets = [_targets(step, side, source) for side in (0, 1)]
+    rows, sent, columns, width = [], [], None, 0
+    shapes = step.shapes
+    dimension = 0 if "put" in name else step.argument(1, "dim") % len(shapes[1])
+    width = int(np.prod([size for d, size in enumerate(shapes[1]) if d != dimension]))
+    for side in (0, 1):
+        numbers = in_rows(shapes[side][dimension], shapes[side], dimension).reshape(-1)[targets[side].reshape(-1)]
+        own = value.places[side].reshape(-1)
+        pairs = torch.unique(torch.stack([own // value.width, numbers // width]), dim=1)
+        rows.append(pairs[0].numpy())
+        sent.append(pairs[1].numpy())
+        match = torch.unique(torch.stack([own % value.width, numbers % width]), dim=1)
+        if match.numel():
+            if match.shape[1] != width or (columns is not None and not np.array_equal(columns, match.numpy())):
+                raise step.refuse("sends other columns of some rows than of others.")
+            columns = match.numpy()
+    if columns is None:
+        columns = np.stack([np.arange(width), np.arange(width)])
+    order = columns[0][np.argsort(columns[1])]
+    if not np.array_equal(order, np.arange(value.width)):
+        value = replace(value, form=value.form.select(order))
+    axis = step.form(0).axis if 0 in step.features else reader.target_of(step.inputs[1], (shapes[0][dimension], shapes[1][dimension]))
+    places = tuple(in_rows(shape[dimension], shape, dimension) for shape in shapes)
+    return _sent(step, value, (rows[0], rows[1]), (sent[0], sent[1]), axis, (places[0], places[1]), reduction)
+
+
+def _sent(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places: Any, reduction: str) -> Value:
+    reader = step.reader
+    back = value.axis.root is axis.root and all(np.array_equal(rows[side], sent[side]) for side in (0, 1))
+    if back and reduction in ("sum", "add"):
+        found = Value(value.form, axis, places)
+        if any(len(rows[side]) != axis.sizes[side] for side in (0, 1)):
+            masks = []
+            for side in (0, 1):
+                mask = torch.zeros(axis.sizes[side], dtype=torch.float64)
+                mask[torch.from_numpy(rows[side])] = 1.0
+                masks.append(mask[places[side] // value.width])
+            found = reader.scale(found, (masks[0], masks[1]), of_features=False)
+    else:
+        if value.axis.root.kind == EDGES and all(len(rows[side]) == value.axis.sizes[side] for side in (0, 1)):
+            value.axis.root.receivers.append((axis, (_by_row(rows[0], sent[0]), _by_row(rows[1], sent[1]))))
+        if reduction in ("amax", "amin"):
+            found = _extreme(step, value, rows, sent, axis, places, reduction == "amin")
+        else:
+            found = Value(reader.sent(value, rows, sent, axis), axis, places)
+        reader.note(step, f"scatter ({reduction}): rows of {value.axis.root.kind} to {axis.root.kind}")
+    if reduction == "mean":
+        factors = []
+        for side in (0, 1):
+            count = np.bincount(sent[side], minlength=axis.sizes[side]).astype(np.float64)
+            inverse = torch.from_numpy(1.0 / np.maximum(count, 1.0))
+            factors.append(inverse[places[side] // max(value.width, 1)])
+        found = reader.scale(found, (factors[0], factors[1]), of_features=False)
+    return _onto(step, found, reduction)
+
+
+def _onto(step: Step, found: Value, reduction: str) -> Value:
+    """What was there before is added, or overwritten."""
+    reader = step.reader
+    writes = step.name in ("index_put", "_index_put_impl") and not step.argument(3, "accumulate", False)
+    if step.name in ("scatter", "index_copy"):
+        writes = True
+    if 0 in step.features:
+        if writes or reduction not in ("sum", "add"):
+            raise step.refuse("writes over features; put them together by `torch.where` or by adding.")
+        base = step.form(0)
+        first, second = reader.level([base, found], step.shapes)
+        return Value(first.form + second.form, first.axis, first.places)
+    start = tuple(reader.tensor(step.inputs[0], side).to(torch.float64) for side in (0, 1))
+    if any(bool(one.any()) for one in start):
+        if writes or reduction not in ("sum", "add"):
+            raise step.refuse("writes over numbers that are not 0.")
+        return reader.shift(found, (start[0], start[1]), reader.kind(step.inputs[0]), step.name)
+    return found
+
+
+def _by_row(rows: IntArray, sent: IntArray) -> IntArray:
+    found = np.zeros(len(rows), dtype=np.int64)
+    found[rows] = sent
+    return found
+
+
+def _targets(step: Step, side: int, source: int) -> torch.Tensor:
+    """The element of the result that each element of the source goes to."""
+    reader = step.reader
+    shape = step.shapes[side]
+    numbers = torch.arange(int(np.prod(shape))).reshape(shape)
+    index, given = reader.tensor(step.inputs[1], side), reader.tensor(step.inputs[source], side)
+    if step.name in ("scatter_add", "scatter", "scatter_reduce"):
+        if index.shape != given.shape:
+            raise step.refuse("sends a part of what it is given.")
+        dimension = step.argument(1, "dim") % len(shape)
+        found = torch.gather(numbers, dimension, index)
+        return found
+    if step.name in ("index_add", "index_copy"):
+        return numbers.index_select(step.argument(1, "dim") % len(shape), index)
+    if sum(one is not None for one in step.argument(1, "indices")) > 1:
+        raise step.refuse("writes single elements by several indices at once.")
+    found = numbers[index]
+    return found.expand(given.shape) if found.numel() == given.numel() else found
+
+
+def _extreme(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places: Any, least: bool) -> Value:
+    """Maximum or minimum over what is sent to each row, column by column."""
+    reader = step.reader
+    include = step.argument(5, "include_self", True)
+    if include:
+        start = reader.tensor(step.inputs[0], 1)
+        if bool(torch.isfinite(start).any()) and bool((start.abs() < 1e30).any()):
+            raise step.refuse("takes the maximum of messages and of what was there; use include_self=False.")
+    rules = [rule_of(term) for term in value.form.terms]
+    whole = _plain(value) if rules and rules[0] is not None else None
+    if whole is not None and all(rule is rules[0] for rule in rules) and value.form.bias is None:
+        assert rules[0] is not None
+        ready = reader.bases.hold(whole)
+        carried = reader.sent(value, rows, sent, axis)
+        rule = rule_of(carried.terms[0])
+    else:
+        held = reader.hold(value)
+        ready = held.form
+        rule = rule_of(reader.sent(held, rows, sent, axis).terms[0])
+    assert rule is not None
+    found = reader.bases.combine(ready, [Extreme(rule, least)], value.width)
+    return Value(found, axis, places)
+
+
+def _plain(value: Value) -> Form | None:
+    """What a gathered form was gathered from, where no coefficient but 1 came between."""
+    for term in value.form.terms:
+        rule = rule_of(term)
+        if rule is None or any((one.data != 1).any() or (np.diff(one.indptr) != 1).any() for one in rule.matrices):
+            return None
+    terms = tuple(replace(term, coefficients=Identity()) for term in value.form.terms)
+    return Form(terms, None, value.width, value.form.name)
+
+
+def matrix(step: Step) -> Value:
+    """A product of two matrices, or of many, plus something."""
+    reader = step.reader
+    offset = 1 if step.name in ("addmm", "baddbmm", "_sparse_addmm", "addmv") else 0
+    factors = [i for i in step.features if i >= offset]
+    if not factors:
+        raise step.refuse("adds features to a product of structure; write it as two steps.")
+    if len(factors) == 2:
+        from .factors import product_of_matrices
+
+        found = product_of_matrices(step, offset)
+    else:
+        (place,) = factors
+        found = _times(step, place, offset)
+    if not offset:
+        return found
+    beta, alpha = step.argument(9, "beta", 1), step.argument(9, "alpha", 1)
+    if alpha != 1:
+        found = replace(found, form=found.form * float(alpha))
+    if 0 in step.features:
+        first, second = reader.level([found, step.form(0)], step.shapes)
+        return Value(first.form + second.form * float(beta), first.axis, first.places)
+    added = tuple((reader.tensor(step.inputs[0], side).to(torch.float64) * beta).expand(step.shapes[side]) for side in (0, 1))
+    return reader.shift(found, (added[0], added[1]), reader.kind(step.inputs[0]), "bias")
+
+
+def _times(step: Step, place: int, offset: int) -> Value:
+    reader = step.reader
+    other = offset + 1 if place == offset else offset
+    value = step.form(place)
+    right = place == offset  # features on the left, a matrix on the right
+    shape = reader.tensor(step.inputs[place], 1).shape
+    contracted = len(shape) - 1 if right or len(shape) == 1 else len(shape) - 2
+    row = value.row_dimension()
+    if row == contracted and not (row == 0 and value.axis.sizes == (1, 1)):
+        return _left(step, value, place, other)
+    if reader.kind(step.inputs[other]) != PARAMETER:
+        from .factors import structure_by_row
+
+        return structure_by_row(step, place, other)
+    weight = reader.tensor(step.inputs[other], 1).to(torch.float64)
+    if weight.dim() == 3:
+        from .factors import structure_by_row
+
+        return structure_by_row(step, place, other)
+    if right:
+        narrow = weight.dim() == 1
+        found = linear(step, place, weight.reshape(weight.shape[0], -1).numpy())
+        return moved(found, tuple(one.squeeze(-1) for one in found.places)) if narrow else found
+    turned = replace(value, places=(value.places[0].movedim(-2, -1), value.places[1].movedim(-2, -1)), origin=None)
+    reader.read_already[step.inputs[place]], kept = turned, value
+    found = linear(step, place, weight.T.numpy())
+    reader.read_already[step.inputs[place]] = kept
+    return moved(found, tuple(one.movedim(-1, -2).contiguous() for one in found.places))
+
+
+def _left(step: Step, value: Value, place: int, other: int) -> Value:
+    """Rows are crossed by the entries of a matrix, one channel for each matrix of a batch."""
+    reader = step.reader
+    value = value.arranged()
+    matrices = [reader.tensor(step.inputs[other], side).to(torch.float64) for side in (0, 1)]
+    if place < other:  # v @ A with rows contracted: the transposed product
+        matrices = [one.transpose(-1, -2) for one in matrices]
+    if value.row_dimension() is None:
+        raise step.refuse("multiplies a matrix with something that has no rows.")
+    sizes = matrices[0].shape[-2], matrices[1].shape[-2]
+    if sizes == value.axis.sizes:
+        axis = value.axis
+    else:
+        axis = reader.target_of(step.inputs[other], sizes)
+    reader.note(step, "matrix of coefficients times rows")
+    return batch_left(step, value, matrices, axis, place, reader.kind(step.inputs[other]) == FEATURE)
+
+
+def batch_left(step: Step, value: Value, matrices: list[torch.Tensor], axis: Axis, place: int, of_features: bool) -> Value:
+    """The same for matrices [n, m] or a batch of them [heads, n, m]."""
+    reader = step.reader
+    heads = matrices[1].shape[0] if matrices[1].dim() == 3 else 1
+    value = reader.ready(value)
+    if any(rule_of(term) is not None for term in value.form.terms):
+        value = reader.hold(value)
+    terms: list[Term] = []
+    owner = _head_of_columns(value, heads)
+    for head in range(heads):
+        found = []
+        for side in (0, 1):
+            own = matrices[side][head] if matrices[side].dim() == 3 else matrices[side]
+            found.append(sparse.csr_array(own.numpy()))
+        rule: Rule = Recorded(axis, value.axis, (found[0], found[1]), of_features)
+        for term in value.form.terms:
+            mine = owner[term.start : term.start + term.width] == head
+            if mine.any():
+                weight = term.weight if mine.all() else term.dense_weight * mine
+                terms.append(replace(term, coefficients=rule, weight=weight))
+    form = Form(tuple(terms), None, value.width, value.form.name)
+    places = []
+    for side in (0, 1):
+        columns = value.columns(side)
+        dimension = value.row_dimension()
+        assert dimension is not None
+        one = np.moveaxis(columns, dimension, 0)[:1] if columns.shape[dimension] else np.zeros((1, *[s for d, s in enumerate(columns.shape) if d != dimension]), dtype=np.int64)
+        size = matrices[side].shape[-2]
+        wide = np.arange(size).reshape(-1, *[1] * (one.ndim - 1)) * value.width + one
+        places.append(torch.from_numpy(np.moveaxis(wide, 0, dimension).copy()).reshape(step.shapes[side]))
+    return Value(form, axis, (places[0], places[1]))
+
+
+def _head_of_columns(value: Value, heads: int) -> IntArray:
+    """The head of each column, the first dimension of the tensor being that of heads."""
+    owner = np.zeros(value.width, dtype=np.int64)
+    if heads > 1:
+        columns = value.columns(1)
+        if columns.shape[0] != heads:
+            raise InputError("multiplies a batch of matrices with something of another batch.")
+        for head in range(heads):
+            owner[np.unique(columns[head])] = head
+    return owner

@@ -1,0 +1,342 @@
+"""Two traces of one model -> Values, read backwards from the output: only what is asked for is ever read.
+
+A coefficient needs nothing but its numbers on each graph, so however it was computed, it needs no rule. Both traces must
+agree on what is read as values; what is computed beside them may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ...arrays import FloatArray, IntArray
+from ...errors import InputError
+from ...network.activations import Activation
+from ..bases import Base, Bases
+from ..forms import Form, base_form
+from ..tape import UnreadableModel
+from .rows import EDGES, GRAPHS, LINKS, NODES, Axis, Recorded, choose, send
+from .tape import FEATURE, PARAMETER, Number, Operation, Trace, refuse, run_again
+from .values import Pair, Value, in_rows, rule_of, same_in_all, scaled
+
+Both = tuple[Number, Number]  # one value, by its number in each trace
+
+
+class Line(NamedTuple):
+    """How one line of the forward pass was read."""
+
+    place: str
+    operation: str
+    how: str
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation of both traces."""
+
+    reader: Reader
+    value: Both
+    operations: tuple[Operation, Operation]
+    inputs: tuple[Both, ...]
+    features: tuple[int, ...]  # which inputs depend on features
+
+    @property
+    def name(self) -> str:
+        """Of the operation."""
+        return self.operations[1].name
+
+    @property
+    def shapes(self) -> tuple[torch.Size, torch.Size]:
+        """Of what it gives."""
+        first, second = (self.reader.tensor(self.value, side).shape for side in (0, 1))
+        return first, second
+
+    def argument(self, place: int, name: str, default: Any = None, side: int = 1) -> Any:
+        """A plain argument by its place or name."""
+        operation = self.operations[side]
+        return operation.args[place] if len(operation.args) > place else operation.kwargs.get(name, default)
+
+    def run(self, side: int, instead: dict[int, torch.Tensor]) -> torch.Tensor:
+        """The operation on one graph, with other tensors for some of its inputs."""
+        found = run_again(self.reader.traces[side], self.operations[side], instead)
+        return found.to_dense() if found.layout != torch.strided else found
+
+    def form(self, place: int) -> Value:
+        """One of its inputs, read."""
+        return self.reader.read(self.inputs[place])
+
+    def like(self, place: int, side: int, number: float) -> torch.Tensor:
+        """A tensor of one number, of the shape of an input."""
+        return torch.full(self.reader.tensor(self.inputs[place], side).shape, number, dtype=torch.float64)
+
+    def move(self, side: int, tensors: dict[int, torch.Tensor]) -> torch.Tensor:
+        """The operation on whole numbers that stand for its inputs: it must only move them."""
+        return self.run(side, tensors)
+
+    def refuse(self, reason: str) -> UnreadableModel:
+        """A refusal at its line."""
+        return refuse(self.operations[1].place, reason)
+
+
+class Reader:
+    """Reads values on demand; one that some use needs as a layer of its own is one for all of its uses."""
+
+    def __init__(self, traces: tuple[Trace, Trace], functions: dict[str, Callable[[Step], Value]]) -> None:
+        self.traces, self.functions = traces, functions
+        self.forced: set[Both] = set()
+        self.nonlinear: dict[int, bool] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was read."""
+        self.read_already: dict[Both, Value] = {}
+        self.held: set[Both] = set(self.forced)
+        self.pair_of: dict[int, tuple[Form, Both]] = {}
+        self.bases = Bases([])
+        self.leaves: dict[int, tuple[Axis, tuple[FloatArray, FloatArray], str]] = {}
+        self.lines: list[Line] = []
+        self.axes: dict[Any, Axis] = {}
+        self.given = [
+            {name: Number(number) for number, name in trace.fields.items()} for trace in self.traces
+        ]
+        sizes = self.size_of_field("x")
+        self.nodes = self.axes[NODES] = Axis(NODES, sizes)
+
+    def read_output(self, output: Both) -> Value:
+        """The output, read until no value is held that was not from the beginning."""
+        while True:
+            found = self.read(output)
+            if self.held == self.forced:
+                return found
+            self.forced = self.held
+            self.begin()
+
+    # What is known of a value
+
+    def tensor(self, value: Both, side: int) -> torch.Tensor:
+        """Its numbers on one graph."""
+        found = self.traces[side].values[value[side]]
+        return found if found.layout == torch.strided else found.to_dense()
+
+    def kind(self, value: Both) -> int:
+        """What it depends on."""
+        return max(self.traces[side].kinds[value[side]] for side in (0, 1))
+
+    def size_of_field(self, name: str) -> tuple[int, int]:
+        """Rows of a field."""
+        first, second = (trace.values[given[name]].shape[0] for trace, given in zip(self.traces, self.given, strict=True))
+        return first, second
+
+    def step(self, value: Both) -> Step | None:
+        """What made it, on both graphs alike; None for what was given."""
+        first, second = (trace.operations[number] for trace, number in zip(self.traces, value, strict=True))
+        if first is None and second is None:
+            return None
+        if first is None or second is None or first.name != second.name or first.output != second.output:
+            place = (second or first).place  # type: ignore[union-attr]
+            names = [one.name if one is not None else "an input" for one in (first, second)]
+            raise refuse(
+                place,
+                f"the model goes different ways on the two graphs (aten.{names[0]} on `before`, aten.{names[1]} on "
+                "`after`); its way must not depend on the graph.",
+            )
+        inputs = tuple(zip(first.numbers, second.numbers, strict=False))
+        if len(first.numbers) != len(second.numbers):
+            raise refuse(second.place, "the model combines another number of values on each of the two graphs.")
+        features = tuple(i for i, one in enumerate(inputs) if self.kind(one) == FEATURE)
+        return Step(self, value, (first, second), inputs, features)
+
+    # Reading
+
+    def read(self, value: Both) -> Value:
+        """What a value that depends on features holds."""
+        if value not in self.read_already:
+            step = self.step(value)
+            if step is None:
+                found = self._given(value)
+            elif step.name not in self.functions:
+                raise step.refuse(
+                    f"aten.{step.name} of features has no exact reading here; write it with sums, products, linear "
+                    "maps, element-wise functions, gathers and scatters."
+                )
+            else:
+                try:
+                    found = self.functions[step.name](step)
+                except UnreadableModel:
+                    raise
+                except InputError as error:
+                    raise step.refuse(f"aten.{step.name} {error.args[0]}") from error
+                where = value[1] if step is None else step.operations[1].name
+                found = replace(found, form=replace(found.form, name=f"{step.operations[1].place} ({where})"))
+            if value in self.forced:
+                found = self.hold(found)
+            self.pair_of[id(found.form)] = found.form, value
+            self.read_already[value] = found
+        return self.read_already[value]
+
+    def note(self, step: Step, how: str) -> None:
+        """Write down how a line was read."""
+        self.lines.append(Line(step.operations[1].place, step.name, how))
+
+    def _given(self, value: Both) -> Value:
+        name = self.traces[1].fields[value[1]]
+        tensors = tuple(self.traces[side].values[value[side]] for side in (0, 1))
+        return self.leaf(tensors, self.nodes, name)
+
+    def leaf(self, tensors: Any, axis: Axis, name: str) -> Value:
+        """Numbers of each row as they are, rows first."""
+        dense = [one.to_dense() if one.layout != torch.strided else one for one in tensors]
+        places = tuple(in_rows(size, one.shape) for size, one in zip(axis.sizes, dense, strict=True))
+        tables = tuple(one.to(torch.float64).reshape(one.shape[0], -1).numpy() for one in dense)
+        return Value(self.leaf_form(axis, (tables[0], tables[1]), name), axis, (places[0], places[1]))
+
+    def leaf_form(self, axis: Axis, tables: tuple[FloatArray, FloatArray], name: str) -> Form:
+        """The same of a table."""
+        width = tables[0].shape[1]
+        self.bases.all.append(Base(None, None, width, 0, None, None, axis.root.kind == EDGES))
+        base = len(self.bases.all) - 1
+        self.leaves[base] = axis, tables, name
+        return base_form(base, width, name)
+
+    def hold(self, value: Value) -> Value:
+        """The value as a base."""
+        if value.form.is_base:
+            return value
+        known = self.pair_of.get(id(value.form))
+        if known is not None:
+            self.held.add(known[1])
+        return replace(value, form=self.bases.hold(value.form), origin=None)
+
+    # Crossing rows
+
+    def ready(self, value: Value, *, in_flight: bool = False) -> Value:
+        """The value, held if another crossing cannot be joined to those that it has."""
+        rules = [rule for rule in map(rule_of, value.form.terms) if rule is not None]
+        flying = in_flight and any(rule.crosses and not rule.arrived for rule in rules)
+        busy = any(rule.arrived or (rule.of_features and not rule.crosses) for rule in rules)
+        if value.form.bias is not None or (busy and not flying):
+            return self.hold(value)
+        return value
+
+    def gathered(self, value: Value, rows: tuple[IntArray, IntArray], axis: Axis) -> Form:
+        """The form of rows chosen from those of a value."""
+        ready = self.ready(value, in_flight=True)
+        made: dict[Any, Recorded] = {}
+        terms = []
+        for term in ready.form.terms:
+            if term.coefficients not in made:
+                rule = rule_of(term)
+                if rule is None:
+                    first, second = (choose(rows[side], value.axis.sizes[side]) for side in (0, 1))
+                    made[term.coefficients] = Recorded(axis, value.axis, (first, second))
+                else:
+                    first, second = (rule.matrices[side][rows[side]] for side in (0, 1))
+                    made[term.coefficients] = Recorded(axis, rule.source, (first, second), rule.of_features)
+            terms.append(replace(term, coefficients=made[term.coefficients]))
+        return Form(tuple(terms), None, ready.width, value.form.name)
+
+    def sent(self, value: Value, rows: tuple[IntArray, IntArray], targets: tuple[IntArray, IntArray], axis: Axis) -> Form:
+        """The form of rows of a value added up by where each goes."""
+        ready = self.ready(value)
+        made: dict[Any, Recorded] = {}
+        terms = []
+        for term in ready.form.terms:
+            if term.coefficients not in made:
+                rule, found = rule_of(term), []
+                for side in (0, 1):
+                    chosen = choose(rows[side], value.axis.sizes[side]) if rule is None else rule.matrices[side][rows[side]]
+                    found.append(send(chosen, targets[side], axis.sizes[side]))
+                source, of_features = (value.axis, False) if rule is None else (rule.source, rule.of_features)
+                made[term.coefficients] = Recorded(axis, source, (found[0], found[1]), of_features)
+            terms.append(replace(term, coefficients=made[term.coefficients]))
+        return Form(tuple(terms), None, ready.width, value.form.name)
+
+    def multiplied(self, value: Value, matrices: Any, axis: Axis, *, of_features: bool) -> Form:
+        """The form of a matrix times the rows of a value."""
+        ready = self.ready(value)
+        if any(rule_of(term) is not None for term in ready.form.terms):
+            ready = self.hold(ready)
+        rule = Recorded(axis, value.axis, matrices, of_features)
+        return replace(ready.form, terms=tuple(replace(term, coefficients=rule) for term in ready.form.terms))
+
+    def edges_from(self, parent: Axis, index: tuple[IntArray, IntArray]) -> Axis:
+        """The edge list whose rows an index vector makes; the same for the same index."""
+        key = (EDGES, id(parent.root), index[0].tobytes(), index[1].tobytes())
+        if key not in self.axes:
+            self.axes[key] = Axis(EDGES, (len(index[0]), len(index[1])))
+            self.axes[key].senders.append((parent, index))
+        return self.axes[key]
+
+    def target_of(self, index: Both | None, sizes: tuple[int, int]) -> Axis:
+        """The rows that an index numbers."""
+        fields = set() if index is None else self.traces[1].fields_of(index[1])
+        if "batch" in fields or (sizes == (1, 1) and self.nodes.sizes != (1, 1)):
+            return self.axes.setdefault(GRAPHS, Axis(GRAPHS, sizes))
+        if sizes == self.nodes.sizes:
+            return self.nodes
+        raise InputError(
+            f"adds rows up into {sizes[1]} rows that are neither the nodes nor the graphs of the data; number them by "
+            "`edge_index` or `batch`."
+        )
+
+    def pairs(self, sizes: tuple[int, int]) -> Axis:
+        """The links that are asked for."""
+        return self.axes.setdefault(LINKS, Axis(LINKS, sizes))
+
+    # Scaling and shifting
+
+    def scale(self, value: Value, tensors: Pair, *, of_features: bool, plain: bool = False) -> Value:
+        """Each element times its own number; `plain` where the numbers are of parameters alone."""
+        value = value.arranged()
+        tables = value.table(tensors)
+        same = None if of_features else same_in_all(tables, (value.listed(0), value.listed(1)))
+        if same is not None and plain:
+            return value.mapped(np.diag(same))
+        rules = [rule for rule in map(rule_of, value.form.terms) if rule is not None]
+        if value.form.bias is not None or (of_features and any(rule.arrived or rule.of_features for rule in rules)):
+            value = self.hold(value)
+        return replace(value, form=scaled(value.form, value.axis, tables, of_features=of_features), origin=None)
+
+    def shift(self, value: Value, tensors: Pair, kind: int, name: str) -> Value:
+        """Each element plus its own number: a bias if it is of parameters and the same in all rows, else a leaf."""
+        if not any(bool(tensor.any()) for tensor in tensors):
+            return value
+        value = value.arranged()
+        tables = value.table(tensors)
+        same = same_in_all(tables, (value.listed(0), value.listed(1)))
+        if kind == PARAMETER and same is not None:
+            if value.origin is not None:
+                return self.chosen(value, value.origin.form + same)
+            return replace(value, form=value.form + same)
+        leaf = self.leaf_form(value.axis, tables, name)
+        return replace(value, form=value.form + leaf, origin=None)
+
+    def activate(self, value: Value, activation: Activation) -> Value:
+        """An element-wise function; of chosen rows, before they are chosen."""
+        if value.origin is not None:
+            return self.chosen(value, self.bases.add(value.origin.form, activation))
+        return replace(value, form=self.bases.add(value.form, activation))
+
+    def chosen(self, value: Value, form: Form) -> Value:
+        """Chosen rows of another form than before."""
+        assert value.origin is not None
+        origin = replace(value.origin, form=form)
+        whole = Value(form, origin.axis, value.places)
+        return replace(value, form=self.gathered(whole, origin.rows, value.axis), origin=origin)
+
+    def level(self, values: list[Value], shapes: tuple[torch.Size, torch.Size]) -> list[Value]:
+        """Values broadcast to one shape, arranged alike, their rows the same."""
+        found = [value.expanded(shapes).arranged() for value in values]
+        for value in found[1:]:
+            for side in (0, 1):
+                if not np.array_equal(value.rows(side), found[0].rows(side)):
+                    raise InputError(
+                        "combines rows that are not the same: a value for each pair of rows, or one row spread over "
+                        "all, which has no exact reading."
+                    )
+            found[0].axis.join(value.axis)
+        return found

@@ -1,0 +1,365 @@
+"""One run of a model on one graph -> Trace: every tensor operation it made, below modules, autograd and TorchScript.
+
+A dispatch mode sees each operation after all Python has run. Tensors are told apart by what they share: storage,
+offset, shape, strides, and how often the storage was written to, so that writes through views are followed. What leaves
+torch (`.tolist()`, `.numpy()`) is seen by a function mode beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..tape import UnreadableModel
+
+PARAMETER, STRUCTURE, FEATURE = 0, 1, 2  # what a value depends on: each includes those before it
+SHAPES_ONLY = {
+    f"{name}{kind}" for name in ("empty", "zeros", "ones", "full", "rand", "randn") for kind in ("_like",)
+} | {"new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "empty_strided"}
+MADE_HERE = {"lift_fresh", "lift_fresh_copy", "lift"}  # `torch.tensor(...)` in the forward pass
+LEAVING = {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__"}
+ALIASES = {"detach", "alias", "lift_fresh", "view", "expand", "slice", "_unsafe_view"}
+# Code that is nobody's model: installed packages, torch among them, and our own.
+INSTALLED = os.path.dirname(os.path.dirname(torch.__file__)) + os.sep
+OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+class Number(int):
+    """The number of a value of a trace, where it stands in an operation's arguments."""
+
+
+@dataclass(eq=False)
+class Operation:
+    """One operation that made one value."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: int  # which of its outputs the value is
+    place: str  # file and line of the user's model
+
+    @property
+    def name(self) -> str:
+        """As in `aten.<name>`, without a trailing underscore."""
+        return str(self.function._schema.name.split("::")[1]).rstrip("_")
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The values that it takes."""
+        return list(numbers_in((self.args, tuple(self.kwargs.values()))))
+
+
+@dataclass(eq=False)
+class Trace:
+    """Every value of one run, in order, and the operation that made each; None for what was given."""
+
+    values: list[torch.Tensor] = field(default_factory=list)
+    operations: list[Operation | None] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    fields: dict[int, str] = field(default_factory=dict)  # the inputs among them
+    strangers: set[int] = field(default_factory=set)  # tensors of unknown origin
+    output: Number = Number(0)
+
+    def add(self, value: torch.Tensor, operation: Operation | None, kind: int) -> Number:
+        """A value as it is now: later writes do not change it."""
+        self.values.append(value.detach().clone() if value.layout == torch.strided else value.detach())
+        self.operations.append(operation)
+        self.kinds.append(kind)
+        return Number(len(self.values) - 1)
+
+    def ancestors(self, start: int) -> Iterator[int]:
+        """All values that one depends on, itself included."""
+        waiting, seen = [start], set()
+        while waiting:
+            number = waiting.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            yield number
+            operation = self.operations[number]
+            if operation is not None:
+                waiting += operation.numbers
+
+    def fields_of(self, start: int) -> set[str]:
+        """The fields of the graph that a value depends on."""
+        return {self.fields[number] for number in self.ancestors(start) if number in self.fields}
+
+
+def numbers_in(given: Any) -> Iterator[Number]:
+    """The values within nested arguments."""
+    if isinstance(given, Number):
+        yield given
+    elif isinstance(given, (list, tuple)):
+        for part in given:
+            yield from numbers_in(part)
+
+
+def replace_in(given: Any, function: Callable[[Any], Any]) -> Any:
+    """Nested arguments with a function applied to each single one."""
+    if isinstance(given, (list, tuple)):
+        return type(given)(replace_in(part, function) for part in given)
+    return function(given)
+
+
+def refuse(place: str, reason: str) -> UnreadableModel:
+    """A refusal that names the line of the user's model."""
+    return UnreadableModel(f"{place}: {reason}")
+
+
+def _key(tensor: torch.Tensor) -> tuple[Any, ...]:
+    if tensor.layout != torch.strided:
+        return (id(tensor),)
+    storage = tensor.untyped_storage()._cdata
+    return storage, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype
+
+
+def _covers(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is the whole of its storage."""
+    whole = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+    return whole and tensor.storage_offset() == 0 and tensor.is_contiguous()
+
+
+class Recorder(TorchDispatchMode):
+    """Writes down every operation while it is active."""
+
+    def __init__(self, model: nn.Module, inputs: dict[str, torch.Tensor], features: Iterable[str]) -> None:
+        super().__init__()
+        self.trace = Trace()
+        self.known: dict[tuple[Any, ...], tuple[Number, int]] = {}
+        self.wholes: dict[Any, tuple[Number, int]] = {}  # of each storage: the value that is all of it
+        self.writes: dict[Any, int] = {}
+        self.alive: list[torch.Tensor] = []  # so that no storage is used twice
+        for tensor in (*model.parameters(), *model.buffers()):
+            self.bind(tensor, self.trace.add(tensor, None, PARAMETER))
+        for name, tensor in inputs.items():
+            number = self.trace.add(tensor, None, FEATURE if name in features else STRUCTURE)
+            self.trace.fields[number] = name
+            self.bind(tensor, number)
+
+    def bind(self, tensor: torch.Tensor, number: Number) -> None:
+        """From now on this tensor stands for this value."""
+        key = _key(tensor)
+        version = self.writes.get(key[0], 0)
+        self.known[key] = number, version
+        self.alive.append(tensor)
+        if tensor.layout == torch.strided and _covers(tensor):
+            self.wholes[key[0]] = number, version
+
+    def find(self, tensor: torch.Tensor) -> Number:
+        """The value that a tensor stands for."""
+        key = _key(tensor)
+        version = self.writes.get(key[0], 0)
+        found = self.known.get(key)
+        if found is not None and found[1] == version:
+            return found[0]
+        whole = self.wholes.get(key[0])
+        if whole is not None and whole[1] == version and tensor.layout == torch.strided:
+            # A view taken before its storage was written to: a view of what the storage holds now.
+            sizes = list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
+            operation = Operation(torch.ops.aten.as_strided.default, (whole[0], *sizes), {}, 0, user_line())
+            number = self.trace.add(tensor, operation, self.trace.kinds[whole[0]])
+        elif found is not None or whole is not None:
+            raise refuse(user_line(), "a tensor is read after a part of it was overwritten, which cannot be followed.")
+        else:
+            number = self.trace.add(tensor, None, PARAMETER)
+            if tensor.numel() > 1:
+                self.trace.strangers.add(number)
+        self.bind(tensor, number)
+        return number
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run and write down one operation."""
+        with torch._C.DisableTorchFunction():
+            return self._record(function, tuple(args), kwargs or {})
+
+    def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = function._schema.name.split("::")[1]
+        if name in MADE_HERE:
+            for tensor in args[:1]:
+                if _key(tensor) not in self.known:
+                    self.bind(tensor, self.trace.add(tensor, None, PARAMETER))
+        find = lambda part: self.find(part) if isinstance(part, torch.Tensor) else part  # noqa: E731
+        seen = replace_in(args, find)
+        seen_kwargs = {key: replace_in(value, find) for key, value in kwargs.items()}
+        numbers = list(numbers_in((seen, tuple(seen_kwargs.values()))))
+        kind = max((self.trace.kinds[number] for number in numbers), default=PARAMETER)
+        kind = PARAMETER if name in SHAPES_ONLY else kind
+        result = function(*args, **kwargs)
+        place = user_line()
+        if not isinstance(result, (torch.Tensor, tuple, list)):
+            if kind == FEATURE:
+                raise refuse(
+                    place,
+                    "Python looks at the value of features here, so another graph may take another way through the "
+                    "model; decide by tensors (`torch.where`), or outside of the model.",
+                )
+            return result
+        schema = function._schema.arguments
+        written = [a for a, s in zip(args, schema, strict=False) if s.alias_info is not None and s.alias_info.is_write]
+        if written:
+            self._write(written[0], Operation(function, seen, seen_kwargs, 0, place), kind)
+            return result
+        for output, tensor in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            key = _key(tensor)
+            again = self.known.get(key)
+            if again is not None and again[1] == self.writes.get(key[0], 0) and name in ALIASES:
+                continue  # the very same tensor
+            self.bind(tensor, self.trace.add(tensor, Operation(function, seen, seen_kwargs, output, place), kind))
+        return result
+
+    def _write(self, target: torch.Tensor, operation: Operation, kind: int) -> None:
+        """A value was overwritten: of a view, the whole storage has a new value too."""
+        key = _key(target)
+        version, whole = self.writes.get(key[0], 0), self.wholes.get(key[0])
+        alone = target.layout != torch.strided or whole is None or _covers(target)
+        if whole is None and target.layout == torch.strided and not _covers(target):
+            raise refuse(operation.place, "writes into a part of a tensor whose whole is not known.")
+        number = self.trace.add(target, operation, kind)
+        self.writes[key[0]] = version + 1
+        self.bind(target, number)
+        if alone:
+            return
+        assert whole is not None
+        if whole[1] != version:
+            raise refuse(operation.place, "writes into a tensor through two views, which cannot be followed.")
+        sizes = list(target.shape), list(target.stride()), target.storage_offset()
+        put = Operation(torch.ops.aten.as_strided_scatter.default, (whole[0], number, *sizes), {}, 0, operation.place)
+        shape, stride = self.trace.values[whole[0]].shape, self.trace.values[whole[0]].stride()
+        flat = torch.as_strided(target, shape, stride, 0)
+        self.bind(flat, self.trace.add(flat, put, max(kind, self.trace.kinds[whole[0]])))
+
+
+class Watchdog(TorchFunctionMode):
+    """Sees what leaves torch without an operation."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Refuse features that do."""
+        name = getattr(function, "__name__", "")
+        if name in LEAVING and args and isinstance(args[0], torch.Tensor):
+            with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+                kind = self.recorder.trace.kinds[self.recorder.find(args[0])]
+            if kind == FEATURE:
+                raise refuse(
+                    user_line(),
+                    f"features leave torch here by .{name}(), and what is done to them there cannot be followed; "
+                    "write it in torch.",
+                )
+        return function(*args, **(kwargs or {}))
+
+
+def user_line() -> str:
+    """File and line of the innermost code that is neither torch's, nor torch_geometric's, nor ours."""
+    frame: Any = sys._getframe(1)
+    library = ""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if f"{os.sep}torch_geometric{os.sep}" in name:
+            library = library or f"{os.path.basename(name)}:{frame.f_lineno}"
+        elif not name.startswith((INSTALLED, OWN, "<")):
+            return f"{os.path.basename(name)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return library or "the model"
+
+
+def record(model: nn.Module, run: Callable[[], Any], inputs: dict[str, torch.Tensor], features: Iterable[str]) -> Trace:
+    """Run once, and again in float64 where the model's own numbers are shorter."""
+    recorder = Recorder(model, inputs, features)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with (
+            torch.no_grad(),
+            torch.backends.mkldnn.flags(enabled=False),
+            torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+            Watchdog(recorder),
+            recorder,
+        ):
+            result = run()
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+    if not isinstance(result, torch.Tensor):
+        raise UnreadableModel(
+            f"forward: expected the model to return one tensor of logits (got {type(result).__name__})."
+        )
+    trace = recorder.trace
+    trace.output = recorder.find(result)
+    _refuse_unknown(trace)
+    if result.dtype != torch.float64:
+        _replay_in_double(trace)
+    return trace
+
+
+def _refuse_unknown(trace: Trace) -> None:
+    """The output must depend on nothing random, and on no tensor of unknown origin."""
+    for number in trace.ancestors(trace.output):
+        operation = trace.operations[number]
+        if operation is None:
+            continue
+        idle = operation.name == "native_dropout" and operation.args[2] is False
+        if torch.Tag.nondeterministic_seeded in operation.function.tags and not idle:
+            raise refuse(
+                operation.place,
+                f"draws random numbers (aten.{operation.name}), so that no two answers are alike; set the model to "
+                "eval mode, or draw them outside of it.",
+            )
+        for stranger in trace.strangers.intersection(operation.numbers):
+            shape = tuple(trace.values[stranger].shape)
+            raise refuse(
+                operation.place,
+                f"uses a tensor of shape {shape} that is neither a parameter, nor a buffer, nor a field of the data, "
+                "nor made in this call; register it as a buffer, or give it as a field of the data.",
+            )
+
+
+def _replay_in_double(trace: Trace) -> None:
+    """The same operations in float64: their sizes are this graph's, so they still fit."""
+
+    def double(given: Any) -> Any:
+        if isinstance(given, torch.dtype) and given.is_floating_point:
+            return torch.float64
+        return given
+
+    for number, operation in enumerate(trace.operations):
+        value = trace.values[number]
+        if operation is None:
+            trace.values[number] = value.to(torch.float64) if value.is_floating_point() else value
+            continue
+        operation.args = replace_in(operation.args, double)
+        operation.kwargs = {key: replace_in(part, double) for key, part in operation.kwargs.items()}
+        found = run_again(trace, operation, {})
+        trace.values[number] = found.to(torch.float64) if found.is_floating_point() else found
+
+
+def run_again(trace: Trace, operation: Operation, instead: dict[int, torch.Tensor]) -> torch.Tensor:
+    """One operation again, with other tensors in some of its places."""
+    place = -1
+
+    def give(part: Any) -> Any:
+        nonlocal place
+        if not isinstance(part, Number):
+            return part
+        place += 1
+        tensor = instead.get(place, trace.values[part])
+        return tensor.clone() if place == 0 and operation.function._schema.is_mutable else tensor
+
+    args = replace_in(operation.args, give)
+    kwargs = {key: replace_in(part, give) for key, part in operation.kwargs.items()}
+    with torch.no_grad():
+        result = operation.function(*args, **kwargs)
+    found = result[operation.output] if isinstance(result, (tuple, list)) else result
+    assert isinstance(found, torch.Tensor)
+    return found

@@ -1,0 +1,189 @@
+"""Value: an affine expression on rows, and which of its numbers stands in each element of the model's tensor.
+
+The expression is a Form over bases, the same for both snapshots. Where the model's tensor has its rows and columns,
+transposed, split into heads or chosen in part, is a tensor of places for each snapshot. A view moves places and leaves
+the expression as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from ...arrays import FloatArray, IntArray
+from ...errors import InputError
+from ...network.coefficients import Identity, Rule
+from ..forms import Form, Term
+from .rows import Axis, Recorded, scale_rows
+
+Pair = tuple[torch.Tensor, torch.Tensor]  # of before and of after
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What rows were chosen from: columns are the same on either side."""
+
+    form: Form
+    axis: Axis
+    rows: tuple[IntArray, IntArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """What a recorded tensor holds, in both snapshots."""
+
+    form: Form
+    axis: Axis
+    places: Pair  # of each element: row * width + column
+    origin: Origin | None = None  # where nothing but functions of single rows was done since they were chosen
+
+    @property
+    def width(self) -> int:
+        """Columns of the form."""
+        return self.form.width
+
+    def rows(self, side: int) -> IntArray:
+        """Row of each element."""
+        return np.asarray(self.places[side].numpy() // max(self.width, 1))
+
+    def columns(self, side: int) -> IntArray:
+        """Column of each element."""
+        return np.asarray(self.places[side].numpy() % max(self.width, 1))
+
+    def arranged(self) -> Value:
+        """The same with the columns of each row in the order of the tensor, every one of them once."""
+        if all(_in_order(places, self.width) for places in self.places):
+            return self
+        found, places = None, []
+        for side in (0, 1):
+            rows, columns = self.rows(side).reshape(-1), self.columns(side).reshape(-1)
+            order = np.argsort(rows, kind="stable")
+            count = np.unique(rows, return_counts=True)[1]
+            if not len(count):
+                places.append(self.places[side])
+                continue
+            if (count != count[0]).any():
+                raise InputError("takes more columns of some rows than of others.")
+            table = columns[order].reshape(len(count), count[0])
+            if (table != table[0]).any() or (found is not None and not np.array_equal(found, table[0])):
+                raise InputError("takes other columns of some rows than of others.")
+            found = table[0]
+            rank = np.empty(len(rows), dtype=np.int64)
+            rank[order] = np.tile(np.arange(count[0]), len(count))
+            places.append(torch.from_numpy((rows * count[0] + rank).reshape(self.places[side].shape)))
+        if found is None or np.array_equal(found, np.arange(self.width)):
+            return replace(self, places=(places[0], places[1]))
+        eye = np.eye(self.width)[:, found]
+        return replace(self.mapped(eye), places=(places[0], places[1]))
+
+    def mapped(self, matrix: FloatArray) -> Value:
+        """Its columns times a matrix; its places are still those before it."""
+        origin = None if self.origin is None else replace(self.origin, form=self.origin.form @ matrix)
+        return replace(self, form=self.form @ matrix, origin=origin)
+
+    def row_dimension(self) -> int | None:
+        """The dimension of the tensor along which the rows lie; None where there is a single row, or no such."""
+        found = None
+        for side in (1, 0):
+            rows = self.rows(side)
+            if rows.size == 0 or (rows == rows.reshape(-1)[0]).all():
+                continue
+            for d in range(rows.ndim):
+                moved = np.moveaxis(rows, d, 0).reshape(rows.shape[d], -1)
+                if (moved == moved[:, :1]).all():
+                    found = d
+                    break
+            else:
+                raise InputError("has rows along several dimensions at once.")
+            break
+        if found is None and all(places.dim() for places in self.places):
+            sizes = {places.shape[0] for places in self.places}
+            found = 0 if sizes == {1} or 0 in sizes else None
+        return found
+
+    def table(self, tensors: Pair) -> tuple[FloatArray, FloatArray]:
+        """Numbers of each element of an arranged value as rows and columns; 0 in rows that it does not take."""
+        tables = []
+        for side, tensor in enumerate(tensors):
+            table = np.zeros(self.axis.sizes[side] * self.width)
+            table[self.places[side].reshape(-1).numpy()] = tensor.expand(self.places[side].shape).reshape(-1).numpy()
+            tables.append(table.reshape(self.axis.sizes[side], self.width))
+        return tables[0], tables[1]
+
+    def listed(self, side: int) -> IntArray:
+        """The rows that it takes."""
+        return np.unique(self.rows(side))
+
+    def expanded(self, shapes: tuple[torch.Size, torch.Size]) -> Value:
+        """Broadcast to these shapes."""
+        if all(places.shape == shape for places, shape in zip(self.places, shapes, strict=True)):
+            return self
+        first, second = (places.expand(shape) for places, shape in zip(self.places, shapes, strict=True))
+        return replace(self, places=(first.contiguous(), second.contiguous()))
+
+
+def _in_order(places: torch.Tensor, width: int) -> bool:
+    """Whether each row has its columns once, in the order of the tensor."""
+    flat = places.reshape(-1)
+    if flat.numel() % max(width, 1):
+        return False
+    if places.dim() and places.shape[-1] == width and places.is_contiguous():
+        by_row = flat.reshape(-1, width)
+        return bool((by_row - by_row[:, :1] == torch.arange(width)).all() and (by_row[:, 0] % width == 0).all()) and len(
+            torch.unique(by_row[:, 0])
+        ) == len(by_row)
+    return False
+
+
+def in_rows(num_rows: int, shape: torch.Size, dimension: int = 0) -> torch.Tensor:
+    """Places of a tensor that has a row in each slice along a dimension."""
+    rest = [size for d, size in enumerate(shape) if d != dimension]
+    return torch.arange(num_rows * int(np.prod(rest))).reshape(num_rows, *rest).movedim(0, dimension)
+
+
+def same_in_all(tables: tuple[FloatArray, FloatArray], listed: tuple[IntArray, IntArray]) -> FloatArray | None:
+    """The row that all listed rows of both tables are; None where they differ."""
+    stacked = np.concatenate([table[rows] for table, rows in zip(tables, listed, strict=True)])
+    if not len(stacked):
+        return np.zeros(tables[0].shape[1])
+    return stacked[0] if (stacked == stacked[0]).all() else None
+
+
+def scaled(form: Form, axis: Axis, tables: tuple[FloatArray, FloatArray], *, of_features: bool) -> Form:
+    """Every row and column times its own number; columns with the same numbers have one rule."""
+    stacked = np.concatenate(tables)
+    _, first, group = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    made: dict[tuple[Rule, int], Rule] = {}
+    terms = []
+    for term in form.terms:
+        own = group[term.start : term.start + term.width]
+        for g in np.unique(own).tolist():
+            factors = tables[0][:, first[g]], tables[1][:, first[g]]
+            key = term.coefficients, g
+            if key not in made:
+                made[key] = rule_times(term.coefficients, axis, factors, of_features)
+            weight = term.weight if (own == g).all() else term.dense_weight * (own == g)
+            terms.append(replace(term, coefficients=made[key], weight=weight))
+    return Form(tuple(terms), None, form.width, form.name)
+
+
+def rule_times(rule: Rule, axis: Axis, factors: tuple[FloatArray, FloatArray], of_features: bool) -> Recorded:
+    """A rule with each of its rows times a number."""
+    if isinstance(rule, Recorded):
+        first, second = (scale_rows(one, own) for one, own in zip(rule.matrices, factors, strict=True))
+        return Recorded(rule.target, rule.source, (first, second), rule.of_features or of_features, rule.local)
+    assert rule == Identity()
+    first, second = (
+        sparse.csr_array((own, np.arange(len(own)), np.arange(len(own) + 1)), shape=(len(own), len(own)))
+        for own in factors
+    )
+    return Recorded(axis, axis, (first, second), of_features, local=True)
+
+
+def rule_of(term: Term) -> Recorded | None:
+    """The recorded coefficients of a term, if it has any."""
+    return term.coefficients if isinstance(term.coefficients, Recorded) else None
