@@ -42,6 +42,10 @@ RUN_DIRECTLY = (
     "The model itself was run for every evaluation, because it uses the number of nodes or edges, or because what was "
     "read from it gives other logits on graphs that have only some of the changes."
 )
+RECORDED = (
+    "The model itself was run for every evaluation, because what was read from it are the values that it computed on "
+    "these two graphs."
+)
 
 Evaluator = Callable[[BoolArray], FloatArray]
 Ends = tuple[FloatArray, FloatArray]  # logits before and after
@@ -248,7 +252,9 @@ class ModelEvaluator:
         own = own_on(field)
         if self.network is None and ends is not None:
             self._check_steady(root.target, run or own, field.num_players, ends)
-        note = "" if by_network or self.network is None else RUN_DIRECTLY
+        note = ""
+        if self.network is not None and not by_network:
+            note = RECORDED if self.network.recorded else RUN_DIRECTLY
         return TargetEvaluator(field, place(field), run or own, own, by_network, self.own.double, note)
 
     def _part(self, field: ReceptiveField) -> Referee:
@@ -281,7 +287,7 @@ class ModelEvaluator:
 
     def _by_network(self, field: ReceptiveField, root: RootPlace, ends: Ends | None) -> Evaluator | None:
         """The network under subsets; None where there is none, or where it does not answer as its own passes did."""
-        if self.network is None or not self.trusted.get(None, True):
+        if self.network is None or self.network.recorded or not self.trusted.get(None, True):
             return None
         run: Evaluator = partial(run_copies, self.network, field, root)
         if knows(self.network):

@@ -111,6 +111,11 @@ class Rule(ABC):
         return False
 
     @property
+    def recorded(self) -> bool:
+        """Whether the coefficients are values that a model computed on two graphs, known on no other."""
+        return False
+
+    @property
     def flow(self) -> str:
         """Which way messages flow, in PyG's words; or anywhere."""
         return SOURCE_TO_TARGET
@@ -202,6 +207,11 @@ class Like(Rule):
     def weighted(self) -> bool:
         """As the rule itself."""
         return self.rule.weighted
+
+    @property
+    def recorded(self) -> bool:
+        """As the rule itself."""
+        return self.rule.recorded
 
     @property
     def flow(self) -> str:

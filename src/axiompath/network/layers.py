@@ -165,6 +165,11 @@ class Network:
         """Whether the edges of a snapshot are places, too."""
         return any(rule.of_edges for layer in self.layers for rule in layer.rules)
 
+    @cached_property
+    def recorded(self) -> bool:
+        """Whether some coefficients are known on two graphs only, so that no other graph can be evaluated."""
+        return any(rule.recorded for layer in self.layers for rule in layer.rules)
+
     @property
     def num_positions(self) -> int:
         """Places on a path from its leaf to its root, both included: nodes, and the graph or pair that it ends at."""

@@ -79,6 +79,7 @@ class Recorded(Rule):
     local: bool = False  # whether it only scales rows
     reads_inputs: ClassVar[bool] = False
     reach: ClassVar[None] = None
+    recorded: ClassVar[bool] = True
 
     @property
     def rises(self) -> bool:
