@@ -434,7 +434,29 @@ def _overwritten(x):
     return x
 
 
-@pytest.mark.parametrize("case", REFUSED)
+# No class reader knows these; the operations that they make are read.
+READ_BY_OPERATIONS = (
+    "a power mean", "length by another norm", "both ways of an unknown one", "edge features", "GINE",
+    "own MessagePassing", "a subclass", "a decision on edges", "edges added inside", "edge weights made inside",
+    "one embedding a node", "lstm over layers", "DiffGroupNorm", "a matrix on the left", "attention returned",
+    "writing into a part", "an unknown function", "transposed",
+)  # fmt: skip
+ENDS_IN_SOFTMAX = "softmax inside GIN"
+
+
+@pytest.mark.parametrize("case", READ_BY_OPERATIONS)
+def test_what_no_class_reader_knows_is_read_by_its_operations(case):
+    model, _ = REFUSED[case]
+    graphs = [data.sort(sort_by_row=False) for data in evolution(0, EVOLUTIONS[0])]
+    assert_read_exactly(randomise(model).double(), *graphs)
+
+
+def test_a_softmax_at_the_end_of_a_layer_is_the_models_end():
+    model, _ = REFUSED[ENDS_IN_SOFTMAX]
+    assert axiompath.Explainer(model.double(), *evolution(0, EVOLUTIONS[0])).change.network.end == "softmax"
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case not in (*READ_BY_OPERATIONS, ENDS_IN_SOFTMAX)])
 def test_what_cannot_be_read_is_refused_by_name_with_a_reason_and_a_way_out(case):
     model, words = REFUSED[case]
     before, after = (data.sort(sort_by_row=False) for data in evolution(0, EVOLUTIONS[0]))  # for PyG's LSTM

@@ -214,10 +214,6 @@ REFUSED = {
         module(lambda m, x, e: m.convs[0](x, e) - x.max()),
         r"forward \(max\): takes a maximum over everything",
     ),
-    "changed edges": (
-        module(lambda m, x, e: m.convs[0](x, e.flip(0))),
-        r"convs\.0 \(GCNConv\): expected the edge_index that the model was given|flip",
-    ),
     "two outputs": (module(lambda m, x, e: (m.convs[0](x, e), x)), r"return one tensor of logits .*got tuple"),
     "no message passing": (module(lambda m, x, e: torch.relu(x)), r"has no message-passing layer"),
     "an output without features": (module(lambda m, x, e: torch.ones(3)), r"could not be traced back"),

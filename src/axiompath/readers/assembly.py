@@ -198,9 +198,8 @@ class Assembler:
             self.write(step, LARGEST[function](self.place(step), *args, **kwargs), LARGEST_READ)
         else:
             raise Unsupported(
-                f"the function `{step.operation}` on node features or edges cannot be read; supported are convolutions "
-                f"of type {supported_modules()}, the activations {', '.join(sorted(ACTIVATIONS))}, and sums, "
-                "concatenations and linear maps. Move it out of the model, or into a module with a registered reader."
+                f"the function `{step.operation}` on node features or edges cannot be read; move it out of the model, "
+                "or into a module with a registered reader."
             )
 
     def how_read(self, function: str, args: tuple[Any, ...], result: Value | tuple[Form, ...]) -> str:
@@ -280,8 +279,8 @@ class Assembler:
         reader = READERS.get(type(module))
         if reader is None:
             raise Unsupported(
-                f"no reader for this message-passing layer; supported are {supported_modules()}. "
-                "Use one of those, or add a reader with axiompath.register_reader."
+                "no reader for this message-passing layer; add one with axiompath.register_reader, or write it with "
+                "operations that are read one by one (axiompath.check lists them)."
             )
         arguments = inspect.signature(type(module).forward).bind(module, *step.args, **step.kwargs).arguments
         (_, features), *rest = list(arguments.items())[1:]
@@ -578,8 +577,3 @@ def _end_of(*index: Any) -> int:
     if isinstance(where, int) and -2 <= where < 2 and (len(index) == 1 or index[0] == 0):
         return where % 2
     raise Unsupported("takes something else than one end of each pair; only edge_label_index[0] and [1] can be read.")
-
-
-def supported_modules() -> str:
-    """Names of all modules with a reader."""
-    return ", ".join(sorted(kind.__name__ for kind in READERS))

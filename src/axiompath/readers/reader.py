@@ -25,13 +25,15 @@ from ..network.update import run_pair
 from ..outputs import VALUE
 from .arguments import AS_IT_IS, Usage, compare_arguments, constant_fields, find_arguments
 from .assembly import assemble_network
+from .calls import READERS
 from .tape import FailingModel, Recording, Ref, TypedInputs, UnreadableModel, quoted
-from .traced.assemble import read_traced
+from .traced.assemble import answers_alike, read_traced
 from .trial import copy_model, record_model
 
 # Largest difference between the Network and the model, relative to the largest value of the layer.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 SIDES = ("before", "after")
+NO_READER = "no reader for this message-passing layer"
 FOLLOWED = ("x", "edge_index", "edge_weight", "n_id")  # whatever kind of array they are
 HALF_TOLERANCE = 5e-2  # float16 and bfloat16 keep two to three digits
 
@@ -79,10 +81,29 @@ def read_network(
         return ReadModel(network, fields, plain, *sides, *passes)
     try:
         return _read_and_check(model, graphs, align, run_pair, usage, pairs)
-    except FailingModel:
-        raise
-    except UnreadableModel:
-        return _read_traced(model, graphs, align, usage, pairs)
+    except UnreadableModel as refusal:
+        if isinstance(refusal, FailingModel) or "schema" in graphs[0] or has_own_reader(model):
+            raise
+        try:
+            return _read_traced(model, graphs, align, usage, pairs)
+        except UnreadableModel as other:
+            raise join_refusals(refusal, other) from other
+
+
+def has_own_reader(model: nn.Module) -> bool:
+    """Whether a module is read by a reader of the user's own, whose faults are theirs to see."""
+    readers = [READERS[type(module)] for module in model.modules() if type(module) in READERS]
+    return any(not reader.__module__.startswith(__package__) for reader in readers)
+
+
+def join_refusals(by_classes: UnreadableModel, by_operations: UnreadableModel) -> UnreadableModel:
+    """Why a model can be read neither by its operations nor by its classes, where these are known."""
+    words = [by_operations.args[0]]
+    if NO_READER not in by_classes.args[0]:
+        words.append(by_classes.args[0])
+    found = UnreadableModel(" ".join(words))
+    found.where = by_classes.where
+    return found
 
 
 def _read_traced(
@@ -94,6 +115,12 @@ def _read_traced(
 ) -> ReadModel:
     """The same from the tensor operations that the model makes, whatever its classes are."""
     found = read_traced(model, graphs, align, usage, pairs)
+    differing = _differing_settings(*graphs)
+    if differing and not answers_alike(model, graphs, differing, usage):
+        raise UnreadableModel(
+            f"The two graphs differ in {quoted(differing)}, too, which the model reads; only changes of tensors can be "
+            "listed, so give both graphs the same."
+        )
     network = _with_scales(found.network, usage.scales)
     return ReadModel(network, found.fields, found.graphs, *found.sides, *found.passes)
 

@@ -12,16 +12,18 @@ import pandas as pd
 from torch import nn
 from torch_geometric.data import Data
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..files.named import take_names
+from ..graphs.data_fields import Fields
 from ..graphs.snapshot import Snapshot, read_snapshot
 from ..network.layers import Network, run_network
 from ..outputs import AUTO
 from .arguments import Arguments, ModelCall, Usage, constant_fields, find_arguments
 from .assembly import Note, Reading, assemble_network
 from .provision import prepare_inputs, with_edge_index
-from .reader import check_values, find_places, with_edges
-from .tape import WITHOUT_PATHS, Recording, UnreadableModel
+from .reader import check_values, find_places, has_own_reader, join_refusals, with_edges
+from .tape import WITHOUT_PATHS, FailingModel, Recording, UnreadableModel
+from .traced.assemble import read_traced
 from .trial import copy_model, leaves, record_model
 from .typed import prepare_types
 
@@ -125,7 +127,14 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None, output: st
         check_values(network, computed, recording, slice(0, snapshot.first_edge), "data", snapshot)
         error = _replay_error(computed.logits, recording, reading, snapshot)
     except UnreadableModel as refusal:
-        problem, where = str(refusal), refusal.where
+        if isinstance(refusal, FailingModel) or "schema" in data or has_own_reader(model):
+            problem, where = str(refusal), refusal.where
+        else:
+            try:
+                return _check_operations(model, data, Usage(call, output=output), inputs.pairs, arguments)
+            except UnreadableModel as other:
+                both = join_refusals(refusal, other)
+                problem, where = str(both), both.where
     return ModelCheck(
         _rows(model, notes, where, problem),
         network.num_hops if network and problem is None else None,
@@ -135,6 +144,32 @@ def check(model: nn.Module, data: Any, call: ModelCall | None = None, output: st
         problem,
         None if arguments is None else str(arguments),
         unused,
+        () if arguments is None else arguments.defaults,
+    )
+
+
+def _check_operations(
+    model: nn.Module, data: Data, usage: Usage, pairs: IntArray | None, arguments: Arguments | None
+) -> ModelCheck:
+    """The same of a model that is read by its operations: one row for each line of the forward pass."""
+
+    def snapshots(fields: Fields) -> tuple[Snapshot, Snapshot]:
+        snapshot = read_snapshot(data, "data", fields)
+        return snapshot, snapshot
+
+    found = read_traced(model, (data, data), snapshots, usage, pairs, ("data", "data"))
+    rows = tuple(Row(line.place, line.operation, 0, 0, line.how) for line in found.lines)
+    num_parameters = sum(p.numel() for p in model.parameters() if not nn.parameter.is_lazy(p))
+    network = found.network
+    return ModelCheck(
+        rows,
+        network.num_hops,
+        len(network.layers),
+        num_parameters,
+        found.error,
+        None,
+        None if arguments is None else str(arguments),
+        (),
         () if arguments is None else arguments.defaults,
     )
 

@@ -1,9 +1,11 @@
-"""model + before + after -> Network with the coefficients that the model computed on each, checked against the model."""
+"""model + before + after -> Network with the coefficients that the model computed on each, checked against it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
@@ -23,14 +25,19 @@ from ..layout import lay_out
 from ..tape import UnreadableModel
 from ..trial import copy_model, dtype_of_model, run_model
 from .functions import FUNCTIONS
-from .reader import Both, Line, Reader
+from .reader import Both, Line, Reader, Step
 from .rows import GRAPHS, LINKS, NODES, Recorded, place_edges
 from .tape import Trace, record
 from .values import Value
 
 SIDES = ("before", "after")
 EXACT, CLOSE = 1e-9, 1e-4  # largest difference to the model's answer: in float64, and in shorter numbers
-LAST = {"_softmax": "softmax", "_log_softmax": "log_softmax", "log_sigmoid_forward": "log_sigmoid", "sigmoid": "sigmoid"}
+LAST = {
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "log_sigmoid_forward": "log_sigmoid",
+    "sigmoid": "sigmoid",
+}
 UNCHANGED = ("detach", "alias", "clone", "native_dropout", "_to_copy")
 
 
@@ -44,6 +51,7 @@ class TracedModel:
     sides: tuple[Snapshot, Snapshot]
     passes: tuple[ForwardPass, ForwardPass]
     lines: tuple[Line, ...]
+    error: float  # largest difference to the model's own logits, over their largest magnitude
 
 
 def read_traced(
@@ -52,9 +60,10 @@ def read_traced(
     snapshots_of: Callable[[Fields], tuple[Snapshot, Snapshot]],
     usage: Usage,
     pairs: IntArray | None,
+    names: tuple[str, str] = SIDES,
 ) -> TracedModel:
     """Record the model on both graphs, read what it computed, and refuse unless the Network computes the same."""
-    traces = tuple(_record(model, data, usage, name) for data, name in zip(graphs, SIDES, strict=True))
+    traces = tuple(_record(model, data, usage, name) for data, name in zip(graphs, names, strict=True))
     reader = Reader((traces[0], traces[1]), FUNCTIONS)
     output, last = _strip(reader, (traces[0].output, traces[1].output))
     value = _as_logits(reader, reader.read_output(output), output)
@@ -66,14 +75,15 @@ def read_traced(
     if network.num_hops == 0 and network.rise is None:
         raise UnreadableModel("The model passes no messages, so no path of the graph reaches its output.")
     fields = _fields_of(reader, graphs)
+    _check_fields(reader, fields, graphs)
     plain = _with_places(value, snapshots_of(fields), pairs)
     sides = _place(reader, network, plain, graphs)
     with threadpool_limits(1):
         passes = run_network(network, sides[0]), run_network(network, sides[1])
+    errors = [_check(reader, value, output, passes[side], side, names[side]) for side in (0, 1)]
     for side in (0, 1):
-        _check(reader, value, output, passes[side], side)
-        _check_plain(model, graphs[side], usage, traces[side], SIDES[side])
-    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines))
+        _check_plain(model, graphs[side], usage, traces[side], names[side])
+    return TracedModel(network, fields, plain, sides, passes, tuple(reader.lines), max(errors))
 
 
 def _record(model: nn.Module, data: Data, usage: Usage, name: str) -> Trace:
@@ -96,12 +106,16 @@ def _record(model: nn.Module, data: Data, usage: Usage, name: str) -> Trace:
         except (InputError, MemoryError):
             raise
         except Exception as error:
-            raise UnreadableModel(f"The model could not be recorded on `{name}`: {type(error).__name__}: {error}.") from error
+            raise UnreadableModel(
+                f"The model could not be recorded on `{name}`: {type(error).__name__}: {error}."
+            ) from error
 
 
 def _is_feature(data: Data, key: str) -> bool:
     value = data[key]
-    return value.dim() == 2 and value.is_floating_point() and level_of(data, key) == NODE and value.shape[1] != len(value)
+    return (
+        value.dim() == 2 and value.is_floating_point() and level_of(data, key) == NODE and value.shape[1] != len(value)
+    )
 
 
 def _strip(reader: Reader, output: Both) -> tuple[Both, str]:
@@ -111,12 +125,18 @@ def _strip(reader: Reader, output: Both) -> tuple[Both, str]:
         step = reader.step(found)
         if step is None or len(step.inputs) == 0:
             return output, ""
-        if step.name in LAST and not last:
+        if step.name in LAST and not last and _of_columns(step):
             last, output = LAST[step.name], step.inputs[0]
             return output, last
         if step.name not in UNCHANGED:
             return output, last
         found = step.inputs[0]
+
+
+def _of_columns(step: Step) -> bool:
+    """Whether a last function takes each row by itself: a softmax over rows is no end."""
+    dims = len(step.shapes[1])
+    return "softmax" not in step.name or (step.argument(1, "dim") in (-1, dims - 1) and dims > 1)
 
 
 def _as_logits(reader: Reader, value: Value, output: Both) -> Value:
@@ -158,6 +178,48 @@ def _fields_of(reader: Reader, graphs: tuple[Data, Data]) -> Fields:
     features = [name for name in sorted(used) if name != "x" and _is_feature_of(graphs, name)]
     rest = tuple(name for name in numbers if name != chosen)
     return Fields(("x", *features), chosen, rest)
+
+
+def _check_fields(reader: Reader, fields: Fields, graphs: tuple[Data, Data]) -> None:
+    """Whatever differs between the graphs must be listed as a change."""
+    listed = {
+        "edge_index",
+        "edge_label_index",
+        "batch",
+        "n_id",
+        fields.weights,
+        *fields.features,
+        *fields.edge_features,
+    }
+    used = set[str]().union(*(trace.fields_of(trace.output) for trace in reader.traces))
+    for name in sorted(used - listed):
+        before, after = (data.get(name) for data in graphs)
+        if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
+            continue
+        level = level_of(graphs[1], name)
+        if level == EDGE and "index" not in name:
+            continue
+        if level == NODE and before.shape[0] != after.shape[0]:
+            continue
+        if before.shape != after.shape or not torch.equal(_dense(before), _dense(after)):
+            raise UnreadableModel(
+                f"The model reads `{name}`, which differs between the two graphs and is neither their edges, nor their "
+                "features, nor weights or features of edges, so that what changed there cannot be listed; give it in "
+                "one of these."
+            )
+
+
+def answers_alike(model: nn.Module, graphs: tuple[Data, Data], settings: Collection[str], usage: Usage) -> bool:
+    """Whether the model gives the same on `after` with these settings of `before`."""
+    other = copy.copy(graphs[1])
+    for name in settings:
+        other[name] = graphs[0][name]
+    answers = [run_model(copy_model(model), data, usage.call) for data in (graphs[1], other)]
+    return answers[0].shape == answers[1].shape and torch.equal(answers[0], answers[1])
+
+
+def _dense(value: torch.Tensor) -> torch.Tensor:
+    return value if value.layout == torch.strided else value.to_dense()
 
 
 def _is_feature_of(graphs: tuple[Data, Data], name: str) -> bool:
@@ -211,7 +273,7 @@ def _leaf(reader: Reader, base: int, side: int, num_rows: int) -> FloatArray:
     return found
 
 
-def _check(reader: Reader, value: Value, output: Both, computed: ForwardPass, side: int) -> None:
+def _check(reader: Reader, value: Value, output: Both, computed: ForwardPass, side: int, name: str) -> float:
     """The Network must give what the model gave, in float64."""
     logits = computed.logits[value.axis.places[side]]
     ours = logits.reshape(-1)[value.places[side].numpy()]
@@ -220,21 +282,25 @@ def _check(reader: Reader, value: Value, output: Both, computed: ForwardPass, si
     error = float(np.abs(ours - theirs).max(initial=0.0)) / scale
     if not error <= EXACT:
         raise UnreadableModel(
-            f"What was read from the model gives other logits than the model on `{SIDES[side]}`: they differ by "
+            f"What was read from the model gives other logits than the model on `{name}`: they differ by "
             f"{error:.1e} relative (allowed {EXACT:.0e}), so no explanation would be true; please report the model."
         )
+    return error
 
 
 def _check_plain(model: nn.Module, data: Data, usage: Usage, trace: Trace, name: str) -> None:
     """A plain call of the model must give what the recorded one gave."""
-    theirs = run_model(copy_model(model), data, usage.call)
+    duplicate = copy_model(model)
+    theirs = run_model(duplicate, data, usage.call)
+    again = run_model(duplicate, data, usage.call)
     recorded = trace.values[trace.output].to(torch.float64)
     allowed = EXACT if theirs.dtype == torch.float64 else CLOSE
     finite = torch.isfinite(theirs)
     if not bool(finite.all()):
         raise UnreadableModel(f"The model itself gives NaN or infinite values on `{name}`; nothing is to be explained.")
     scale = float(theirs.abs().max()) if theirs.numel() else 1.0
-    error = float((theirs.to(torch.float64) - recorded).abs().max()) / (scale or 1.0) if theirs.numel() else 0.0
+    errors = [float((one - recorded).abs().max()) / (scale or 1.0) if one.numel() else 0.0 for one in (theirs, again)]
+    error = max(errors)
     if not error <= allowed:
         raise UnreadableModel(
             f"The model answers otherwise on `{name}` each time it is asked (by {error:.1e} relative), so no "

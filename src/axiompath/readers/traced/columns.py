@@ -104,7 +104,9 @@ def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absen
         columns = torch.where(known, width + torch.arange(rest.shape[1]), rest % width)
         wide = (rows[:, None] * (width + extra) + columns).reshape(first.shape).movedim(0, dimension)
         places.append(wide.contiguous())
-        tensors = {i: torch.zeros(step.reader.tensor(step.inputs[i], side).shape, dtype=torch.float64) for i in step.features}
+        tensors = {
+            i: torch.zeros(step.reader.tensor(step.inputs[i], side).shape, dtype=torch.float64) for i in step.features
+        }
         constants.append(step.run(side, tensors).to(torch.float64))
     empty = Form((), None, extra, form.name)
     value = Value(concatenate([form, empty]), axis, (places[0], places[1]))
@@ -195,15 +197,16 @@ def _read_out(step: Step, value: Value, over: list[int], row: int | None) -> Val
     found = Value(form, axis, _one_row(step, value))
     reader.note(step, "readout: all rows added up")
     if step.name == "mean":
-        factors = tuple(torch.full(shape, 1.0 / max(len(one), 1), dtype=torch.float64) for shape, one in zip(step.shapes, rows, strict=True))
+        factors = tuple(
+            torch.full(shape, 1.0 / max(len(one), 1), dtype=torch.float64)
+            for shape, one in zip(step.shapes, rows, strict=True)
+        )
         found = reader.scale(found, (factors[0], factors[1]), of_features=False)
     return found
 
 
 def _one_row(step: Step, value: Value) -> tuple[torch.Tensor, torch.Tensor]:
-    places = []
-    for shape in step.shapes:
-        places.append(torch.arange(int(np.prod(shape))).reshape(shape))
+    places = [torch.arange(int(np.prod(shape))).reshape(shape) for shape in step.shapes]
     if places[1].numel() != value.width:
         raise InputError("adds up rows of several graphs at once.")
     return places[0], places[1]
@@ -237,7 +240,11 @@ def linear(step: Step, place: int, matrix: FloatArray) -> Value:
     found = []
     for side in (0, 1):
         rows, first = places[side]
-        block = torch.tensor([number[one] for one in first.tolist()], dtype=torch.long) if blocks > 1 else torch.zeros_like(first)
-        out = rows[:, None] * wide.shape[1] + block[:, None] * matrix.shape[1] + torch.arange(matrix.shape[1])
+        which = (
+            torch.tensor([number[one] for one in first.tolist()], dtype=torch.long)
+            if blocks > 1
+            else torch.zeros_like(first)
+        )
+        out = rows[:, None] * wide.shape[1] + which[:, None] * matrix.shape[1] + torch.arange(matrix.shape[1])
         found.append(out.reshape(*value.places[side].shape[:-1], matrix.shape[1]))
     return moved(value.mapped(wide), (found[0], found[1]))

@@ -22,13 +22,28 @@ from .tape import FEATURE, PARAMETER
 from .values import Origin, Value, in_rows, rule_of
 
 CHOOSING = {"nonzero", "arange", "nonzero_static"}
-PASSING = {"view", "squeeze", "select", "detach", "clone", "unbind", "t", "unsqueeze", "expand", "slice", "_to_copy", "alias"}
+PASSING = {
+    "view",
+    "squeeze",
+    "select",
+    "detach",
+    "clone",
+    "unbind",
+    "t",
+    "unsqueeze",
+    "expand",
+    "slice",
+    "_to_copy",
+    "alias",
+}
 
 
 def gather(step: Step) -> Value:
     """Rows chosen by an index: the same rows where it comes from a mask or a range, else an edge list."""
     if step.features != (0,):
-        raise step.refuse("chooses rows by features, so that another graph may choose others; choose them by structure.")
+        raise step.refuse(
+            "chooses rows by features, so that another graph may choose others; choose them by structure."
+        )
     reader, value = step.reader, step.form(0)
     picked = tuple(step.move(side, {0: value.places[side]}) for side in (0, 1))
     found = moved(value, picked)
@@ -150,7 +165,11 @@ def scatter(step: Step) -> Value:
     order = columns[0][np.argsort(columns[1])]
     if not np.array_equal(order, np.arange(value.width)):
         value = replace(value, form=value.form.select(order))
-    axis = step.form(0).axis if 0 in step.features else reader.target_of(step.inputs[1], (shapes[0][dimension], shapes[1][dimension]))
+    axis = (
+        step.form(0).axis
+        if 0 in step.features
+        else reader.target_of(step.inputs[1], (shapes[0][dimension], shapes[1][dimension]))
+    )
     places = tuple(in_rows(shape[dimension], shape, dimension) for shape in shapes)
     return _sent(step, value, (rows[0], rows[1]), (sent[0], sent[1]), axis, (places[0], places[1]), reduction)
 
@@ -287,7 +306,9 @@ def matrix(step: Step) -> Value:
     if 0 in step.features:
         first, second = reader.level([found, step.form(0)], step.shapes)
         return Value(first.form + second.form * float(beta), first.axis, first.places)
-    added = tuple((reader.tensor(step.inputs[0], side).to(torch.float64) * beta).expand(step.shapes[side]) for side in (0, 1))
+    added = tuple(
+        (reader.tensor(step.inputs[0], side).to(torch.float64) * beta).expand(step.shapes[side]) for side in (0, 1)
+    )
     return reader.shift(found, (added[0], added[1]), reader.kind(step.inputs[0]), "bias")
 
 
@@ -331,15 +352,14 @@ def _left(step: Step, value: Value, place: int, other: int) -> Value:
     if value.row_dimension() is None:
         raise step.refuse("multiplies a matrix with something that has no rows.")
     sizes = matrices[0].shape[-2], matrices[1].shape[-2]
-    if sizes == value.axis.sizes:
-        axis = value.axis
-    else:
-        axis = reader.target_of(step.inputs[other], sizes)
+    axis = value.axis if sizes == value.axis.sizes else reader.target_of(step.inputs[other], sizes)
     reader.note(step, "matrix of coefficients times rows")
     return batch_left(step, value, matrices, axis, place, reader.kind(step.inputs[other]) == FEATURE)
 
 
-def batch_left(step: Step, value: Value, matrices: list[torch.Tensor], axis: Axis, place: int, of_features: bool) -> Value:
+def batch_left(
+    step: Step, value: Value, matrices: list[torch.Tensor], axis: Axis, place: int, of_features: bool
+) -> Value:
     """The same for matrices [n, m] or a batch of them [heads, n, m]."""
     reader = step.reader
     heads = matrices[1].shape[0] if matrices[1].dim() == 3 else 1
@@ -365,7 +385,11 @@ def batch_left(step: Step, value: Value, matrices: list[torch.Tensor], axis: Axi
         columns = value.columns(side)
         dimension = value.row_dimension()
         assert dimension is not None
-        one = np.moveaxis(columns, dimension, 0)[:1] if columns.shape[dimension] else np.zeros((1, *[s for d, s in enumerate(columns.shape) if d != dimension]), dtype=np.int64)
+        one = (
+            np.moveaxis(columns, dimension, 0)[:1]
+            if columns.shape[dimension]
+            else np.zeros((1, *[s for d, s in enumerate(columns.shape) if d != dimension]), dtype=np.int64)
+        )
         size = matrices[side].shape[-2]
         wide = np.arange(size).reshape(-1, *[1] * (one.ndim - 1)) * value.width + one
         places.append(torch.from_numpy(np.moveaxis(wide, 0, dimension).copy()).reshape(step.shapes[side]))

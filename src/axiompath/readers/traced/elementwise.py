@@ -48,10 +48,36 @@ KNOWN: dict[str, Maker] = {
     "clamp_max": lambda step: activations.clamp(high=step.argument(1, "max")),
 }
 # Applied to each number by itself, from any calls of which an activation can be made.
-OTHERS = (
-    "exp sin cos tan sinh cosh asinh atan erf log1p expm1 sqrt hardswish hardsigmoid softsign threshold sign celu log "
-    "log2 log10 rsqrt reciprocal square round floor ceil trunc"
-).split()
+OTHERS = [
+    "exp",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "atan",
+    "erf",
+    "log1p",
+    "expm1",
+    "sqrt",
+    "hardswish",
+    "hardsigmoid",
+    "softsign",
+    "threshold",
+    "sign",
+    "celu",
+    "log",
+    "log2",
+    "log10",
+    "rsqrt",
+    "reciprocal",
+    "square",
+    "round",
+    "floor",
+    "ceil",
+    "trunc",
+]
 COMBINING = {"mul", "add", "sub", "rsub", "neg", "div", "pow", "where", "maximum", "minimum", "gt", "lt", "ge", "le"}
 COPYING = {"clone", "detach", "alias", "_to_copy"}
 
@@ -107,10 +133,10 @@ def of_calls(reader: Reader, value: Both, root: Both) -> Activation:
     if names == ["sigmoid", "mul"]:
         return activations.silu()
     function = Calls(tuple(_calls(reader, value, root)))
-    if not np.isfinite(function.at_zero):
+    if not (np.isfinite(function.at_zero) and np.isfinite(function.derivative(np.zeros(1))).all()):
         raise reader.step(value).refuse(  # type: ignore[union-attr]
-            "applies a function to features that is not finite at 0, which has no exact reading; add a small number to "
-            "its argument."
+            "applies a function to features that is infinite, or infinitely steep, at 0, which has no exact reading; "
+            "add a small number to its argument."
         )
     return Activation("+".join(names), function.value, function.derivative, kinked=True, constant=function.at_zero)
 

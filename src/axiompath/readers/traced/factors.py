@@ -25,7 +25,18 @@ AFFINE = VIEWS | {
     "index_add", "index_put", "_index_put_impl", "scatter", "native_batch_norm", "masked_fill", "where", "copy",
     "native_dropout", "_native_batch_norm_legit_no_training",
 }  # fmt: skip
-GROUP_SUMS = VIEWS | {"add", "index_select", "index", "scatter_add", "index_add", "clamp", "clamp_min", "gather", "sum", "mm"}
+GROUP_SUMS = VIEWS | {
+    "add",
+    "index_select",
+    "index",
+    "scatter_add",
+    "index_add",
+    "clamp",
+    "clamp_min",
+    "gather",
+    "sum",
+    "mm",
+}
 
 
 def two_factors(step: Step) -> Value:
@@ -135,9 +146,11 @@ def layer_norm(step: Step) -> Value:
     centred = reader.hold(reader.ready(centred))
     found = reader.scale(centred, (scales[0], scales[1]), of_features=True)
     reader.note(step, "layer norm: one over the deviation is a coefficient")
-    given = [one for one in (2, 3) if isinstance(step.operations[1].args[one], Number)]
-    for place, number in zip(given, range(1, 1 + len(given)), strict=True):
-        learnt = tuple(reader.tensor(step.inputs[number], side).to(torch.float64).expand(step.shapes[side]) for side in (0, 1))
+    learnable = [one for one in (2, 3) if isinstance(step.operations[1].args[one], Number)]
+    for place, number in zip(learnable, range(1, 1 + len(learnable)), strict=True):
+        learnt = tuple(
+            reader.tensor(step.inputs[number], side).to(torch.float64).expand(step.shapes[side]) for side in (0, 1)
+        )
         if place == 2:
             found = reader.scale(found, (learnt[0], learnt[1]), of_features=False, plain=True)
         else:
@@ -193,7 +206,10 @@ def _by_row(step: Step, first: Value, second: Value) -> Value:
         size = left.shape[0], left.shape[1], left.shape[2], right.shape[2]
         places[0].append(left.unsqueeze(-1).expand(size).contiguous())
         places[1].append(right.unsqueeze(1).expand(size).contiguous())
-    one, two = moved(first, (places[0][0], places[0][1])).arranged(), moved(second, (places[1][0], places[1][1])).arranged()
+    one, two = (
+        moved(first, (places[0][0], places[0][1])).arranged(),
+        moved(second, (places[1][0], places[1][1])).arranged(),
+    )
     one.axis.join(two.axis)
     joined = Value(step.reader.bases.multiply([one.form, two.form]), one.axis, one.places)
     step.reader.note(step, "product of matrices in each row")

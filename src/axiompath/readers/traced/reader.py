@@ -1,7 +1,7 @@
 """Two traces of one model -> Values, read backwards from the output: only what is asked for is ever read.
 
-A coefficient needs nothing but its numbers on each graph, so however it was computed, it needs no rule. Both traces must
-agree on what is read as values; what is computed beside them may differ.
+A coefficient needs nothing but its numbers on each graph, so however it was computed, it needs no rule. Both traces
+must agree on what is read as values; what is computed beside them may differ.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ class Reader:
         self.leaves: dict[int, tuple[Axis, tuple[FloatArray, FloatArray], str]] = {}
         self.lines: list[Line] = []
         self.axes: dict[Any, Axis] = {}
-        self.given = [
-            {name: Number(number) for number, name in trace.fields.items()} for trace in self.traces
-        ]
+        self.given = [{name: Number(number) for number, name in trace.fields.items()} for trace in self.traces]
         sizes = self.size_of_field("x")
         self.nodes = self.axes[NODES] = Axis(NODES, sizes)
 
@@ -128,7 +126,9 @@ class Reader:
 
     def size_of_field(self, name: str) -> tuple[int, int]:
         """Rows of a field."""
-        first, second = (trace.values[given[name]].shape[0] for trace, given in zip(self.traces, self.given, strict=True))
+        first, second = (
+            trace.values[given[name]].shape[0] for trace, given in zip(self.traces, self.given, strict=True)
+        )
         return first, second
 
     def step(self, value: Both) -> Step | None:
@@ -170,6 +170,11 @@ class Reader:
                     raise
                 except InputError as error:
                     raise step.refuse(f"aten.{step.name} {error.args[0]}") from error
+                except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+                    raise step.refuse(
+                        f"aten.{step.name} is used here in a way that has no reading ({type(error).__name__}: "
+                        f"{error}); please report it."
+                    ) from error
                 where = value[1] if step is None else step.operations[1].name
                 found = replace(found, form=replace(found.form, name=f"{step.operations[1].place} ({where})"))
             if value in self.forced:
@@ -239,7 +244,9 @@ class Reader:
             terms.append(replace(term, coefficients=made[term.coefficients]))
         return Form(tuple(terms), None, ready.width, value.form.name)
 
-    def sent(self, value: Value, rows: tuple[IntArray, IntArray], targets: tuple[IntArray, IntArray], axis: Axis) -> Form:
+    def sent(
+        self, value: Value, rows: tuple[IntArray, IntArray], targets: tuple[IntArray, IntArray], axis: Axis
+    ) -> Form:
         """The form of rows of a value added up by where each goes."""
         ready = self.ready(value)
         made: dict[Any, Recorded] = {}
@@ -248,7 +255,9 @@ class Reader:
             if term.coefficients not in made:
                 rule, found = rule_of(term), []
                 for side in (0, 1):
-                    chosen = choose(rows[side], value.axis.sizes[side]) if rule is None else rule.matrices[side][rows[side]]
+                    chosen = (
+                        choose(rows[side], value.axis.sizes[side]) if rule is None else rule.matrices[side][rows[side]]
+                    )
                     found.append(send(chosen, targets[side], axis.sizes[side]))
                 source, of_features = (value.axis, False) if rule is None else (rule.source, rule.of_features)
                 made[term.coefficients] = Recorded(axis, source, (found[0], found[1]), of_features)

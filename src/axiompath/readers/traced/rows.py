@@ -8,9 +8,10 @@ message from a node to itself has that node for its place, so that added self-lo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ...arrays import IntArray
@@ -58,7 +59,9 @@ class Axis:
         if first is second:
             return
         if first.sizes != second.sizes or (first.kind != EDGES and second.kind != EDGES):
-            raise InputError(f"puts rows of {first.kind} and rows of {second.kind} side by side, which are not the same.")
+            raise InputError(
+                f"puts rows of {first.kind} and rows of {second.kind} side by side, which are not the same."
+            )
         if first.kind == EDGES:
             first, second = second, first
         if first.kind != EDGES:
@@ -153,7 +156,9 @@ def _as_before(after: sparse.csr_array, before: sparse.csr_array) -> sparse.csr_
     if not len(keys[0]):
         return after
     old = before.data[found]
-    close = (keys[0][found] == keys[1]) & (np.abs(old - after.data) <= SAME * np.maximum(np.abs(old), np.abs(after.data)))
+    close = (keys[0][found] == keys[1]) & (
+        np.abs(old - after.data) <= SAME * np.maximum(np.abs(old), np.abs(after.data))
+    )
     return sparse.csr_array((np.where(close, old, after.data), after.indices, after.indptr), shape=after.shape)
 
 
@@ -223,13 +228,15 @@ def _keys_of(axis: Axis, side: int) -> IntArray:
 
 
 def _widen(snapshot: Snapshot, rows: IntArray, ends: IntArray, num_edges: int) -> Snapshot:
-    pad = lambda values, value: np.concatenate([values, np.full(num_edges, value, dtype=values.dtype)])  # noqa: E731
+    def pad(values: NDArray[Any], value: int | bool) -> NDArray[Any]:
+        return np.concatenate([values, np.full(num_edges, value, dtype=values.dtype)])
+
     places = snapshot.places
     if places is not None and places.kind == GRAPHS_KIND:
         places = replace(places, nodes=pad(places.nodes, -1))
     return replace(
         snapshot,
-        edge_index=ends,
+        edges=ends,
         edge_weight=None,
         edge_types=None,
         edge_attr=None,

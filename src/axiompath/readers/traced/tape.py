@@ -66,7 +66,7 @@ class Trace:
     kinds: list[int] = field(default_factory=list)
     fields: dict[int, str] = field(default_factory=dict)  # the inputs among them
     strangers: set[int] = field(default_factory=set)  # tensors of unknown origin
-    output: Number = Number(0)
+    output: Number = field(default_factory=lambda: Number(0))
 
     def add(self, value: torch.Tensor, operation: Operation | None, kind: int) -> Number:
         """A value as it is now: later writes do not change it."""
@@ -127,11 +127,11 @@ def _covers(tensor: torch.Tensor) -> bool:
     return whole and tensor.storage_offset() == 0 and tensor.is_contiguous()
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down every operation while it is active."""
 
     def __init__(self, model: nn.Module, inputs: dict[str, torch.Tensor], features: Iterable[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.trace = Trace()
         self.known: dict[tuple[Any, ...], tuple[Number, int]] = {}
         self.wholes: dict[Any, tuple[Number, int]] = {}  # of each storage: the value that is all of it
@@ -267,6 +267,9 @@ def user_line() -> str:
     library = ""
     while frame is not None:
         name = frame.f_code.co_filename
+        if os.path.basename(name).startswith("torch_geometric."):  # code that it writes for itself
+            frame = frame.f_back
+            continue
         if f"{os.sep}torch_geometric{os.sep}" in name:
             library = library or f"{os.path.basename(name)}:{frame.f_lineno}"
         elif not name.startswith((INSTALLED, OWN, "<")):

@@ -132,9 +132,9 @@ def _in_order(places: torch.Tensor, width: int) -> bool:
         return False
     if places.dim() and places.shape[-1] == width and places.is_contiguous():
         by_row = flat.reshape(-1, width)
-        return bool((by_row - by_row[:, :1] == torch.arange(width)).all() and (by_row[:, 0] % width == 0).all()) and len(
-            torch.unique(by_row[:, 0])
-        ) == len(by_row)
+        return bool(
+            (by_row - by_row[:, :1] == torch.arange(width)).all() and (by_row[:, 0] % width == 0).all()
+        ) and len(torch.unique(by_row[:, 0])) == len(by_row)
     return False
 
 
