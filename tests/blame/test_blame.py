@@ -241,8 +241,7 @@ def test_labels_and_values(output):
 def test_a_model_that_no_reader_understands_is_blamed_without_paths():
     before, after = evolve(2, 4)
     model = make("unreadable")
-    with pytest.raises(axiompath.UnreadableModel, match=r"paths=False.*blame, undo and what_if"):
-        axiompath.Explainer(model, before, after)
+    assert axiompath.Explainer(model, before, after).change.network.recorded  # by its operations alone
     state = {key: value.clone() for key, value in model.state_dict().items()}
     explainer = axiompath.Explainer(model, before, after, paths=False)
     changes = explainer.changes()

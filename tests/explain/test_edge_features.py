@@ -170,8 +170,8 @@ def test_norms_over_a_graph_are_of_its_nodes_beside_edges_and_refused_of_edges()
     found = list(explainer.attribute_many(explainer.moved().target))
     assert max(one.residual for one in found) < 1e-12
     inside = nn.Sequential(nn.Linear(2, 12), GraphNorm(12))
-    with pytest.raises(axiompath.UnreadableModel, match=r"mean and deviation of all edges.*train with BatchNorm or"):
-        axiompath.Explainer(given(inside, nn.ReLU()), BEFORE, AFTER)
+    explainer = axiompath.Explainer(given(inside, nn.ReLU()), BEFORE, AFTER)  # read by its operations
+    assert max(explainer.attribute(target).residual for target in explainer.moved().target[:3].tolist()) < 1e-9
 
 
 class Kinds(nn.Module):

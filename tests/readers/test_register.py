@@ -7,7 +7,7 @@ import types
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GIN, GCNConv, MessagePassing
+from torch_geometric.nn import GIN, GCNConv, GraphConv, MessagePassing
 
 import axiompath
 from axiompath import UnreadableModel

@@ -73,7 +73,7 @@ class Snapshot:
     edge_rows: IntArray | None = None
     # First column of edge_attr of each relation that has features of edges, where nodes have types: by its number
     edge_starts: tuple[tuple[int, int], ...] = ()
-    recording: int | None = None  # 0 or 1: the graph of two on which a model was recorded, whose coefficients are values
+    recording: int | None = None  # 0 or 1: which of the two graphs that a model was recorded on this is
 
     @cached_property
     def edge_index(self) -> IntArray:
