@@ -8,6 +8,7 @@ torch (`.tolist()`, `.numpy()`) is seen by a function mode beside it.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ MADE_HERE = {"lift_fresh", "lift_fresh_copy", "lift"}  # `torch.tensor(...)` in 
 LEAVING = {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__"}
 ALIASES = {"detach", "alias", "lift_fresh", "view", "expand", "slice", "_unsafe_view"}
 # Code that is nobody's model: installed packages, torch among them, and our own.
+GENERATED = re.compile(r"_(propagate|edge_updater)_\w*\.py$")  # what PyG writes for a MessagePassing layer
 INSTALLED = os.path.dirname(os.path.dirname(torch.__file__)) + os.sep
 OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
@@ -267,7 +269,7 @@ def user_line() -> str:
     library = ""
     while frame is not None:
         name = frame.f_code.co_filename
-        if os.path.basename(name).startswith("torch_geometric."):  # code that it writes for itself
+        if GENERATED.search(name):
             frame = frame.f_back
             continue
         if f"{os.sep}torch_geometric{os.sep}" in name:
