@@ -123,9 +123,7 @@ class Snapshot:
             return self
         nothing = np.zeros((2, 0), dtype=np.int64)
         here = self.places.present
-        return Snapshot(
-            np.zeros((len(here), 0)), nothing, None, np.arange(len(here)), here, recording=self.recording
-        )
+        return Snapshot(np.zeros((len(here), 0)), nothing, None, np.arange(len(here)), here, recording=self.recording)
 
     @property
     def weighted(self) -> bool:
