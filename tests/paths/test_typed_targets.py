@@ -187,7 +187,7 @@ def test_pairs_that_do_not_fit_the_types_are_refused():
     two = evolved()
     for data in two:
         data[RELATIONS[1]].edge_label_index = torch.tensor([[0], [1]])
-    with pytest.raises(axiompath.InputError, match=r"`edge_label_index` for one relation alone"):
+    with pytest.raises(axiompath.InputError, match=r"`edge_label_index` for only one relation"):
         axiompath.Explainer(model, *two)
     bare = evolved()
     for data in bare:

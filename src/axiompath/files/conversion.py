@@ -69,7 +69,7 @@ def convert_graph(
     if not target.absolute().parent.is_dir():
         raise InputError(f"Expected a folder to put {target.name} into ({target.absolute().parent} does not exist).")
     if weights is not None and source.suffix != ".npy":
-        raise InputError(f"Expected --weights with an edge list as .npy alone (got {source}).")
+        raise InputError(f"Expected --weights only with an edge list as .npy (got {source}).")
     draft = target.absolute().parent / f".{target.name}.{os.getpid()}.part"
     draft.mkdir()
     try:

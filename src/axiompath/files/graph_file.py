@@ -32,7 +32,7 @@ from ..graphs.stored import StoredGraph, is_stored, open_graph
 from ..storage.safe import MAX_BYTES, Damaged, blamed, bound_together, check_file, check_size
 from ..storage.writing import whole_file
 from .npz import arrays_size, read_arrays
-from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes, table_kind
+from .tables import SUFFIXES, edge_fields, find_ends, read_classes, read_edges, read_nodes, table_kind
 from .tensors import Stores, read_tensors
 from .typed_folder import is_typed_folder, match_types, read_typed_folder, read_typed_values
 
@@ -308,18 +308,8 @@ def _read_tables(path: Path, nodes: str | Path | None, max_bytes: float) -> Grap
         x=torch.from_numpy(x.astype(np.float32)),
         edge_index=torch.from_numpy(np.stack(ends)),
     )
-    if "weight" in edges:
-        data.edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
-    told = [column for column in map(str, edges) if column.startswith(EDGE_FEATURES)]
-    if told:
-        data.edge_attr = torch.from_numpy(edges[told].to_numpy(dtype=np.float32))
+    data.update(edge_fields(edges))
     class_names: tuple[str, ...] = ()
     if labels is not None:
-        # Whole numbers are classes already; words are classes in alphabetical order.
-        text = [str(label) for label in labels]
-        if not all(is_class(label) for label in text):
-            class_names = tuple(sorted(set(text)))
-            places = {name: str(place) for place, name in enumerate(class_names)}
-            text = [places[label] for label in text]
-        data.y = torch.tensor([int(label) for label in text])
+        data.y, class_names = read_classes(labels)
     return GraphFile(data, tuple(names), class_names)

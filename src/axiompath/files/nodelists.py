@@ -127,7 +127,7 @@ def store_table(path: Path, draft: Path, memory: float) -> tuple[Numbering, int,
             raise InputError(f"Expected a column `id` in the node table {path} (got {listed(part)}).")
         columns = [column for column in part.columns if column not in (key, label)]
         if not columns:
-            raise InputError(f"Expected features, a number a column, in the node table {path} (got names alone).")
+            raise InputError(f"Expected features, one number per column, in the node table {path} (got only names).")
         ids.append(read_ids(part[key], path))
         if label is not None:
             labels.update(str(value) for value in part[label].unique())

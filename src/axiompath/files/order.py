@@ -5,7 +5,7 @@
 3. Range by range, they are laid down row by row, each row is sorted, and the result is appended to the arrays.
 
 Memory: 8 bytes a node, and whatever of the budget is left for batches and ranges. A single node's edges are never
-divided: where they alone exceed the budget, so does the peak.
+divided: where they exceed the budget by themselves, so does the peak.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 
 from ..arrays import IntArray
 from ..errors import InputError
@@ -72,7 +73,7 @@ def read_nodes(path: Path, max_bytes: float) -> tuple[list[str], np.ndarray[Any,
     label = find_column(table, LABELS)
     columns = [column for column in table.columns if column not in (key, label)]
     if not columns:
-        raise InputError(f"Expected features, a number a column, in the node table {path} (got names alone).")
+        raise InputError(f"Expected features, one number per column, in the node table {path} (got only names).")
     x = as_features(table, columns, path)
     return names, x, None if label is None else table[label].to_numpy()
 
@@ -110,7 +111,7 @@ def column_names(path: Path) -> pd.DataFrame:
             with open_parquet(path, math.inf) as table:
                 names = _wanted_columns(table.schema_arrow, path)
         else:
-            # Of the first line alone: pandas would look for a second one, through a gigabyte of empty ones.
+            # Only of the first line: pandas would look for a second one, through a gigabyte of empty ones.
             header = io.StringIO()
             csv.writer(header).writerow(_csv_header(path))
             names = pd.read_csv(io.StringIO(header.getvalue()), dtype=str, nrows=0).columns.tolist()
@@ -317,12 +318,33 @@ def as_features(table: pd.DataFrame, columns: list[str], path: Path) -> np.ndarr
 
 
 def _as_text_of_numbers(table: pd.DataFrame) -> np.ndarray[Any, Any] | None:
-    """Text of a wide table as float64, all cells in one call; None where something is amiss, of which columns tell."""
+    """Text of a wide table as float64, all cells in one call; None where something is amiss."""
     if not pd.api.types.is_string_dtype(table.dtypes.iloc[0]):
         return None
     cells = pd.Series(table.to_numpy(dtype=object).ravel())
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64).reshape(table.shape)
     return numbers if np.isfinite(numbers).all() else None
+
+
+def read_classes(labels: Any) -> tuple[torch.Tensor, tuple[str, ...]]:
+    """Classes as whole numbers: as they are written, or words in alphabetical order; with these words."""
+    text = [str(label) for label in labels]
+    if all(is_class(label) for label in text):
+        return torch.tensor([int(label) for label in text]), ()
+    names = tuple(sorted(set(text)))
+    places = {name: place for place, name in enumerate(names)}
+    return torch.tensor([places[label] for label in text]), names
+
+
+def edge_fields(edges: pd.DataFrame) -> dict[str, torch.Tensor]:
+    """Weights and features of edges as PyG calls them, where the table has any."""
+    found = {}
+    if "weight" in edges:
+        found["edge_weight"] = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
+    columns = [column for column in map(str, edges) if column.startswith(EDGE_FEATURES)]
+    if columns:
+        found["edge_attr"] = torch.from_numpy(edges[columns].to_numpy(dtype=np.float32).copy())
+    return found
 
 
 def is_class(label: str) -> bool:

@@ -18,7 +18,7 @@ from torch_geometric.data import HeteroData
 
 from ..errors import InputError
 from ..storage.safe import TEXT_BYTES, bound_together, check_file, check_size, read_words
-from .tables import EDGE_FEATURES, SUFFIXES, find_ends, is_class, read_edges, read_nodes
+from .tables import SUFFIXES, edge_fields, find_ends, read_classes, read_edges, read_nodes
 
 MAX_TYPES = 300  # of nodes and edges together
 
@@ -45,12 +45,8 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
         data[kind].name = names
         names_of[kind] = names
         if labels is not None:
-            text = [str(label) for label in labels]
-            if not all(is_class(label) for label in text):
-                class_names = tuple(sorted(set(text)))
-                places = {name: str(place) for place, name in enumerate(class_names)}
-                text = [places[label] for label in text]
-            data[kind].y = torch.tensor([int(label) for label in text])
+            data[kind].y, words = read_classes(labels)
+            class_names = words or class_names
     if not found:
         raise InputError(
             f"Expected an edge list of each relation in {folder}, such as edges.author.writes.paper.csv (found none)."
@@ -66,14 +62,10 @@ def read_typed_folder(folder: Path, max_bytes: float) -> tuple[HeteroData, tuple
         ends = [find_ends(edges, side, names_of[kind], f"nodes.{kind}", path) for side, kind in sides]
         data[source, name, target].edge_index = torch.from_numpy(np.stack(ends))
         size += 3 * data[source, name, target].edge_index.nbytes
+        for key, values in edge_fields(edges).items():
+            data[source, name, target][key] = values
+            size += 3 * values.nbytes
         check_size(folder, size, limit)
-        if "weight" in edges:
-            data[source, name, target].edge_weight = torch.from_numpy(edges["weight"].to_numpy(dtype=np.float32))
-        told = [column for column in map(str, edges) if column.startswith(EDGE_FEATURES)]
-        if told:
-            data[source, name, target].edge_attr = torch.from_numpy(edges[told].to_numpy(dtype=np.float32).copy())
-            size += 3 * data[source, name, target].edge_attr.nbytes
-            check_size(folder, size, limit)
     return data, class_names
 
 

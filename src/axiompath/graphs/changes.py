@@ -135,8 +135,8 @@ def tell_kinds(changes: pd.DataFrame) -> tuple[str, ...]:
         return tuple(kinds)
     numbers = changes.relation.fillna(-1).astype(np.int64).tolist()
     names = changes.relation_name.tolist() if "relation_name" in changes else [f"type {number}" for number in numbers]
-    told = zip(kinds, numbers, names, strict=True)
-    return tuple(kind if number < 0 else f"{kind} ({name})" for kind, number, name in told)
+    parts = zip(kinds, numbers, names, strict=True)
+    return tuple(kind if number < 0 else f"{kind} ({name})" for kind, number, name in parts)
 
 
 def is_kind(word: str, *others: str) -> bool:
@@ -163,8 +163,8 @@ def tell_weights(changes: pd.DataFrame, values: EdgeValues | None) -> pd.DataFra
     """The same table with weights in place of the numbers that stand for weight and features."""
     if values is None:
         return changes
-    told = {name: values.weights_of(changes[name].to_numpy()) for name in ("weight_before", "weight_after")}
-    return changes.assign(**told)
+    weights = {name: values.weights_of(changes[name].to_numpy()) for name in ("weight_before", "weight_after")}
+    return changes.assign(**weights)
 
 
 def _compare_edges(before: Snapshot, after: Snapshot, values: EdgeValues | None) -> pd.DataFrame:

@@ -33,7 +33,7 @@ class Times:
 
     @property
     def grain(self) -> int | float:
-        """The least step that these times can tell: a day, a second, one, or none that is known."""
+        """The smallest step between these times: a day, a second, one, or none that is known."""
         if self.values.dtype.kind == "f":
             return 0
         if not self.dated:

@@ -47,16 +47,16 @@ def fields_of_edges(before: Any, after: Any) -> Fields:
         if schema is None
         else [name_of_field(OF_EDGES, r, "edge_attr") for r in range(len(schema.relations))]
     )
-    return replace(PLAIN_FIELDS, edge_features=tuple(name for name in names if _tells_edges(name, before, after)))
+    return replace(PLAIN_FIELDS, edge_features=tuple(name for name in names if _describes_edges(name, before, after)))
 
 
-def _tells_edges(name: str, before: Any, after: Any) -> bool:
+def _describes_edges(name: str, before: Any, after: Any) -> bool:
     """Whether both graphs have numbers of each edge under this name."""
-    told = [data.get(name) for data in (before, after)]
-    known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in told)
+    values = [data.get(name) for data in (before, after)]
+    known = all(_is_tensor(value) and not _is_sparse(value) and not value.is_complex() for value in values)
     return known and all(
         value.dim() in (1, 2) and len(value) == data.edge_index.shape[1]
-        for value, data in zip(told, (before, after), strict=True)
+        for value, data in zip(values, (before, after), strict=True)
     )
 
 
@@ -280,7 +280,7 @@ def read_edge_index(data: Data, num_nodes: int, name: str) -> IntArray:
     edge_index = data.get("edge_index")
     if edge_index is None and data.get("adj_t") is not None:
         raise InputError(
-            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got `adj_t`, a sparse matrix, alone); leave "
+            f"Expected `{name}` to carry `edge_index` [2, num_edges] (got only `adj_t`, a sparse matrix); leave "
             "T.ToSparseTensor out, or give it remove_edge_index=False."
         )
     if edge_index is None:

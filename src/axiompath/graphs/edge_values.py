@@ -43,8 +43,8 @@ class EdgeValues:
 
 def number_values(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, EdgeValues]:
     """Two snapshots with edge features -> the same with one number an edge for its weight, and what these stand for."""
-    told = np.concatenate([edge_values(side) for side in (before, after)])
-    values, numbers = np.unique(told, axis=0, return_inverse=True)
+    given = np.concatenate([edge_values(side) for side in (before, after)])
+    values, numbers = np.unique(given, axis=0, return_inverse=True)
     ends = np.split(numbers.reshape(-1).astype(np.float64), [before.edge_index.shape[1]])
     sides = [replace(side, edge_weight=own, edge_attr=None) for side, own in zip((before, after), ends, strict=True)]
     weighted = before.edge_weight is not None
@@ -54,10 +54,10 @@ def number_values(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot
 
 def number_edges(before: Snapshot, after: Snapshot) -> tuple[IntArray, IntArray]:
     """A number for each edge of both, the same for the same weight and features, ascending by these."""
-    told = np.concatenate([edge_values(side) for side in (before, after)])
-    numbers = np.zeros(len(told), dtype=np.int64)
-    if told.shape[1]:
-        numbers = np.unique(told, axis=0, return_inverse=True)[1].reshape(-1)
+    given = np.concatenate([edge_values(side) for side in (before, after)])
+    numbers = np.zeros(len(given), dtype=np.int64)
+    if given.shape[1]:
+        numbers = np.unique(given, axis=0, return_inverse=True)[1].reshape(-1)
     size = before.edge_index.shape[1]
     return numbers[:size], numbers[size:]
 

@@ -70,9 +70,9 @@ def read_events(
     is_loop = np.asarray(columns["source"] == columns["target"]) & ~missing
     kept = ~missing & (True if loops else ~is_loop)
     lost = {"with an empty cell": missing.sum(), "from a node to itself": (~kept & ~missing).sum()}
-    told = ", ".join(f"{count:,} {why}" for why, count in lost.items() if count)
-    if told:
-        warnings.warn(f"Of {len(missing):,} rows of {what} these are left out: {told}.", Notice, stacklevel=4)
+    reasons = ", ".join(f"{count:,} {why}" for why, count in lost.items() if count)
+    if reasons:
+        warnings.warn(f"Of {len(missing):,} rows of {what} these are left out: {reasons}.", Notice, stacklevel=4)
     if not kept.any():
         raise InputError(
             f"Expected events in {what} (got {len(missing):,} rows, none of them with two ends and a time)."

@@ -56,7 +56,7 @@ def constant(moment: Moment) -> FloatArray:
 
 
 def one_hot(moment: Moment) -> sparse.csr_array:
-    """A column a node."""
+    """One column per node."""
     size = len(moment.nodes)
     return sparse.csr_array(
         (np.ones(size), moment.nodes, np.arange(size + 1)), shape=(size, max(moment.num_all, 1)), dtype=np.float64
@@ -70,7 +70,7 @@ def take_codes(moment: Moment) -> FloatArray:
 
 
 def code_names(names: tuple[str, ...]) -> FloatArray:
-    """[num_nodes, NUM_CODES] of unit length on average, from the letters of the names alone."""
+    """[num_nodes, NUM_CODES] of unit length on average, only from the letters of the names."""
     digests = b"".join(hashlib.shake_128(name.encode()).digest(2 * NUM_CODES) for name in names)
     raw = np.frombuffer(digests, dtype="<u2").reshape(len(names), NUM_CODES)
     return np.asarray((raw / 65535.0 - 0.5) * np.sqrt(12.0 / NUM_CODES))

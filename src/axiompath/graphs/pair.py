@@ -107,7 +107,7 @@ class Pair:
 
     @cached_property
     def touched(self) -> BoolArray:
-        """Nodes whose incoming edges differ, or that one graph alone has. [num_nodes]."""
+        """Nodes whose incoming edges differ, or that only one graph has. [num_nodes]."""
         differ = self._of_one()
         edges = self.before.edges, self.after.edges
         sweep(compare_edges, self._ranges(), *edges, differ, work=edges[0].work)
@@ -115,7 +115,7 @@ class Pair:
 
     @cached_property
     def altered(self) -> BoolArray:
-        """Nodes whose features differ, or that one graph alone has. [num_nodes]."""
+        """Nodes whose features differ, or that only one graph has. [num_nodes]."""
         differ = self._of_one()
         before, after = self.before.graph, self.after.graph
         if not len(self.after.ids) and _is_same(before.x, after.x):
@@ -133,7 +133,7 @@ class Pair:
 
     @cached_property
     def numbers_of_one(self) -> IntArray:
-        """Nodes that one graph alone has."""
+        """Nodes that only one graph has."""
         numbers = np.arange(self.num_nodes)
         return np.flatnonzero((self.before.rows_of(numbers) < 0) != (self.after.rows_of(numbers) < 0))
 

@@ -213,7 +213,7 @@ def read_snapshot(data: Any, name: str, fields: Fields = PLAIN_FIELDS, x: Featur
 
 
 def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
-    """Give both snapshots the same node numbering: the nodes of `before`, then those that `after` alone has."""
+    """Give both snapshots the same node numbering: the nodes of `before`, then those that only `after` has."""
     if before.x.shape[1] != after.x.shape[1]:
         raise InputError(
             "Expected both snapshots to have node features of the same width "
@@ -241,8 +241,8 @@ def align_snapshots(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapsh
 
 
 def check_edge_features(before: Snapshot, after: Snapshot) -> None:
-    """Both snapshots must say the same of their edges."""
-    for (whose, width), (_, other) in zip(_told_widths(before), _told_widths(after), strict=True):
+    """Refuse snapshots whose edges have features of different widths."""
+    for (whose, width), (_, other) in zip(_feature_widths(before), _feature_widths(after), strict=True):
         if width != other:
             raise InputError(
                 f"Expected both snapshots to have edge features of the same width{whose} (got {width} in `before` and "
@@ -250,7 +250,7 @@ def check_edge_features(before: Snapshot, after: Snapshot) -> None:
             )
 
 
-def _told_widths(snapshot: Snapshot) -> list[tuple[str, int]]:
+def _feature_widths(snapshot: Snapshot) -> list[tuple[str, int]]:
     """Columns of edge features: of all edges, or of those of each relation that has any."""
     total = 0 if snapshot.edge_attr is None else snapshot.edge_attr.shape[1]
     if snapshot.schema is None or not snapshot.edge_starts:
@@ -268,10 +268,10 @@ def warn_of_rows(num_before: int, num_after: int, remedy: str) -> None:
         return
     low, high = sorted((num_before, num_after))
     extra = f"row {low:,}" if high == low + 1 else f"rows {low:,} to {high - 1:,}"
-    told = f"{extra} of the graph after as new" if num_before < num_after else f"{extra} of the graph before as gone"
+    taken = f"{extra} of the graph after as new" if num_before < num_after else f"{extra} of the graph before as gone"
     warnings.warn(
         f"The graph before has {num_before:,} nodes and the graph after {num_after:,}, and nothing but their row says "
-        f"which is which: row i of one is taken for row i of the other, {told}; if that is not so, {remedy}.",
+        f"which is which: row i of one is taken for row i of the other, {taken}; if that is not so, {remedy}.",
         MatchedByRow,
         stacklevel=_user_level(),
     )
@@ -293,7 +293,7 @@ def find_numbers(ids: IntArray, wanted: IntArray, order: IntArray | None = None)
 
 
 def differing_features(before: Snapshot, after: Snapshot) -> BoolArray:
-    """Which nodes of two aligned snapshots have other features, or exist in one alone. [num_nodes]."""
+    """Which nodes of two aligned snapshots have other features, or exist in only one. [num_nodes]."""
     other = np.zeros(before.num_nodes, dtype=np.bool_) if before.x is after.x else rows_differ(before.x, after.x)
     return np.asarray(other | (before.present != after.present), dtype=np.bool_)
 

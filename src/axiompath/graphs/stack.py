@@ -1,6 +1,6 @@
 """HeteroData <-> one Data: the nodes of all types are rows of one graph, the edges of all relations one list.
 
-The columns of all types lie side by side, and a row holds numbers in those of its own type alone. `node_type` and
+The columns of all types lie side by side, and a row holds numbers only in those of its own type. `node_type` and
 `edge_type` say what each row and each edge is, `n_id` numbers nodes as `schema` does, and the field `schema` holds what
 that means. Whatever else the user's graph has of nodes or edges goes along, under names of its own.
 """
@@ -48,7 +48,7 @@ def find_schema(graphs: Sequence[HeteroData]) -> Schema:
                 raise InputError(
                     f"Expected the same {kind} types in all graphs (`{name}` has no {missing!r}, which another one "
                     f"has); where there are none of it, say so: {name}[{missing!r}].{empty}, or, in a folder of "
-                    f"tables, {table}.csv with its first line alone."
+                    f"tables, {table}.csv with only its first line."
                 )
     kinds = tuple(graphs[0].node_types)  # in the user's order, on which what PyG computes may depend
     if not kinds:
@@ -63,9 +63,9 @@ def find_schema(graphs: Sequence[HeteroData]) -> Schema:
     for kind in kinds:
         found_widths = {name: _features(data, kind, name).shape[1] for name, data in sides.items()}
         if len(set(found_widths.values())) > 1:
-            told = ", ".join(f"{width} in `{name}`" for name, width in found_widths.items())
+            shown = ", ".join(f"{width} in `{name}`" for name, width in found_widths.items())
             raise InputError(
-                f"Expected the features of {kind!r} to have the same width in all graphs (got {told}); pad or select "
+                f"Expected the features of {kind!r} to have the same width in all graphs (got {shown}); pad or select "
                 "the columns that the model was trained on."
             )
         widths.append(next(iter(found_widths.values())))
@@ -77,7 +77,7 @@ def _find_links(graphs: Sequence[HeteroData]) -> Relation | None:
     found = {relation for data in graphs for relation in data.edge_types if data[relation].get(PAIRS_FIELD) is not None}
     if len(found) > 1:
         raise InputError(
-            f"Expected `{PAIRS_FIELD}` for one relation alone (got it for {' and '.join(map(str, sorted(found)))}); "
+            f"Expected `{PAIRS_FIELD}` for only one relation (got it for {' and '.join(map(str, sorted(found)))}); "
             "pairs of one kind are predicted at a time, so delete the others."
         )
     return found.pop() if found else None
@@ -303,11 +303,11 @@ def _add_weights(stacked: Data, data: HeteroData, schema: Schema, counts: list[i
 def _check_told(data: HeteroData, schema: Schema, counts: list[int], name: str) -> None:
     """Features of edges that do not fit them would be left out in silence."""
     for relation, count in zip(schema.relations, counts, strict=True):
-        told = data[relation].get("edge_attr")
-        if torch.is_tensor(told) and (not told.dim() or len(told) != count):
+        values = data[relation].get("edge_attr")
+        if torch.is_tensor(values) and (not values.dim() or len(values) != count):
             raise InputError(
                 f"Expected {name}[{relation!r}].edge_attr to hold one row an edge, shape ({count}, width) (got "
-                f"{tuple(told.shape)})."
+                f"{tuple(values.shape)})."
             )
 
 

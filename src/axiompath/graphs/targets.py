@@ -15,7 +15,7 @@ from .snapshot import Snapshot, find_numbers
 
 
 def with_graphs(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
-    """Both snapshots with the graphs of their batches as places: those of `before`, then those that `after` alone has.
+    """Both snapshots with the graphs of their batches as places: those of `before`, then those that only `after` has.
 
     A snapshot that is no batch is one graph, number 0.
     """

@@ -26,7 +26,7 @@ from .snapshot import Snapshot
 
 
 def widen_pair(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot]:
-    """Both with a row for each edge of either: those of `before` in its order, then those that `after` alone has."""
+    """Both with a row for each edge of either: those of `before` in its order, then those that only `after` has."""
     partner = match_edges(before, after)
     fresh = partner < 0
     place = np.where(fresh, before.edge_index.shape[1] + np.cumsum(fresh) - 1, partner)

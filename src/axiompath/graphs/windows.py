@@ -93,7 +93,7 @@ def whole_windows(times: Times, count: int) -> Windows:
 
 
 def keep_relations(events: Events, windows: Windows, most: int | None) -> Events:
-    """The same with the commonest relations of the first window alone; all others are one, the last."""
+    """The same with only the commonest relations of the first window; all others are one, the last."""
     if events.relation is None or most is None:
         return events
     if most < 1:
