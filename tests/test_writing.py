@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from axiompath.errors import InputError
+from axiompath.files.folder import ResumableFolder
 from axiompath.storage.parquet import (
     is_whole,
     read_notes,
@@ -19,14 +20,14 @@ from axiompath.storage.parquet import (
     write_parquet,
     write_part,
 )
-from axiompath.storage.writing import clear_drafts, file_digest, locked, whole_file, write_text
+from axiompath.storage.writing import file_digest, whole_file, write_text
 
 
 def hold(folder, ready):
     """A process that holds the lock and has a worker, which was forked and outlives it."""
     child = os.fork()
     if child == 0:
-        with locked(folder, "scan"):
+        with ResumableFolder(folder, "scan").locked():
             if os.fork() == 0:
                 time.sleep(30)
                 os._exit(0)
@@ -51,13 +52,13 @@ def test_a_lock_goes_with_its_process_even_if_workers_live_on(tmp_path):
     try:
         with (
             pytest.raises(InputError, match=r"another scan is running.*wait until it has ended"),
-            locked(tmp_path / "out", "scan"),
+            ResumableFolder(tmp_path / "out", "scan").locked(),
         ):
             pass
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    with locked(tmp_path / "out", "scan"):
+    with ResumableFolder(tmp_path / "out", "scan").locked():
         assert (tmp_path / "out" / ".lock").read_bytes() == b""
 
 
@@ -66,7 +67,7 @@ def test_a_file_system_without_locks_gets_a_sentence(tmp_path, monkeypatch):
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with pytest.raises(InputError, match="file system that can lock files"), locked(tmp_path, "scan"):
+    with pytest.raises(InputError, match="file system that can lock files"), ResumableFolder(tmp_path, "scan").locked():
         pass
 
 
@@ -110,7 +111,7 @@ def test_only_our_drafts_are_cleared(tmp_path):
     ours, others = ["a.json.0123456789ab.part"], ["a.json.part", "a.json.0123456789ab", "b.json.0123456789ab.part"]
     for name in (*ours, *others):
         (tmp_path / name).touch()
-    clear_drafts(tmp_path, "a.json")
+    ResumableFolder(tmp_path, "scan").clear_drafts("a.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
 
 

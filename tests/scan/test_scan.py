@@ -581,7 +581,7 @@ def test_a_finished_scan_is_run_again_without_writing(explainer, tmp_path, undis
     def refuse(*args, **options):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("axiompath.scan.folder.locked", refuse)
+    monkeypatch.setattr("axiompath.files.folder.ResumableFolder.locked", refuse)
     monkeypatch.setattr("axiompath.storage.writing.whole_file", refuse)
     assert len(scan(explainer, tmp_path)) == len(explainer.moved())
     assert content(tmp_path) == undisturbed
@@ -804,6 +804,10 @@ def test_a_rerun_mends_a_flipped_bit_in_any_file(small, tmp_path):
 def test_a_rerun_mends_counts_and_tables_of_blame(small, tmp_path):
     scan(small, tmp_path, workers=1, only_flips=True, blame=1)
     whole = bytes_of(tmp_path)
+    flip(next(tmp_path.glob("blame/facts-*.parquet")), random.Random(0))
+    with pytest.warns(Notice, match=r"1 of 1 parts in .*blame are not as they were written, facts-000000.parquet"):
+        scan(small, tmp_path, workers=1, only_flips=True)
+    assert bytes_of(tmp_path) == whole
     flip(tmp_path / "blamed.parquet", random.Random(0))
     scan(small, tmp_path, workers=1, only_flips=True, blame=1)
     assert bytes_of(tmp_path) == whole

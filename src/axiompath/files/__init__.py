@@ -10,6 +10,7 @@ edgelists.py     an edge list, however large -> the same edges a batch at a time
 event_tables.py  events and nodes, in a file or in memory -> Events, KnownNodes
 graph_lists.py   graphs in a list -> Snapshots
 snapshots.py     events or graphs -> Snapshots, to and from a folder of graphs
+folder.py        a folder that a long run fills and a second run completes: lock, digests, what is foreign
 order.py         those batches -> edges sorted by receiver, on disk, in bounded memory
 conversion.py    edge list + nodes -> a stored graph
 sum_gnn.py       the paper's network, which a model's folder may name

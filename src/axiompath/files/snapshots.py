@@ -20,6 +20,7 @@ from ..storage.codec import Count, FileForm, Shape, Text, decode, require
 from ..storage.safe import MAX_BYTES, SHAPE_ERRORS, Damaged, blamed, bound_together, read_json
 from ..storage.writing import file_digest, write_text
 from .event_tables import Columns, read_event_table, read_node_table
+from .folder import ResumableFolder
 from .graph_file import check_together, read_graph, save_graph
 from .graph_lists import is_graph_list, snapshots_of_graphs
 
@@ -100,29 +101,34 @@ def save_snapshots(found: Snapshots, folder: str | Path, *, kept: int = 0) -> Pa
     """
     if len(found) > MAX_SNAPSHOTS:
         raise InputError(f"Expected at most {MAX_SNAPSHOTS:,} snapshots for a folder (got {len(found):,}).")
-    target, files = Path(folder), [f"{place:04d}.npz" for place in range(len(found))]
-    mine = _written_before(target)
-    _check_free(target, {*files[kept:], *mine} - {*files[:kept]}, mine)
-    target.mkdir(parents=True, exist_ok=True)
-    form = SNAPSHOTS_FORM.head
-    # Whoever is stopped from here on leaves a folder that says so, and which names are its own.
-    write_text(target / SNAPSHOTS, json.dumps(form | {UNFINISHED: sorted({*files, *mine})}))
-    for file, data in zip(files[kept:], found.graphs[kept:], strict=True):
-        save_graph(target / file, data, data.get("node_names"), data.get("class_names"))
-    held = form | {
-        "files": files, "names": list(found.names), "rule": found.rule, "bounds": [list(pair) for pair in found.bounds],
-        "dated": found.dated, "waiting": found.waiting, DIGESTS: {file: file_digest(target / file) for file in files},
-    }  # fmt: skip
-    for old in sorted({*mine} - {*files}):
-        (target / old).unlink(missing_ok=True)
-    write_text(target / SNAPSHOTS, json.dumps(held, indent=1))
+    place, files = (
+        ResumableFolder(folder, "sequence of snapshots"),
+        [f"{number:04d}.npz" for number in range(len(found))],
+    )
+    target, mine = place.path, _written_before(place)
+    _check_free(place, {*files[kept:], *mine} - {*files[:kept]}, mine)
+    with place.locked(SNAPSHOTS, *files):
+        form = SNAPSHOTS_FORM.head
+        # Whoever is stopped from here on leaves a folder that says so, and which names are its own.
+        write_text(target / SNAPSHOTS, json.dumps(form | {UNFINISHED: sorted({*files, *mine})}))
+        for file, data in zip(files[kept:], found.graphs[kept:], strict=True):
+            save_graph(target / file, data, data.get("node_names"), data.get("class_names"))
+        held = form | {
+            "files": files, "names": list(found.names), "rule": found.rule,
+            "bounds": [list(pair) for pair in found.bounds], "dated": found.dated, "waiting": found.waiting,
+            DIGESTS: {file: file_digest(target / file) for file in files},
+        }  # fmt: skip
+        for old in sorted({*mine} - {*files}):
+            (target / old).unlink(missing_ok=True)
+        write_text(target / SNAPSHOTS, json.dumps(held, indent=1))
     return target
 
 
-def _written_before(folder: Path) -> dict[str, str | None]:
+def _written_before(place: ResumableFolder) -> dict[str, str | None]:
     """The graphs that `save_snapshots` wrote into a folder, each with its digest where that is known."""
+    folder = place.path
     if not is_snapshots(folder):
-        if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        if os.path.lexists(folder) and not (folder.is_dir() and place.is_free()):
             raise InputError(f"Expected an empty folder, or one of snapshots (got {folder}); choose another.")
         return {}
     path = folder / SNAPSHOTS
@@ -135,19 +141,18 @@ def _written_before(folder: Path) -> dict[str, str | None]:
         return {name: digests.get(name) for name in names}
 
 
-def _check_free(folder: Path, names: Collection[str], mine: Mapping[str, str | None]) -> None:
+def _check_free(place: ResumableFolder, names: Collection[str], mine: Mapping[str, str | None]) -> None:
     """Refuse a folder in which one of these names is taken by something else; nothing is touched."""
-    for name in sorted(names):
-        path = folder / name
-        if not os.path.lexists(path):
-            continue
-        is_ours = name in mine and path.is_file() and not path.is_symlink()
-        if not is_ours or mine[name] not in (None, file_digest(path)):
-            raise InputError(
-                f"Expected a folder in which the names that snapshots have are free, or taken by snapshots that were "
-                f"written there (got {folder}, where {name} is something else); choose another: nothing there was "
-                "touched."
-            )
+    there = [name for name in sorted(names) if os.path.lexists(place.path / name)]
+    place.refuse(place.foreign(there) + [name for name in there if not _is_ours(place, name, mine)])
+
+
+def _is_ours(place: ResumableFolder, name: str, mine: Mapping[str, str | None]) -> bool:
+    """Whether a graph was written here, and is as it was where that is known."""
+    if name not in mine:
+        return False
+    digest = mine[name]
+    return digest is None or place.holds(name, digest)
 
 
 def is_snapshots(folder: str | Path) -> bool:

@@ -16,7 +16,6 @@ Where changes are blamed also blame/facts-*.parquet with digests, blamed.parquet
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,12 +31,13 @@ from msgspec import Meta
 
 from ..errors import InputError, MissingFile, Notice
 from ..explain.moved import find_flipped
+from ..files.folder import ResumableFolder
 from ..storage.codec import Count, FileForm, Text, decode, require, to_plain
 from ..storage.origin import Origin
 from ..storage.parquet import is_whole, recorded_digest, with_notes, write_parquet
 from ..storage.parquet_pages import open_parquet
 from ..storage.safe import Damaged, read_json
-from ..storage.writing import LOCK, clear_drafts, file_digest, locked, write_text
+from ..storage.writing import write_text
 from .facts import facts_file, facts_name
 from .parts import PARTNER, Task, notes_of, written_for
 from .plan import Plan, Thresholds
@@ -49,43 +49,40 @@ CHANGED, BLAMED, SAMPLED = BLAME_TABLES = "changes.parquet", "blamed.parquet", "
 NODES = "nodes.parquet"
 # Memory that a file may take which is compared with the table that should be there: what open_parquet counts for it.
 ROOM, GREATEST_GROWTH = 50e6, 50
+WRITTEN = (
+    MANIFEST, MOVED, TOO_LARGE, NODES, *BLAME_TABLES, f"{PARTS}/part-*.parquet", f"{PARTS}/part-*.sha256",
+    f"{BLAME_PARTS}/facts-*.parquet", f"{BLAME_PARTS}/facts-*.sha256",
+)  # fmt: skip
 BESIDE_PLAN = (CHANGED, NODES)  # tables of the graphs, which scans of earlier releases do not have
+
+
+def as_resumable(folder: Path) -> ResumableFolder:
+    """The folder of a scan, some of which may lie elsewhere and be linked to."""
+    return ResumableFolder(folder, "scan", links=True)
 
 
 def check_folder(folder: Path, plan: Plan) -> None:
     """Refuse a folder in which a name that this scan would write is taken by something else; nothing is touched."""
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise InputError(f"Expected a folder to write to (got the file {folder}); choose another name.")
-    lock, places = folder / LOCK, (folder / PARTS, folder / BLAME_PARTS)
-    files = [
-        path
-        for place, name in zip(places, ("part", "facts"), strict=True)
+    held = as_resumable(folder)
+    held.check_folder()
+    parts = [
+        path.relative_to(folder).as_posix()
+        for place, name in ((PARTS, "part"), (BLAME_PARTS, "facts"))
         for end in ("parquet", "sha256")
-        for path in sorted(place.glob(f"{name}-{'[0-9]' * 6}.{end}"))
+        for path in sorted((folder / place).glob(f"{name}-{'[0-9]' * 6}.{end}"))
     ]
-    # A scan writes plain files; a link that leads nowhere, a pipe or a folder is somebody's.
-    beside = [folder / name for name in BESIDE_PLAN]
-    names = [folder / MANIFEST, *(path for path, _ in _tables(folder, plan)), *beside, *files]
-    taken = [path for path in names if os.path.lexists(path) and not path.is_file()]
-    taken += [lock] if os.path.lexists(lock) and not (lock.is_file() and lock.stat().st_size == 0) else []
-    taken += [place for place in places if os.path.lexists(place) and not place.is_dir()]
-    began = (folder / MANIFEST).is_file()
+    tables = {path.name: frame for path, frame in _tables(folder, plan)}
+    taken = held.foreign([MANIFEST, *tables, *BESIDE_PLAN, *parts], [PARTS, BLAME_PARTS])
+    began = held.is_plain(MANIFEST)
     manifest = _own_manifest(folder, plan) if began else {}
     listed = manifest.get("tables", {}) if manifest.get("complete") else {}
-    taken += [
-        path for path in beside if path.is_file() and path.name not in listed and written_for(path) != plan.digest
-    ]
+    beside = [name for name in BESIDE_PLAN if held.is_plain(name) and name not in listed]
+    taken += [name for name in beside if written_for(folder / name) != plan.digest]
     if not manifest.get("complete"):  # a table is there only if the scan was stopped just before its manifest
-        taken += [
-            path for path, frame in _tables(folder, plan) if path.exists() and not (began and _holds(path, frame))
-        ]
-    taken += [path for path in files if not _is_ours(path.with_suffix(".parquet"), plan, began)]
-    if taken:
-        raise InputError(
-            f"Expected a folder in which the names that a scan writes are free, or taken by this very scan (got "
-            f"{folder}, where {taken[0].relative_to(folder)} is something else); choose another name: nothing there "
-            "was touched."
-        )
+        there = [name for name in tables if (folder / name).exists()]
+        taken += [name for name in there if not (began and _holds(folder / name, tables[name]))]
+    taken += [name for name in parts if not _is_ours((folder / name).with_suffix(".parquet"), plan, began)]
+    held.refuse(taken)
 
 
 def _own_manifest(folder: Path, plan: Plan) -> dict[str, Any]:
@@ -108,12 +105,9 @@ def _own_manifest(folder: Path, plan: Plan) -> dict[str, Any]:
 @contextmanager
 def opened(folder: Path) -> Iterator[None]:
     """Make the folder and hold its lock; leave no drafts, whatever happens."""
-    with locked(folder, "scan"):
+    with as_resumable(folder).locked(*WRITTEN):
         (folder / PARTS).mkdir(exist_ok=True)
-        try:
-            yield
-        finally:
-            _clear(folder)
+        yield
 
 
 def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
@@ -127,13 +121,11 @@ def is_finished(folder: Path, plan: Plan, blame: bool | int = False) -> bool:
             return False
         if any(held.get(key) != value for key, value in json.loads(json.dumps(describe(plan))).items()):
             return False
-        if not all(_has_table(folder, held, name) for name in held["tables"]):
+        if as_resumable(folder).missing(_digests(held, _facts_of(held))) or missing_parts(folder, plan):
             return False
-        if blame is not False and not _has_blame(folder, held):
+        if not all(part["sha256"] == recorded_digest(folder / part["file"]) for part in held["parts"]):
             return False
-        if missing_parts(folder, plan) or not all(
-            part["sha256"] == recorded_digest(folder / part["file"]) for part in held["parts"]
-        ):
+        if blame is not False and not _counts_blame(folder, held):
             return False
         if not all(held[_number_of(name)] == _num_rows(folder / name) for name in {*BESIDE_PLAN} & {*held["tables"]}):
             return False
@@ -146,31 +138,32 @@ def is_intact(folder: Path) -> bool:
     """Whether a whole scan is there, every file with the digest that the manifest gives it; of whatever plan."""
     try:
         held = read_manifest(folder)
-        return (
-            bool(held.get("complete"))
-            and all(_has_table(folder, held, name) for name in held["tables"])
-            and all(file_digest(folder / part["file"]) == part["sha256"] for part in held["parts"])
+        return bool(held.get("complete")) and not as_resumable(folder).missing(
+            _digests(held, held["parts"], _facts_of(held))
         )
     except (OSError, ValueError, LookupError):
         return False
 
 
 def begin(folder: Path, plan: Plan) -> list[int]:
-    """Clear away drafts, and say which parts are missing; those that are damaged are told of."""
+    """Which parts are missing; a warning says which are damaged."""
     check_folder(folder, plan)  # again, now that nobody else writes there
-    _clear(folder)
     if not (folder / MANIFEST).exists() or not _own_manifest(folder, plan):
         write_manifest(folder, {**describe(plan), "complete": False})
     missing = missing_parts(folder, plan)
-    damaged = [file.name for file in (part_file(folder, part) for part in missing) if file.exists()]
+    _tell_damaged(folder, [part_file(folder, part) for part in missing], plan.num_parts)
+    return missing
+
+
+def _tell_damaged(folder: Path, missing: list[Path], num_parts: int) -> None:
+    damaged = [file.name for file in missing if file.exists()]
     if damaged:
         warnings.warn(
-            f"{len(damaged):,} of {plan.num_parts:,} parts in {folder} are not as they were written, {damaged[0]} the "
+            f"{len(damaged):,} of {num_parts:,} parts in {folder} are not as they were written, {damaged[0]} the "
             "first; they are made again.",
             Notice,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return missing
 
 
 def missing_parts(folder: Path, plan: Plan) -> list[int]:
@@ -202,8 +195,10 @@ def asked_blame(folder: Path, otherwise: bool | int) -> bool | int:
 
 
 def missing_facts(folder: Path, num_parts: int, notes: dict[str, Any]) -> list[int]:
-    """Parts of facts that are not there, or not as they were written."""
-    return [part for part in range(num_parts) if not is_whole(facts_file(folder / BLAME_PARTS, part), notes)]
+    """Parts of facts that are not there, or not as they were written; a warning says which are damaged."""
+    missing = [part for part in range(num_parts) if not is_whole(facts_file(folder / BLAME_PARTS, part), notes)]
+    _tell_damaged(folder / BLAME_PARTS, [facts_file(folder / BLAME_PARTS, part) for part in missing], num_parts)
+    return missing
 
 
 def finish_blame(
@@ -227,21 +222,21 @@ def _num_rows(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
-def _has_table(folder: Path, held: dict[str, Any], name: str) -> bool:
-    return (folder / name).is_file() and file_digest(folder / name) == held["tables"][name]
+def _digests(held: dict[str, Any], *lists: Any) -> dict[str, str]:
+    """The digests of a manifest's tables and of the parts in these lists, by file."""
+    return {**held["tables"], **{part["file"]: part["sha256"] for parts in lists for part in parts}}
 
 
-def _has_blame(folder: Path, held: dict[str, Any]) -> bool:
-    """Whether the facts and the tables beside them have the digests and the rows that the manifest gives them."""
+def _facts_of(held: dict[str, Any]) -> Any:
+    return held.get("blame", {}).get("parts", ())
+
+
+def _counts_blame(folder: Path, held: dict[str, Any]) -> bool:
+    """Whether the facts and the tables beside them have the rows that the manifest gives them."""
     told = held["blame"]
     rows = {part["file"]: part["rows"] for part in told["parts"]}
     rows |= dict(zip(BLAME_TABLES, (told["num_changes"], told["num_targets"], told["num_sampled"]), strict=True))
-    digests = {part["file"]: part["sha256"] for part in told["parts"]}
-    digests |= {name: held["tables"][name] for name in BLAME_TABLES}
-    return all(
-        (folder / name).is_file() and file_digest(folder / name) == one and _num_rows(folder / name) == rows[name]
-        for name, one in digests.items()
-    )
+    return all(_num_rows(folder / name) == number for name, number in rows.items())
 
 
 def finish(
@@ -427,10 +422,3 @@ def _to_table(frame: pd.DataFrame) -> pa.Table:
         if name.endswith("name"):  # text, also where there are no rows to see it by, and in every release of pandas
             table = table.set_column(i, name, table.column(i).cast(pa.string()))
     return table
-
-
-def _clear(folder: Path) -> None:
-    """Take away drafts of this scan's own files, and no others."""
-    clear_drafts(folder, MANIFEST, MOVED, TOO_LARGE, NODES, *BLAME_TABLES)
-    clear_drafts(folder / PARTS, "part-*.parquet", "part-*.sha256")
-    clear_drafts(folder / BLAME_PARTS, "facts-*.parquet", "facts-*.sha256")

@@ -22,6 +22,7 @@ from torch_geometric.data import Data
 
 from ..errors import InputError
 from ..files.event_tables import read_node_table
+from ..files.folder import ResumableFolder
 from ..files.model_folder import load_model, read_model, save_model
 from ..files.snapshots import save_snapshots
 from ..files.snapshots import snapshots as make_sequence
@@ -32,20 +33,21 @@ from ..graphs.windows import pair_keys, split_keys
 from ..network.digests import digest_graph
 from ..scan.folder import is_intact
 from ..scan.signals import stoppable
-from ..storage.writing import locked
 from .label_features import LabelFeatures
 from .steps import Step, steps
 from .training import LINKS_TASK, NODES, check_classes, right_share, train_classifier, train_linker
 from .watch_folder import (
     MODEL_FOLDER,
+    PAGE,
     SNAPSHOT_FOLDER,
+    WATCH,
     Watch,
     WatchedStep,
     WatchProgress,
+    check_place,
     read_progress,
     step_folder,
 )
-from .watch_names import check_place
 from .watch_page import save_page
 
 LINK_FEATURES = ("degrees", "codes")
@@ -102,7 +104,8 @@ def watch_events(
         )
     if model is None and (wanted == LINKS_TASK or columns.get("relation") is not None):
         _refuse_weights(columns)
-    check_place(folder, read_progress(folder))
+    place = ResumableFolder(folder, "watch")
+    check_place(place, read_progress(folder))
     table = _join(nodes, labels)
     if wanted == NODES and model is None and table is not None and table.y is not None:
         check_classes(int(table.y.max(initial=-1)) + 1)
@@ -110,9 +113,9 @@ def watch_events(
     if features is None and (table is None or table.x is None):
         features = [LabelFeatures(table)] if clues and table is not None else list(LINK_FEATURES)
     console = progress or Console(quiet=True)
-    with stoppable(), locked(folder, "watch"):
+    with stoppable(), place.locked(WATCH, PAGE):
         held = read_progress(folder)
-        check_place(folder, held)  # again, now that nobody else writes there
+        check_place(place, held)  # again, now that nobody else writes there
         if held is not None:
             columns = _as_before({**columns, "task": task}, held.settings)
         with console.status("Making snapshots"):

@@ -1,4 +1,8 @@
-"""What a folder says of a watch: watch.json, written whole after every step; and Watch, what comes back."""
+"""A watch's folder: watch.json, written whole after every step, as a WatchProgress; and Watch, what comes back.
+
+Beside watch.json: pages, which say in their first lines who made them; scans and snapshots, which look after their own;
+and a model, in a folder that was empty when the watch began.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import pandas as pd
 from msgspec import Meta
 
 from ..errors import InputError, MissingFile
+from ..files.folder import ResumableFolder
 from ..files.snapshots import check_listed, read_snapshots
 from ..graphs.sequence import Snapshots
 from ..scan.scan import Scan, read_scan
@@ -25,6 +30,8 @@ WATCH, WATCH_FORM = "watch.json", FileForm("watch", 1, remedy="choose another fo
 MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER, PAGE = "model", "snapshots", "steps", "report.html"
 SETTINGS = ("every", "window", "start", "first", "rule", "task")  # text that every diary has
 SHOWN_STEPS = 12
+MADE_BY = b'<meta name="generator" content="AxiomPath">'
+FIRST_BYTES = 2000  # of a page, in which it says who made it
 Counted: TypeAlias = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
@@ -185,3 +192,22 @@ def read_watch(folder: str | Path) -> Watch:
 def step_folder(folder: Path, step: int) -> Path:
     """Where the scan of a step is, from 1."""
     return folder / STEP_FOLDER / f"{step:04d}"
+
+
+def check_place(folder: ResumableFolder, held: WatchProgress | None) -> None:
+    """Refuse a folder that is neither empty nor that of a watch, or in which others took a watch's names."""
+    folder.check_folder()
+    if held is None:
+        if not folder.is_free():
+            raise InputError(f"Expected an empty folder, or one of a watch (got {folder.path}); choose another.")
+        return
+    steps = sorted((folder.path / STEP_FOLDER).glob(f"{'[0-9]' * 4}.html"))
+    pages = [PAGE, *(f"{STEP_FOLDER}/{path.name}" for path in steps)]
+    taken = [name for name in pages if folder.is_plain(name) and not _is_page(folder.path / name)]
+    folder.refuse(taken + folder.foreign([WATCH, *pages], [MODEL_FOLDER, SNAPSHOT_FOLDER, STEP_FOLDER]))
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a page was made here."""
+    with path.open("rb") as stream:
+        return MADE_BY in stream.read(FIRST_BYTES)

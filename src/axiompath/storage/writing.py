@@ -1,8 +1,7 @@
-"""A path -> a file under that name, whole or not there at all; a folder -> its lock, held while it is written to."""
+"""A path -> a file under that name, whole or not there at all."""
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import uuid
@@ -11,12 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from filelock import FileLock, Timeout
-
 from ..errors import InputError
 
 DRAFT = ".part"  # how the name of a file ends that is not whole yet
-LOCK = ".lock"
 LONGEST_NAME = 255  # bytes that file systems take
 
 
@@ -59,14 +55,6 @@ def write_text(path: str | Path, text: str) -> Path:
     return Path(path)
 
 
-def clear_drafts(folder: Path, *names: str) -> None:
-    """Take away what `whole_file` began there and a killed process never finished; `names` are patterns of targets."""
-    for name in names:
-        for draft in folder.glob(f"{name}.{'[0-9a-f]' * 12}{DRAFT}"):
-            if draft.is_file() and not draft.is_symlink():
-                draft.unlink(missing_ok=True)
-
-
 def file_digest(path: Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal digits."""
     digest = hashlib.sha256()
@@ -74,35 +62,6 @@ def file_digest(path: Path) -> str:
         while chunk := stream.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-@contextmanager
-def locked(folder: Path, what: str) -> Iterator[None]:
-    """Make the folder and hold its lock; another process that wants it is refused at once.
-
-    The operating system holds the lock, so it goes with this process, however that ends; forked workers let go of it
-    when they start. A lock that is only a file which is there (`fallback_to_soft`) would outlive a killed process.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK, blocking=False, fallback_to_soft=False)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise InputError(
-            f"Expected a folder that nobody writes to (got {folder}, where another {what} is running); "
-            "wait until it has ended, or choose another name."
-        ) from error
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
-            raise
-        raise InputError(
-            f"Expected a folder on a file system that can lock files (got {folder}, which is on one that cannot); "
-            "choose a folder elsewhere."
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def check_page(path: str | Path) -> None:
