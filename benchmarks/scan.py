@@ -209,7 +209,7 @@ def measure_all(
         "equal_density": [run(alike)],
         "by_workers": [run({**usual, "edges": 10**6, "workers": workers}, turn=1) for workers in (1, 2)],
         "by_layers": [run({**usual, "edges": 10**5, "layers": n, "changes": 100, "loop": 300}) for n in (1, 2, 3)],
-        "by_memory": [run({**usual, "edges": 10**5, "memory": memory}) for memory in ("160MB", "400MB")],
+        "by_memory": [run({**usual, "edges": 10**5, "memory": memory}) for memory in ("240MB", "480MB")],
     }
 
 

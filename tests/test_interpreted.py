@@ -25,7 +25,7 @@ from axiompath.compiled import compiled
 from axiompath.explain import answer
 from axiompath.explain.question import Question
 from axiompath.interpreted import Early
-from axiompath.scan import engines
+from axiompath.scan import run
 from axiompath.selection import select_many
 from support.scans import NO_NAMES, weighted_evolution
 
@@ -279,7 +279,7 @@ def test_the_bytes_of_a_scan_do_not_depend_on_what_was_compiled_before(tmp_path,
     for _, loop in early_loops():
         monkeypatch.setattr(loop, "left", 9.0)
         monkeypatch.setattr(loop, "steps", lambda *_: 1.0)
-    monkeypatch.setattr(engines, "PART_BYTES", 0.0)  # no worker, whose processes cannot be looked into
+    monkeypatch.setattr(run, "PART_BYTES", 0.0)  # no worker, whose processes cannot be looked into
     explainer.explain(int(explainer.moved().target[0]))
     assert 0.0 < dict(early_loops())["relax_range"].left < 9.0  # by Python
     explainer.scan(tmp_path / "scan", 3, min_kl=0.0, progress=False)

@@ -12,7 +12,7 @@ from axiompath.explain import question, walks
 from axiompath.explain.explanation import DISAGREEMENT
 from axiompath.graphs import sample, windows
 from axiompath.graphs.labels import ABSENT, ANY
-from axiompath.scan import engines, facts, plan, work
+from axiompath.scan import facts, plan, work
 from axiompath.selection import METHODS
 from axiompath.sequences import training, watch
 from axiompath.storage import safe
@@ -34,7 +34,6 @@ NUMBERS = [
     ("docs/how-to-events.md", f"whose KL is at least `--min-kl` ({watch.Pace().min_kl})"),
     ("docs/how-to-scan.md", f"at least `min_kl` nats ({plan.Thresholds().min_kl} if you do not say; 0 for all)"),
     ("docs/how-to-scan.md", f"A worker counts with {work.PROCESS_BYTES / 1e6:.0f} MB before it has explained anything."),
-    ("docs/how-to-scan.md", f"after {({120.0: 'two minutes'})[engines.SILENCE]} in which it took no processor time"),
     ("docs/how-to-scan.md", f"A node with {walks.PRICED_PATHS:,} altered paths or more is **searched**"),
     ("docs/how-to-scan.md", f"up to {({1000: 'a thousand'})[plan.PART_TARGETS]} explanations each, one a row"),
     ("docs/attribution.md", f"From {walks.PRICED_PATHS:,} altered paths on"),

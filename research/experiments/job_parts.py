@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import torch
 
 from axiompath.errors import InputError
+from axiompath.files.folder import ResumableFolder
 from axiompath.storage.parquet import is_whole, read_notes, with_notes, write_parquet, write_part
-from axiompath.storage.writing import clear_drafts, locked
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ def run_parts(
 ) -> Iterator[tuple[Job, pd.DataFrame]]:
     """Each job with its rows, as they become known: those on disk first; `run` must be importable if workers > 1."""
     files = {job: folder / job.file_name(settings) for job in jobs}
-    with locked(folder, "experiment"):
-        clear_drafts(folder, "*.parquet", "*.sha256")
+    with ResumableFolder(folder, "experiment").locked("*.parquet", "*.sha256"):
         missing = []
         for job, file in files.items():
             if is_whole(file):

@@ -376,7 +376,7 @@ def test_a_search_stays_within_its_memory(hub, tmp_path, method):
 def test_a_scan_writes_the_same_whatever_its_memory_and_workers(hub, tmp_path):
     options = {"min_kl": 0.0, "progress": False, "budget": 5}
     large = hub.scan(tmp_path / "large", memory="1GB", workers=2, **options)
-    small = hub.scan(tmp_path / "small", memory="160MB", workers=1, **options)
+    small = hub.scan(tmp_path / "small", memory="240MB", workers=1, **options)
     assert content(small.folder) == content(large.folder)
     assert len(small.too_large()) == 0
     (found,) = [e for e in small if e.target == 0]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from torch_geometric.data import Data, HeteroData
 
 from ..arrays import FloatArray, IntArray
 from ..change.states import KINDS, MODEL, are_causes
@@ -32,6 +31,7 @@ from .retrained import Retrained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch_geometric.data import Data
     from torch_geometric.explain import Explanation as PyGExplanation
 
 # Where the sums claim so much more of the change than the network itself, run with these paths, makes of it, the reader
@@ -129,8 +129,9 @@ class Explanation(Saved):
     # `after` with them as in `before`; of two models, each on its own graph.
     logits_undone: Annotated[FloatArray | None, Shape("classes")] = None
     fewest: Text = ""  # as of a Selection: what is known of fewer
-    graph: Data | None = field(default=None, repr=False, metadata=UNSAVED)  # `after`, for to_pyg
-    graph_before: Data | None = field(default=None, repr=False, metadata=UNSAVED)  # `before`, likewise
+    # `after` and `before` for to_pyg, each a Data: workers of scans start faster without torch
+    graph: Any = field(default=None, repr=False, metadata=UNSAVED)
+    graph_before: Any = field(default=None, repr=False, metadata=UNSAVED)
 
     @property
     def explained(self) -> float:
@@ -379,6 +380,7 @@ class Explanation(Saved):
         explanation read from a file has no graphs; pass them then, `before` to tell a lost self-loop from no edge.
         """
         import torch
+        from torch_geometric.data import HeteroData
         from torch_geometric.explain import Explanation as PyGExplanation
 
         self.need_paths("be placed on edges")

@@ -6,7 +6,6 @@ parts.py      explanations as Parquet, whole or not at all; flat.py: many of the
 nodes.py      the table of nodes beside them
 facts.py      what each change does to the targets that it reaches, where changes are blamed; tally.py: their shares
 folder.py     lock, manifest, what is missing
-engines.py    processes on this machine (workers.py: how they come and go)
-cluster.py    tasks on a Ray cluster
+run.py        parts handed to processes on this machine, or to tasks on a Ray cluster
 scan.py       all of it in order
 """

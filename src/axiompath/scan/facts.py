@@ -142,6 +142,11 @@ class FactLoad:
     folder: Path
     notes: dict[str, Any]
 
+    @property
+    def idle_bytes(self) -> float:
+        """Bytes that a worker takes which has nothing to do."""
+        return TORCH_BYTES
+
     def need_of(self, part: int) -> float:
         """Bytes that a worker takes at most for a part, the worker itself included."""
         return float(self.needs[part])

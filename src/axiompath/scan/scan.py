@@ -34,8 +34,6 @@ from ..storage.codec import decode, to_plain
 from ..storage.origin import Origin
 from ..storage.safe import blamed
 from ..storage.writing import file_digest
-from .cluster import run_ray
-from .engines import order_parts, run_local
 from .facts import TORCH_BYTES, plan_facts, read_blame_tables, read_facts
 from .folder import (
     BLAME_PARTS,
@@ -64,6 +62,7 @@ from .frame import describe_part
 from .nodes import NODE_COLUMNS, list_nodes
 from .parts import PARTNER, Failure, Task, read_columns, read_part, read_row
 from .plan import Counts, Plan, Thresholds, make_plan
+from .run import order_parts, run_local, run_ray
 from .signals import stoppable
 from .tally import Facts, Tally, tally_facts
 from .work import PROCESS_BYTES, Load, Workload, share_change
@@ -78,7 +77,7 @@ CHANGE_COLUMNS = {
     "dst_name": "OUT",
     "directed": "b",
 }
-MIN_MEMORY = 128e6  # bytes: a worker, and something to work with
+MIN_MEMORY = 200e6  # bytes: a worker, and something to work with
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,12 +26,16 @@ from ..network.layers import ForwardPass
 from ..paths.search import Known, adopt
 from .parts import Failure, notes_of, write_part
 
-PROCESS_BYTES = 76e6  # of a worker that has loaded the compiled loops, holes in its heap included
+PROCESS_BYTES = 150e6  # of a worker that has loaded the program and the compiled loops
 
 
 @runtime_checkable
 class Load(Protocol):
     """What workers are given: parts, each with its file; what a part takes, and how it is done."""
+
+    @property
+    def idle_bytes(self) -> float:
+        """Bytes that a worker takes which has nothing to do."""
 
     def need_of(self, part: int) -> float:
         """Bytes that a worker takes at most for a part, the worker itself included."""
@@ -55,6 +59,11 @@ class Workload:
     folder: Path
     caption: Caption
     known: Known | None = None  # for targets that are searched
+
+    @property
+    def idle_bytes(self) -> float:
+        """Bytes that a worker takes which has nothing to do."""
+        return PROCESS_BYTES
 
     def file_of(self, part: int) -> Path:
         """Where a part is written."""
