@@ -11,13 +11,14 @@ from scipy import sparse
 
 from ...arrays import IntArray
 from ...errors import InputError
+from ...network.activations import relu
 from ...network.coefficients import Identity, Rule
 from ...network.maxima import Extreme
 from ...network.readouts import End
 from ..forms import Form, Term
 from .columns import linear, moved
 from .reader import Step
-from .rows import EDGES, Axis, Recorded
+from .rows import EDGES, GRAPHS, Axis, Recorded
 from .tape import FEATURE, PARAMETER
 from .values import Origin, Value, in_rows, rule_of
 
@@ -71,6 +72,10 @@ def gather(step: Step) -> Value:
     pair = _end_of(step)
     if pair is not None and value.axis.root is reader.nodes.root:
         return _end_value(step, value, pair, (places[0], places[1]))
+    if value.axis.root.kind == GRAPHS and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
+        spread = reader.spread(value, (rows[0], rows[1]), reader.nodes)
+        reader.note(step, "every node receives what its graph holds")
+        return replace(spread, places=(places[0], places[1]))
     axis = reader.edges_from(value.axis, (rows[0], rows[1]))
     form = reader.gathered(value, (rows[0], rows[1]), axis)
     reader.note(step, f"gather: rows of {value.axis.root.kind} along edges")
@@ -253,11 +258,10 @@ def _targets(step: Step, side: int, source: int) -> torch.Tensor:
 def _extreme(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places: Any, least: bool) -> Value:
     """Maximum or minimum over what is sent to each row, column by column."""
     reader = step.reader
-    include = step.argument(5, "include_self", True)
-    if include:
-        start = reader.tensor(step.inputs[0], 1)
-        if bool(torch.isfinite(start).any()) and bool((start.abs() < 1e30).any()):
-            raise step.refuse("takes the maximum of messages and of what was there; use include_self=False.")
+    start = reader.tensor(step.inputs[0], 1)
+    bounded = step.argument(5, "include_self", True) and bool((start.abs() < 1e30).any())
+    if bounded and bool(start.any()):
+        raise step.refuse("takes the maximum of messages and of what was there; use include_self=False.")
     rules = [rule_of(term) for term in value.form.terms]
     whole = _plain(value) if rules and rules[0] is not None else None
     if whole is not None and all(rule is rules[0] for rule in rules) and value.form.bias is None:
@@ -271,6 +275,9 @@ def _extreme(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places:
         rule = rule_of(reader.sent(held, rows, sent, axis).terms[0])
     assert rule is not None
     found = reader.bases.combine(ready, [Extreme(rule, least)], value.width)
+    if bounded:  # the larger of that and 0, which also nodes without messages have
+        sign = -1.0 if least else 1.0
+        found = reader.bases.add(found * sign, relu()) * sign
     return Value(found, axis, places)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ...network.activations import relu
+from ...network.activations import relu, sigmoid
 from .columns import fold, moved
 from .crossing import batch_left
 from .elementwise import of_calls, root_of
@@ -66,6 +66,18 @@ def two_factors(step: Step) -> Value:
     return product(step, [step.form(0), step.form(1)])
 
 
+def gated_linear_unit(step: Step) -> Value:
+    """One half of the columns times the sigmoid of the other."""
+    reader, value = step.reader, step.form(0)
+    dimension = step.argument(1, "dim", -1)
+    halves = []
+    for half in (0, 1):
+        parts = tuple(one.chunk(2, dim=dimension)[half] for one in value.places)
+        halves.append(moved(value, parts).arranged())
+    gate = reader.activate(halves[1], sigmoid())
+    return product(step, [halves[0], gate])
+
+
 def power(step: Step) -> Value:
     """Small whole powers are products; others act on each number."""
     exponent = step.argument(1, "exponent")
@@ -88,13 +100,7 @@ def _quotient(step: Step) -> Value:
     root = root_of(reader, step.value)
     if root is not None:
         return reader.activate(reader.read(root), of_calls(reader, step.value, root))
-    below = step.inputs[1]
-    narrow = _own_size(reader, below) < full or step.shapes[1][-1:] == (1,) or len(step.shapes[1]) == 1
-    if narrow or is_normalised(reader, step.value[1]):
-        return _coefficient(step, 0)
-    raise step.refuse(
-        "divides features by features, column by column, which has no exact reading; divide by one number for each row."
-    )
+    return _coefficient(step, 0)  # one over what is below
 
 
 def _coefficient(step: Step, place: int) -> Value:

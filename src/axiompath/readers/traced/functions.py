@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from ...network.activations import prelu
-from . import columns, crossing, elementwise, factors
+from . import columns, crossing, elementwise, factors, highest
 from .reader import Step
 from .tape import FEATURE
 from .values import Value, same_in_all
@@ -139,4 +139,6 @@ FUNCTIONS: dict[str, Callable[[Step], Value]] = {
     "pow": factors.power,
     "native_layer_norm": factors.layer_norm,
     **dict.fromkeys(("maximum", "minimum"), factors.highest),
+    **dict.fromkeys(("max", "min", "amax", "amin"), highest.over_columns),
+    "glu": factors.gated_linear_unit,
 }

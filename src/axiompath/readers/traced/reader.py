@@ -339,7 +339,7 @@ class Reader:
 
     def level(self, values: list[Value], shapes: tuple[torch.Size, torch.Size]) -> list[Value]:
         """Values broadcast to one shape, arranged alike, their rows the same."""
-        found = [value.expanded(shapes).arranged() for value in values]
+        found = [value.arranged() for value in self._spread_alike([value.expanded(shapes) for value in values])]
         for value in found[1:]:
             for side in (0, 1):
                 if not np.array_equal(value.rows(side), found[0].rows(side)):
@@ -349,3 +349,40 @@ class Reader:
                     )
             found[0].axis.join(value.axis)
         return found
+
+    def _spread_alike(self, values: list[Value]) -> list[Value]:
+        """Rows of graphs that stand beside rows of nodes or messages are given to each of these."""
+        most = max(values, key=lambda value: len(value.listed(1)))
+        found = []
+        for value in values:
+            if value.axis.root.kind != GRAPHS or most.axis.root.kind == GRAPHS:
+                found.append(value)
+                continue
+            index = []
+            for side in (0, 1):
+                rows = np.zeros(most.axis.sizes[side], dtype=np.int64)
+                rows[most.rows(side).reshape(-1)] = value.rows(side).reshape(-1)
+                if not np.array_equal(rows[most.rows(side)], value.rows(side)):
+                    raise InputError("combines each row with several graphs, which has no exact reading.")
+                index.append(rows)
+            spread = self.spread(value, (index[0], index[1]), most.axis)
+            places = [torch.from_numpy(most.rows(side) * value.width + value.columns(side)) for side in (0, 1)]
+            found.append(replace(spread, places=(places[0], places[1])))
+        return found
+
+    def spread(self, value: Value, rows: tuple[IntArray, IntArray], axis: Axis) -> Value:
+        """What graphs hold, given to each of these rows: the nodes that were added up send to each of them."""
+        terms = []
+        made: dict[Any, Recorded] = {}
+        for term in value.form.terms:
+            rule = rule_of(term)
+            if rule is None or rule.local:
+                raise InputError(
+                    "gives back what was computed from a whole graph to its rows; only a sum or mean of rows, times "
+                    "weights, can be given back."
+                )
+            if rule not in made:
+                first, second = (rule.matrices[side][rows[side]] for side in (0, 1))
+                made[rule] = Recorded(axis, rule.source, (first, second), rule.of_features)
+            terms.append(replace(term, coefficients=made[rule]))
+        return replace(value, form=replace(value.form, terms=tuple(terms)), axis=axis, origin=None)

@@ -1,0 +1,64 @@
+"""The largest or least of several values: of two, of columns of each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from .columns import moved
+from .reader import Step
+from .values import Value
+
+
+def over_columns(step: Step) -> Value:
+    """The largest along dimensions that hold columns: of stacked layers, of heads, of a row's own numbers."""
+    reader, value = step.reader, step.form(0).arranged()
+    if step.operations[1].output != 0:
+        raise step.refuse("chooses by where the largest value is, which has no exact reading.")
+    dims: Any = step.argument(1, "dim")
+    count = value.places[1].dim()
+    over = [d % count for d in (range(count) if dims is None or dims == [] else np.atleast_1d(dims).tolist())]
+    if value.row_dimension() in over:
+        raise step.refuse("takes the largest over all rows; pool with `global_max_pool`, or by scatter_reduce.")
+    results = [_numbered(one, over) for one in value.places]
+    groups = _columns_of_results(step, value, results)
+    forms = [value.form.select(np.array(columns)) for columns in zip(*groups, strict=True)]
+    found = reader.bases.take_largest(forms, least=step.name in ("min", "amin"))
+    reader.note(step, f"the {'least' if step.name in ('min', 'amin') else 'largest'} of {len(forms)} values")
+    places = []
+    for side in (0, 1):
+        rows = torch.zeros(int(results[side].max()) + 1 if results[side].numel() else 0, dtype=torch.long)
+        rows[results[side].reshape(-1)] = torch.from_numpy(value.rows(side).reshape(-1))
+        # Results of one row stand in the order of its columns.
+        order = torch.argsort(rows, stable=True)
+        rank = torch.empty_like(rows)
+        rank[order] = torch.arange(len(rows)) % len(groups)
+        places.append((rows * len(groups) + rank).reshape(step.shapes[side]))
+    return moved(Value(found, value.axis, (places[0], places[1])), (places[0], places[1]))
+
+
+def _numbered(places: torch.Tensor, over: list[int]) -> torch.Tensor:
+    """The number of the result that each element goes into."""
+    shape = [1 if d in over else size for d, size in enumerate(places.shape)]
+    return torch.arange(int(np.prod(shape))).reshape(shape).expand(places.shape)
+
+
+def _columns_of_results(step: Step, value: Value, results: list[torch.Tensor]) -> list[list[int]]:
+    """The columns that go into each result of a row, alike in all rows."""
+    found: list[list[int]] | None = None
+    for side in (0, 1):
+        flat, rows, columns = results[side].reshape(-1).numpy(), value.rows(side).reshape(-1), value.columns(side)
+        columns = columns.reshape(-1)
+        for row in np.unique(rows):
+            own: dict[int, list[int]] = {}
+            for result, column in zip(flat[rows == row], columns[rows == row], strict=True):
+                own.setdefault(int(result), []).append(int(column))
+            here = [own[result] for result in sorted(own)]
+            if found is not None and here != found:
+                raise step.refuse("takes the largest of other columns of some rows than of others.")
+            found = here
+    if not found:
+        raise step.refuse("takes the largest of nothing.")
+    return found
