@@ -24,12 +24,12 @@ def affine(step: Step) -> Value:
     others = [reader.kind(one) for i, one in enumerate(step.inputs) if i not in step.features]
     kind = max(others, default=PARAMETER)
     parts = []
-    for i in step.features:
+    values = reader.spread_alike([step.form(i).expanded(shapes) for i in step.features])
+    for i, value in zip(step.features, values, strict=True):
         factors = []
         for side in (0, 1):
             ones = step.run(side, {**nothing[side], i: step.like(i, side, 1.0)}).to(torch.float64)
             factors.append(torch.where(torch.isfinite(constant[side]), ones - constant[side], 0.0))
-        value = step.form(i).expanded(shapes)
         if all(bool((factor == 1).all()) for factor in factors):
             parts.append(value)
         else:
@@ -67,6 +67,7 @@ def moved(value: Value, places: tuple[torch.Tensor, ...]) -> Value:
 
 def _joined(step: Step, values: list[Value]) -> Value:
     """Several tensors side by side, or one written into another."""
+    values = _spread_beside(step, values)
     axis = values[0].axis
     for value in values[1:]:
         if value.axis.root is not axis.root:
@@ -86,6 +87,33 @@ def _joined(step: Step, values: list[Value]) -> Value:
     if not any(bool(one.any()) for one in absent):
         return Value(form, axis, (found[0], found[1]))
     return _filled(step, form, axis, found, absent)
+
+
+def _spread_beside(step: Step, values: list[Value]) -> list[Value]:
+    """Rows of graphs side by side with rows of nodes or messages are given to each of these."""
+    most = max(values, key=lambda value: len(value.listed(1)))
+    dimension = most.row_dimension()
+    found = []
+    for value in values:
+        if dimension is None or not value.axis.root.of_graphs or most.axis.root.of_graphs:
+            found.append(value)
+            continue
+        index, places = [], []
+        for side in (0, 1):
+            first, own = (np.moveaxis(one.rows(side), dimension, 0) for one in (most, value))
+            rows = first.reshape(len(first), -1)[:, 0]
+            graphs = own.reshape(len(own), -1)
+            if len(graphs) != len(rows) or (graphs != graphs[:, :1]).any():
+                raise InputError("puts rows of graphs beside others in another order.")
+            sent = np.zeros(most.axis.sizes[side], dtype=np.int64)
+            sent[rows] = graphs[:, 0]
+            index.append(sent)
+            wide = rows.reshape(-1, *[1] * (own.ndim - 1)) * value.width
+            wide = wide + np.moveaxis(value.columns(side), dimension, 0)
+            places.append(torch.from_numpy(np.moveaxis(wide, 0, dimension).copy()))
+        spread = step.reader.spread(value, (index[0], index[1]), most.axis)
+        found.append(moved(spread, (places[0], places[1])))
+    return found
 
 
 def _filled(step: Step, form: Form, axis: Axis, found: list[torch.Tensor], absent: list[torch.Tensor]) -> Value:

@@ -18,7 +18,7 @@ from ...network.readouts import End
 from ..forms import Form, Term
 from .columns import linear, moved
 from .reader import Step
-from .rows import EDGES, GRAPHS, Axis, Recorded
+from .rows import EDGES, Axis, Recorded
 from .tape import FEATURE, PARAMETER
 from .values import Origin, Value, in_rows, rule_of
 
@@ -72,7 +72,7 @@ def gather(step: Step) -> Value:
     pair = _end_of(step)
     if pair is not None and value.axis.root is reader.nodes.root:
         return _end_value(step, value, pair, (places[0], places[1]))
-    if value.axis.root.kind == GRAPHS and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
+    if value.axis.root.of_graphs and (len(rows[0]), len(rows[1])) == reader.nodes.sizes:
         spread = reader.spread(value, (rows[0], rows[1]), reader.nodes)
         reader.note(step, "every node receives what its graph holds")
         return replace(spread, places=(places[0], places[1]))

@@ -26,6 +26,13 @@ from .values import Pair, Value, in_rows, rule_of, same_in_all, scaled
 Both = tuple[Number, Number]  # one value, by its number in each trace
 
 
+INSIDE = "graphs inside"
+
+
+class GraphsAreInside(Exception):
+    """What a graph holds goes on to other rows: it needs places of its own, as messages have them."""
+
+
 class Line(NamedTuple):
     """How one line of the forward pass was read."""
 
@@ -88,6 +95,7 @@ class Reader:
     def __init__(self, traces: tuple[Trace, Trace], functions: dict[str, Callable[[Step], Value]]) -> None:
         self.traces, self.functions = traces, functions
         self.forced: set[Both] = set()
+        self.graphs_inside = False  # whether graphs are rows that further rows are computed from
         self.nonlinear: dict[int, bool] = {}
         self.begin()
 
@@ -107,11 +115,24 @@ class Reader:
     def read_output(self, output: Both) -> Value:
         """The output, read until no value is held that was not from the beginning."""
         while True:
-            found = self.read(output)
+            try:
+                found = self.read(output)
+            except GraphsAreInside:
+                self.graphs_inside = True
+                self.begin()
+                continue
             if self.held == self.forced:
-                return found
+                return self._from_inside(found)
             self.forced = self.held
             self.begin()
+
+    def _from_inside(self, value: Value) -> Value:
+        """The output, whose rows are graphs that are predicted, too."""
+        if value.axis.root is not self.axes.get(INSIDE):
+            return value
+        axis = self.axes.setdefault(GRAPHS, Axis(GRAPHS, value.axis.sizes))
+        first, second = (np.arange(size) for size in axis.sizes)
+        return replace(value, form=self.gathered(value, (first, second), axis), axis=axis, origin=None)
 
     # What is known of a value
 
@@ -284,7 +305,8 @@ class Reader:
         """The rows that an index numbers."""
         fields = set() if index is None else self.traces[1].fields_of(index[1])
         if "batch" in fields or (sizes == (1, 1) and self.nodes.sizes != (1, 1)):
-            return self.axes.setdefault(GRAPHS, Axis(GRAPHS, sizes))
+            kind, rows = (INSIDE, EDGES) if self.graphs_inside else (GRAPHS, GRAPHS)
+            return self.axes.setdefault(kind, Axis(rows, sizes, of_graphs=True))
         if sizes == self.nodes.sizes:
             return self.nodes
         raise InputError(
@@ -339,7 +361,7 @@ class Reader:
 
     def level(self, values: list[Value], shapes: tuple[torch.Size, torch.Size]) -> list[Value]:
         """Values broadcast to one shape, arranged alike, their rows the same."""
-        found = [value.arranged() for value in self._spread_alike([value.expanded(shapes) for value in values])]
+        found = [value.arranged() for value in self.spread_alike([value.expanded(shapes) for value in values])]
         for value in found[1:]:
             for side in (0, 1):
                 if not np.array_equal(value.rows(side), found[0].rows(side)):
@@ -350,12 +372,12 @@ class Reader:
             found[0].axis.join(value.axis)
         return found
 
-    def _spread_alike(self, values: list[Value]) -> list[Value]:
+    def spread_alike(self, values: list[Value]) -> list[Value]:
         """Rows of graphs that stand beside rows of nodes or messages are given to each of these."""
         most = max(values, key=lambda value: len(value.listed(1)))
         found = []
         for value in values:
-            if value.axis.root.kind != GRAPHS or most.axis.root.kind == GRAPHS:
+            if not value.axis.root.of_graphs or most.axis.root.of_graphs:
                 found.append(value)
                 continue
             index = []
@@ -371,18 +393,16 @@ class Reader:
         return found
 
     def spread(self, value: Value, rows: tuple[IntArray, IntArray], axis: Axis) -> Value:
-        """What graphs hold, given to each of these rows: the nodes that were added up send to each of them."""
-        terms = []
+        """What graphs hold, given to each of these rows: those that were added up send to each of them."""
+        rules = [rule_of(term) for term in value.form.terms]
+        if not self.graphs_inside and any(rule is None or rule.local for rule in rules):
+            raise GraphsAreInside
+        if self.graphs_inside:
+            return replace(value, form=self.gathered(value, rows, axis), axis=axis, origin=None)
         made: dict[Any, Recorded] = {}
-        for term in value.form.terms:
-            rule = rule_of(term)
-            if rule is None or rule.local:
-                raise InputError(
-                    "gives back what was computed from a whole graph to its rows; only a sum or mean of rows, times "
-                    "weights, can be given back."
-                )
-            if rule not in made:
-                first, second = (rule.matrices[side][rows[side]] for side in (0, 1))
-                made[rule] = Recorded(axis, rule.source, (first, second), rule.of_features)
-            terms.append(replace(term, coefficients=made[rule]))
-        return replace(value, form=replace(value.form, terms=tuple(terms)), axis=axis, origin=None)
+        for rule in rules:
+            assert rule is not None
+            first, second = (rule.matrices[side][rows[side]] for side in (0, 1))
+            made.setdefault(rule, Recorded(axis, rule.source, (first, second), rule.of_features))
+        terms = tuple(replace(term, coefficients=made[term.coefficients]) for term in value.form.terms)
+        return replace(value, form=replace(value.form, terms=terms), axis=axis, origin=None)

@@ -23,6 +23,7 @@ from ...graphs.snapshot import Snapshot
 from ...network.coefficients import Rule
 
 NODES, EDGES, GRAPHS, LINKS = "nodes", "edges", "graphs", "links"
+FIRST_GRAPH = 2**40  # beyond the number of messages with the same ends
 SAME = 1e-12  # coefficients of two recordings that differ by less, relatively, are one: only their rounding differs
 Indices = tuple[IntArray, IntArray]  # of before and of after
 
@@ -30,8 +31,8 @@ Indices = tuple[IntArray, IntArray]  # of before and of after
 class Axis:
     """A kind of rows, in both snapshots."""
 
-    def __init__(self, kind: str, sizes: tuple[int, int]) -> None:
-        self.kind, self.sizes = kind, sizes
+    def __init__(self, kind: str, sizes: tuple[int, int], *, of_graphs: bool = False) -> None:
+        self.kind, self.sizes, self.of_graphs = kind, sizes, of_graphs
         self.senders: list[tuple[Axis, Indices]] = []  # where its rows were gathered from
         self.receivers: list[tuple[Axis, Indices]] = []  # where they are scattered to
         self._joined: Axis | None = None
@@ -210,6 +211,9 @@ def place_edges(axes: list[Axis], sides: tuple[Snapshot, Snapshot]) -> tuple[Sna
 
 def _keys_of(axis: Axis, side: int) -> IntArray:
     """Sender, receiver, and which one of those with the same ends, of each row. [num_rows, 3]."""
+    if axis.of_graphs:  # no message: row 0 stands for both ends, and the number says which graph it is
+        numbers = np.arange(axis.sizes[side])
+        return np.column_stack([0 * numbers, 0 * numbers, FIRST_GRAPH + numbers])
     columns = []
     for parts in (axis.senders, axis.receivers):
         found = [parent.places[side][index[side]] for parent, index in parts if parent.root.kind == NODES]
