@@ -216,17 +216,35 @@ def _onto(step: Step, found: Value, reduction: str) -> Value:
     if step.name in ("scatter", "index_copy"):
         writes = True
     if 0 in step.features:
-        if writes or reduction not in ("sum", "add"):
-            raise step.refuse("writes over features; put them together by `torch.where` or by adding.")
+        if reduction not in ("sum", "add"):
+            raise step.refuse("takes the maximum or mean of messages and of features that were there before.")
         base = step.form(0)
+        if writes:
+            base = reader.scale(base, _kept(step), of_features=False)
         first, second = reader.level([base, found], step.shapes)
         return Value(first.form + second.form, first.axis, first.places)
     start = tuple(reader.tensor(step.inputs[0], side).to(torch.float64) for side in (0, 1))
     if any(bool(one.any()) for one in start):
-        if writes or reduction not in ("sum", "add"):
+        if writes:
+            start = tuple(one * kept for one, kept in zip(start, _kept(step), strict=True))
+        elif reduction not in ("sum", "add"):
             raise step.refuse("writes over numbers that are not 0.")
         return reader.shift(found, (start[0], start[1]), reader.kind(step.inputs[0]), step.name)
     return found
+
+
+def _kept(step: Step) -> tuple[torch.Tensor, torch.Tensor]:
+    """1 for elements that are not written over, else 0."""
+    source = len(step.inputs) - 1 if "put" in step.name else 2
+    masks = []
+    for side, shape in enumerate(step.shapes):
+        mask = torch.ones(shape, dtype=torch.float64)
+        targets = _targets(step, side, source).reshape(-1)
+        if len(torch.unique(targets)) != len(targets):
+            raise step.refuse("writes several rows into one, of which any may stay; add them up instead.")
+        mask.view(-1)[targets] = 0.0
+        masks.append(mask)
+    return masks[0], masks[1]
 
 
 def _by_row(rows: IntArray, sent: IntArray) -> IntArray:
@@ -258,10 +276,30 @@ def _targets(step: Step, side: int, source: int) -> torch.Tensor:
 def _extreme(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places: Any, least: bool) -> Value:
     """Maximum or minimum over what is sent to each row, column by column."""
     reader = step.reader
-    start = reader.tensor(step.inputs[0], 1)
-    bounded = step.argument(5, "include_self", True) and bool((start.abs() < 1e30).any())
-    if bounded and bool(start.any()):
+    bounded = step.argument(5, "include_self", True) and _start_matters(step)
+    if bounded and any(bool(reader.tensor(step.inputs[0], side).any()) for side in (0, 1)):
         raise step.refuse("takes the maximum of messages and of what was there; use include_self=False.")
+    found = extreme_of(step, value, rows, sent, axis, least)
+    if bounded:  # the larger of that and 0, which also nodes without messages have
+        sign = -1.0 if least else 1.0
+        found = reader.bases.add(found * sign, relu()) * sign
+    return Value(found, axis, places)
+
+
+def _start_matters(step: Step) -> bool:
+    """Whether what was there before is the largest, or least, anywhere."""
+    for side in (0, 1):
+        start, index, given = (step.reader.tensor(one, side) for one in step.inputs)
+        dimension, reduction = step.argument(1, "dim"), step.argument(4, "reduce")
+        without = start.scatter_reduce(dimension, index, given, reduction, include_self=False)
+        if not bool(start.any()) or not torch.equal(without, step.reader.tensor(step.value, side)):
+            return True
+    return False
+
+
+def extreme_of(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, least: bool) -> Form:
+    """The same as an expression; 0 where nothing is sent."""
+    reader = step.reader
     rules = [rule_of(term) for term in value.form.terms]
     whole = _plain(value) if rules and rules[0] is not None else None
     if whole is not None and all(rule is rules[0] for rule in rules) and value.form.bias is None:
@@ -274,11 +312,7 @@ def _extreme(step: Step, value: Value, rows: Any, sent: Any, axis: Axis, places:
         ready = held.form
         rule = rule_of(reader.sent(held, rows, sent, axis).terms[0])
     assert rule is not None
-    found = reader.bases.combine(ready, [Extreme(rule, least)], value.width)
-    if bounded:  # the larger of that and 0, which also nodes without messages have
-        sign = -1.0 if least else 1.0
-        found = reader.bases.add(found * sign, relu()) * sign
-    return Value(found, axis, places)
+    return reader.bases.combine(ready, [Extreme(rule, least)], value.width)
 
 
 def _plain(value: Value) -> Form | None:

@@ -1,4 +1,4 @@
-"""The largest or least of several values: of two, of columns of each row."""
+"""The largest or least of several values: of columns of each row, or of all rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from .columns import moved
+from .crossing import extreme_of
 from .reader import Step
 from .values import Value
 
@@ -20,13 +21,14 @@ def over_columns(step: Step) -> Value:
     dims: Any = step.argument(1, "dim")
     count = value.places[1].dim()
     over = [d % count for d in (range(count) if dims is None or dims == [] else np.atleast_1d(dims).tolist())]
+    least = step.name in ("min", "amin")
     if value.row_dimension() in over:
-        raise step.refuse("takes the largest over all rows; pool with `global_max_pool`, or by scatter_reduce.")
+        return _over_rows(step, value, over, least)
     results = [_numbered(one, over) for one in value.places]
     groups = _columns_of_results(step, value, results)
     forms = [value.form.select(np.array(columns)) for columns in zip(*groups, strict=True)]
-    found = reader.bases.take_largest(forms, least=step.name in ("min", "amin"))
-    reader.note(step, f"the {'least' if step.name in ('min', 'amin') else 'largest'} of {len(forms)} values")
+    found = reader.bases.take_largest(forms, least=least)
+    reader.note(step, f"the {'least' if least else 'largest'} of {len(forms)} values")
     places = []
     for side in (0, 1):
         rows = torch.zeros(int(results[side].max()) + 1 if results[side].numel() else 0, dtype=torch.long)
@@ -37,6 +39,20 @@ def over_columns(step: Step) -> Value:
         rank[order] = torch.arange(len(rows)) % len(groups)
         places.append((rows * len(groups) + rank).reshape(step.shapes[side]))
     return moved(Value(found, value.axis, (places[0], places[1])), (places[0], places[1]))
+
+
+def _over_rows(step: Step, value: Value, over: list[int], least: bool) -> Value:
+    """Of all rows, column by column: one row for the whole graph."""
+    reader = step.reader
+    if over != [value.row_dimension()] or step.shapes[1].numel() != value.width:
+        raise step.refuse("takes the largest over rows and columns at once; write it as two steps.")
+    axis = reader.target_of(None, (1, 1))
+    rows = value.listed(0), value.listed(1)
+    sent = tuple(np.zeros(len(one), dtype=np.int64) for one in rows)
+    form = extreme_of(step, value, rows, sent, axis, least)
+    reader.note(step, "readout: the largest of all rows")
+    places = [torch.arange(value.width).reshape(shape) for shape in step.shapes]
+    return Value(form, axis, (places[0], places[1]))
 
 
 def _numbered(places: torch.Tensor, over: list[int]) -> torch.Tensor:

@@ -59,7 +59,11 @@ class Axis:
         first, second = self.root, other.root
         if first is second:
             return
-        if first.sizes != second.sizes or (first.kind != EDGES and second.kind != EDGES):
+        if (
+            first.sizes != second.sizes
+            or first.of_graphs != second.of_graphs
+            or (first.kind != EDGES and second.kind != EDGES)
+        ):
             raise InputError(
                 f"puts rows of {first.kind} and rows of {second.kind} side by side, which are not the same."
             )
