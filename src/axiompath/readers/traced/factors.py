@@ -96,7 +96,6 @@ def product(step: Step, values: list[Value]) -> Value:
 
 def _quotient(step: Step) -> Value:
     reader = step.reader
-    full = max(int(np.prod(shape)) for shape in step.shapes)
     root = root_of(reader, step.value)
     if root is not None:
         return reader.activate(reader.read(root), of_calls(reader, step.value, root))
