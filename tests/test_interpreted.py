@@ -26,12 +26,10 @@ from axiompath.explain import answer
 from axiompath.explain.question import Question
 from axiompath.interpreted import Early
 from axiompath.scan import run
-from axiompath.selection import select_many
 from support.scans import NO_NAMES, weighted_evolution
 
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.share_loops", "paths.source_loops", "paths.walk_loops",
-    "selection.batch", "selection.slopes",
 )  # fmt: skip
 
 
@@ -77,7 +75,7 @@ def both_ways():
         machine, python = self.loop(*given), interpreted.run_by_python(self.loop, twice)
         assert machine == python
         name = self.py_func.__name__
-        near = {"rtol": 1e-5, "atol": 1e-8} if name == "relax_range" else {"rtol": 1e-9, "atol": 1e-12}  # it iterates
+        near = {"rtol": 1e-9, "atol": 1e-12}
         for ours, other in zip(arrays_of(twice), arrays_of(given), strict=True):
             assert ours.dtype == other.dtype
             same = partial(np.allclose, equal_nan=True, **near) if ours.dtype.kind == "f" else np.array_equal
@@ -204,26 +202,6 @@ def test_no_loop_that_python_may_run_makes_narrow_numbers_itself():
     assert len(functions) > 60
 
 
-@pytest.mark.parametrize("output", ["classes", "labels", "value"])
-@pytest.mark.parametrize("method", ["convex", "exact", "linear"])
-def test_python_chooses_what_compiled_loops_choose(output, method):
-    random = np.random.default_rng(3)
-    parts = [random.normal(size=(m, 3)) * random.exponential(size=(m, 1)) * 0.3 for m in (0, 1, 7, 12, 130)]
-    before = random.normal(size=(len(parts), 3))
-    after = before + [part.sum(axis=0) for part in parts]
-    for until, budget, objective in ((None, 4, "sufficiency"), (0.8, 9, "necessity")):
-        given = parts, before, after, budget, method, objective
-        machine = select_many(*given, output=output, until=until)
-        with by_python() as ran:
-            python = select_many(*given, output=output, until=until)
-        assert ran
-        for mine, other in zip(python, machine, strict=True):
-            assert sorted(mine.chosen) == sorted(other.chosen)
-            assert mine.kl_residual == pytest.approx(other.kl_residual, rel=1e-9, abs=1e-15)
-            assert mine.kl_bound == pytest.approx(other.kl_bound, rel=1e-6, abs=1e-9 * other.kl_residual + 1e-15)
-            assert (mine.status, mine.fewest) == (other.status, other.fewest)
-
-
 @pytest.mark.parametrize("kind", [GCN, GAT, GraphSAGE])
 def test_python_walks_and_attributes_as_compiled_loops_do(kind):
     torch.manual_seed(0)
@@ -240,7 +218,7 @@ def test_python_walks_and_attributes_as_compiled_loops_do(kind):
         with by_python() as ran:
             explainer = axiompath.Explainer(model, before, after)
             python = explainer.attribute(5), list(explainer.explain_many(targets, budget=3))
-        assert {"fill_union", "fill_leaves", "relax_range"} <= ran
+        assert {"fill_union", "fill_leaves"} <= ran
         mine, other = python[0], machine[0]
         assert np.array_equal(mine.paths, other.paths)
         assert np.allclose(mine.contributions, other.contributions, rtol=1e-12, atol=1e-15)
@@ -281,30 +259,10 @@ def test_the_bytes_of_a_scan_do_not_depend_on_what_was_compiled_before(tmp_path,
         monkeypatch.setattr(loop, "steps", lambda *_: 1.0)
     monkeypatch.setattr(run, "PART_BYTES", 0.0)  # no worker, whose processes cannot be looked into
     explainer.explain(int(explainer.moved().target[0]))
-    assert 0.0 < dict(early_loops())["relax_range"].left < 9.0  # by Python
+    assert 0.0 < dict(early_loops())["take_sources"].left < 9.0  # by Python
     explainer.scan(tmp_path / "scan", 3, min_kl=0.0, progress=False)
     left = {name: loop.left for name, loop in early_loops()}
-    assert left["relax_range"] == left["take_sources"] == 0.0  # compiled at once
-
-
-FIRST = """
-import sys
-import numpy as np
-from axiompath.selection import select
-from axiompath.selection.batch import relax_range
-random = np.random.default_rng(0)
-rows = random.normal(size=(9, 2))
-print(select(rows, np.zeros(2), rows.sum(axis=0), 2, sys.argv[1]).chosen.tolist(), len(relax_range.loop.overloads))
-"""
-
-
-def test_a_first_choice_compiles_nothing(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path)}
-    for method in ("convex", "exact"):
-        command = [sys.executable, "-c", FIRST, method]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-        assert done.stdout.endswith("] 0\n"), done.stderr
-        assert not list(tmp_path.rglob("*.nbc"))
+    assert left["take_sources"] == 0.0  # compiled at once
 
 
 MANY = """
@@ -335,4 +293,4 @@ def test_many_targets_are_attributed_after_an_installation(tmp_path):
 
 def test_loops_may_be_run_by_python_for_as_long_as_compiling_takes():
     found = dict(early_loops())
-    assert {"relax_range", "fill_union", "take_sources", "place_edges", "fill_leaves"} <= set(found)
+    assert {"fill_union", "take_sources", "place_edges", "fill_leaves"} <= set(found)

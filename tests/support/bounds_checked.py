@@ -25,15 +25,10 @@ from axiompath.rivals import RIVALS
 from axiompath.scan.nodes import list_nodes
 from axiompath.selection import METHODS, select, select_budgets, select_many
 
-SELECTION = (
-    "objective", "smallest", "interior", "barrier", "basic", "convex", "enumeration",
-    "exact", "batch",
-)  # fmt: skip
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.extreme_loops", "paths.search_loops",
     "paths.share_loops", "paths.source_loops", "paths.suffix_loops", "paths.walk_loops",
     "rivals.rank_loops", "blame.variant_loops",
-    *(f"selection.{name}" for name in SELECTION),
 )  # fmt: skip
 # Loops that only streams of edges larger than memory need, tested there.
 ELSEWHERE = {"rows_in_order", "copy_loops"}
@@ -79,36 +74,6 @@ def check_the_check():
     except IndexError:
         return
     raise AssertionError("the bounds check is off, so this run proves nothing")
-
-
-def run_selection():
-    rng = np.random.default_rng(0)
-    sizes = [(0, 1), (0, 3), (1, 1), (1, 4), (2, 2), (7, 3), (18, 5), (30, 9), (150, 4)]
-    for (m, c), scale in product(sizes, (0.0, 1e-8, 1.0, 400.0)):
-        C, z0 = scale * rng.normal(size=(m, c)), rng.normal(size=c)
-        z1 = z0 + C.sum(0)
-        for output in ("classes", "labels", "value") if c > 1 else ("binary", "value"):
-            for n, objective in product(sorted({0, 1, m // 2, m, m + 3}), ("sufficiency", "necessity")):
-                for method in METHODS:
-                    select(C, z0, z1, n, method, objective, output=output)
-                if m < 30:
-                    for method in ("convex", "exact"):
-                        select(C, z0, z1, n, method, objective, at_most=True, output=output)
-            select(np.repeat(C[:1], m, axis=0), z0, z1, m // 2, "exact", output=output)  # ties only
-            select_budgets(C, z0, z1, [0, 1, m, m + 3, 2], "exact", output=output)
-    select_many([], np.empty((0, 3)), np.empty((0, 3)), [])
-    select_many([np.empty((0, 2)), rng.normal(size=(5, 2))], np.zeros((2, 2)), np.ones((2, 2)), [0, 9], "exact")
-    run_cycling_labels(rng)
-
-
-def run_cycling_labels(rng):
-    """Logits of thousands, some of which take the solver of last resort."""
-    for _ in range(60):
-        m, c = int(rng.integers(6, 20)), int(rng.integers(2, 6))
-        C = 1e3 * rng.normal(size=(m, c)) * np.exp(rng.normal(size=(m, 1)))
-        z0 = 30 * rng.normal(size=c)
-        for at_most in (False, True):
-            select(C, z0, z0 + C.sum(0), int(rng.integers(1, m)), "convex", at_most=at_most, output="labels")
 
 
 def run_explanations():
@@ -189,7 +154,6 @@ def unused():
 if __name__ == "__main__":
     compile_at_once()
     check_the_check()
-    run_selection()
     run_explanations()
     run_blame()
     run_stored()

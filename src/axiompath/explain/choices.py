@@ -13,8 +13,8 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..paths.table import PathTable, concatenate
 from ..selection import Selection
-from ..selection.batch import Answers
 from ..selection.choice import FEWEST, STATUS, solve_many
+from ..selection.solve import Answers
 from .candidates import Candidates, ListedPaths
 from .question import Question
 from .remains import ends_of

@@ -9,8 +9,8 @@ import numpy as np
 from ..errors import InputError
 from ..rivals import RIVALS
 from ..selection import DEFAULT_METHOD, METHODS
-from ..selection.batch import MISSED, NO_FEWER
 from ..selection.choice import FEWEST, OBJECTIVES
+from ..selection.solve import MISSED, NO_FEWER
 
 AUTO_DEPTH = "auto"
 RELAXED = ("convex", "exact")  # methods that solve the relaxation

@@ -20,7 +20,6 @@ from ..change.states import name_causes
 from ..graphs.labels import FIRST_EDGE, label_targets
 from ..graphs.places import EdgePlace, as_target
 from ..paths.table import PathTable
-from ..selection.batch import EXACT, METHODS
 from .choices import Choices
 from .explanation import Caption, Explanation
 from .hops import hops_of
@@ -154,7 +153,7 @@ def make_records(change: Change, choices: Choices, question: Question, measured:
     numbered = change.numbers(chosen.paths)
     shown = [group.paths.ravel() for groups in choices.groups for group in groups]
     # What `exact` searched with are the weights of a relaxation; what it chose are whole paths.
-    weights = np.ones(len(numbered)) if question.method == METHODS[EXACT] else chosen.weights
+    weights = np.ones(len(numbered)) if question.method == "exact" else chosen.weights
     return Records(
         columns={
             **{name: getattr(choices, name) for name in OF_A_CHOICE},

@@ -20,13 +20,10 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..paths.table import PathTable, concatenate
-from ..selection import METHODS
-from ..selection.batch import FEWER_MAY, INACCURATE, MISSED, NO_FEWER, PROVED, SEARCHED, Problems
 from ..selection.choice import FEWEST, STATUS
-from ..selection.convex import TOLERANCE
+from ..selection.objective import Problems, Slopes, pose, ranking_prices, slopes_of
 from ..selection.problem import checked_problems
-from ..selection.slopes import Slopes, empty_slopes, ranking_range, slope_range
-from ..threads import run_in_pieces
+from ..selection.solve import FEWER_MAY, INACCURATE, MISSED, NO_FEWER, PROVED, SEARCHED, TOLERANCE
 from .choices import Choices, join_choices, make_choices, solve_pools, take_chosen, words_of
 from .question import RELAXED, Question
 from .remains import first_enough, residuals_of, wholes_of
@@ -37,7 +34,6 @@ from .searched import Searched
 OFFERED, FIRST, LATER = 48, 24, 4
 MAX_PASSES = 40
 CLOSE = 2e-10  # of the whole change, or of what is left where that is more
-SLOPE_WORK = 1e4  # operations of a slope, roughly
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,10 +165,8 @@ def _slopes(
 ) -> Slopes:
     """What the divergence is with these weights, and how it changes with any path."""
     problems = _problems(searched, places, pools)
-    slopes, necessity = empty_slopes(problems), question.objective == "necessity"
-    given = problems, necessity, np.ascontiguousarray(weights), np.ascontiguousarray(reach), slopes
-    run_in_pieces(slope_range, len(places), len(places) * SLOPE_WORK, *given)
-    return slopes
+    necessity = question.objective == "necessity"
+    return slopes_of(problems, necessity, np.ascontiguousarray(weights), np.ascontiguousarray(reach))
 
 
 def _first_prices(searched: Searched, question: Question) -> FloatArray:
@@ -183,6 +177,4 @@ def _first_prices(searched: Searched, question: Question) -> FloatArray:
     if question.method in RELAXED:
         return _slopes(searched, question, places, pools, np.zeros(0), np.zeros(size)).prices
     problems = _problems(searched, places, pools)
-    prices = np.empty_like(problems.before)
-    ranking_range(0, size, problems, METHODS.index(question.method), question.objective == "necessity", prices)
-    return prices
+    return ranking_prices(problems, question.method, pose(problems, question.objective == "necessity"))

@@ -7,8 +7,8 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..outputs import CLASSES
-from ..selection.batch import MISSED, NO_FEWER
 from ..selection.choice import FEWEST
+from ..selection.solve import MISSED, NO_FEWER
 
 ROUNDING = 1e-13  # of a sum, beside which what is left of it is nothing
 

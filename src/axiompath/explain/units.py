@@ -33,7 +33,6 @@ from ..memory import show_bytes
 from ..metrics import fidelity_minus, fidelity_plus
 from ..paths.entries import Cone, EntryShares
 from ..selection import METHODS, select_many
-from ..selection.batch import EXACT
 from .engine import PathEngine
 from .explanation import EDGE, EDGE_KINDS, LAYER_EDGE, Explanation
 from .question import Question
@@ -289,7 +288,7 @@ def explain_units(engine: PathEngine, row: int, by: str, question: Question, mem
         directed=tuple(united.directed[taken].tolist()),
         kinds=tuple(EDGE_KINDS[kind] for kind in united.kinds[taken].tolist()),
         contributions=contributions,
-        weights=np.ones(len(taken)) if question.method == METHODS[EXACT] else selection.weights[taken],
+        weights=np.ones(len(taken)) if question.method == "exact" else selection.weights[taken],
         causes={},
         kl_residual=selection.kl_residual,
         kl_bound=selection.kl_bound,

@@ -1,7 +1,7 @@
 """Contributions + logits + budget -> Selection: the few paths that best carry `before` to `after`.
 
 Public entry points: `select` for one problem, `select_budgets` for one problem at several budgets,
-`select_many` for many problems in one compiled call.
+`select_many` for many problems in one call.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from ..errors import InputError
 from ..notebook import show
 from ..outputs import CLASSES, Output
 from ..storage.origin import RELEASE, Origin, digest_of
-from ..threads import run_in_pieces
-from .batch import (
-    CONVEX,
-    EXACT,
+from .objective import Problems
+from .problem import checked_budget, checked_problem, checked_problems
+from .solve import (
     FEWER_MAY,
     INACCURATE,
     METHODS,
@@ -29,6 +28,7 @@ from .batch import (
     NO_FEWER,
     PROVED,
     RANKED,
+    RELAXED,
     ROUNDED,
     SEARCHED,
     SOLVED,
@@ -36,19 +36,13 @@ from .batch import (
     UNKNOWN,
     UNRESOLVED,
     Answers,
-    Problems,
     Way,
-    rank_range,
-    relax_range,
+    solve,
+    solve_in_turn,
 )
-from .problem import checked_problem, checked_problems
 
 OBJECTIVES = ("sufficiency", "necessity")
 DEFAULT_METHOD = "exact"  # of everything that chooses paths; `convex` is the paper's
-# Elementary operations of a problem, and of every number in it: rough, to see whether threads are worth it.
-WORK_OF_A_PROBLEM = 1e5
-WORK_OF_A_NUMBER = 200.0
-
 STATUS = {
     SOLVED: "optimal: the relaxation is solved to 1e-10 of the whole change, and its n heaviest paths are taken; "
     "method='exact' searches for a better choice.",
@@ -132,9 +126,9 @@ def select(
     `output` says what the c columns mean: "classes" (of one softmax), "binary" (one logit), "labels" (a logit each) or
     "value" (as they are, in units of `scales` [c], or of 1).
     """
-    problems = checked_problem(contributions, logits_before, logits_after, [budget], output, scales)
+    problems = checked_problem(contributions, logits_before, logits_after, budget, output, scales)
     way = checked_way(method, objective, at_most)
-    (found,) = _unpack(problems, way, _solve(problems, way))
+    (found,) = _unpack(problems, way, solve(problems, way, threaded=False))
     given = {
         "contributions": problems.contributions,
         "logits_before": problems.before[0],
@@ -157,9 +151,13 @@ def select_budgets(
     scales: npt.ArrayLike | None = None,
 ) -> list[Selection]:
     """One Selection for each budget, in the order given, each solve starting from the one before it."""
-    problems = checked_problem(contributions, logits_before, logits_after, budgets, output, scales)
-    way = checked_way(method, objective, at_most)._replace(warm=True)
-    return _unpack(problems, way, _solve(problems, way))
+    problem = checked_problem(contributions, logits_before, logits_after, 0, output, scales)
+    way = checked_way(method, objective, at_most)
+    sizes = np.array([checked_budget(budget) for budget in budgets], dtype=np.int64)
+    found = []
+    for size, answers in zip(sizes, solve_in_turn(problem, way, sizes), strict=True):
+        found += _unpack(problem._replace(budgets=np.array([size])), way, answers)
+    return found
 
 
 def select_many(
@@ -176,9 +174,7 @@ def select_many(
     scales: npt.ArrayLike | None = None,
     until: float | None = None,
 ) -> list[Selection]:
-    """Solve t problems in one compiled call: the same answers as `select` one by one, bit for bit.
-
-    (Or to rounding, where some of them are solved before the loops are compiled, and some after: see `interpreted`.)
+    """Solve t problems in one call: the same answers as `select` one by one, bit for bit.
 
     Args:
         contributions: a list of t arrays [m_i, c]; or, with `offsets` [t + 1], one array [M, c] of which
@@ -225,13 +221,12 @@ def checked_way(method: str, objective: str, at_most: bool) -> Way:
         raise InputError(f"expected a method among {', '.join(METHODS)}, got {method!r}; choose one of these")
     if objective not in OBJECTIVES:
         raise InputError(f"expected objective 'sufficiency' or 'necessity', got {objective!r}; choose one of these")
-    code = METHODS.index(method)
-    if at_most and code not in (CONVEX, EXACT):
+    if at_most and method not in RELAXED:
         raise InputError(
             f"expected at_most=False with method {method!r}, got at_most=True; a ranking takes exactly n "
             "paths, use method='convex' or 'exact'"
         )
-    return Way(code, objective == "necessity", bool(at_most), warm=False)
+    return Way(method, objective == "necessity", bool(at_most))
 
 
 def _solve_given(
@@ -242,39 +237,22 @@ def _solve_given(
         raise InputError(f"expected at least 1 worker, got {workers}; leave it out to use every processor")
     if until is not None:
         way = way._replace(left=Output(given[-2]).left_at(until))
-    return problems, way, _solve(problems, way, threaded=workers != 1)
-
-
-def _solve(problems: Problems, way: Way, threaded: bool = False) -> Answers:
-    """Lay out the answers and run the kernel (in threads over ranges of problems)."""
-    lengths = problems.stops - problems.starts
-    t = len(lengths)
-    weight_ends = np.concatenate(([0], np.cumsum(lengths)))
-    chosen_ends = np.concatenate(([0], np.cumsum(np.minimum(problems.budgets, lengths))))
-    weights, prices = np.empty((2, weight_ends[-1]))
-    answers = Answers(weights, prices, weight_ends, np.full(chosen_ends[-1], -1), chosen_ends, np.empty((t, 5)))
-    solve_range = relax_range if way.method in (CONVEX, EXACT) else rank_range
-    if threaded:
-        work = WORK_OF_A_PROBLEM * t + WORK_OF_A_NUMBER * weight_ends[-1] * problems.before.shape[1]
-        run_in_pieces(solve_range, t, work, problems, way, answers)
-    else:
-        solve_range(0, t, problems, way, answers)
-    return answers
+    return problems, way, solve(problems, way, threaded=workers != 1)
 
 
 def _unpack(problems: Problems, way: Way, answers: Answers) -> list[Selection]:
     found = []
     for i, (residual, bound, iterations, outcome, fewest) in enumerate(answers.numbers.tolist()):
         members = answers.chosen[answers.chosen_starts[i] : answers.chosen_starts[i + 1]]
-        if way.at_most or way.left >= 0:
+        if way.at_most or way.left is not None:
             members = members[members >= 0]
         found.append(
             Selection(
-                method=METHODS[way.method],
+                method=way.method,
                 objective=OBJECTIVES[way.necessity],
-                budget=int(problems.budgets[i]) if way.left < 0 else len(members),
+                budget=int(problems.budgets[i]) if way.left is None else len(members),
                 chosen=members,
-                weights=answers.weights[answers.weight_starts[i] : answers.weight_starts[i + 1]],
+                weights=answers.weights[problems.offsets[i] : problems.offsets[i + 1]],
                 kl_residual=residual,
                 kl_bound=bound,
                 gap=residual - bound,

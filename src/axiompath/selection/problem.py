@@ -11,8 +11,7 @@ import numpy.typing as npt
 from ..arrays import FloatArray
 from ..errors import InputError, WrongKind
 from ..outputs import BINARY, CLASSES, LABELS, OUTPUTS, VALUE
-from .batch import Problems
-from .objective import SIGMOIDS, SOFTMAX, SQUARES
+from .objective import SIGMOIDS, SOFTMAX, SQUARES, Problems
 
 PARTITIONS = {CLASSES: SOFTMAX, BINARY: SIGMOIDS, LABELS: SIGMOIDS, VALUE: SQUARES}
 
@@ -73,11 +72,11 @@ def checked_problem(
     contributions: npt.ArrayLike,
     logits_before: npt.ArrayLike,
     logits_after: npt.ArrayLike,
-    budgets: Sequence[int],
+    budget: int,
     output: str,
     scales: npt.ArrayLike | None,
 ) -> Problems:
-    """Contributions [m, c] and both logits [c], of fitting shapes and finite: one problem, once a budget."""
+    """Contributions [m, c] and both logits [c], of fitting shapes and finite."""
     rows = checked_floats(contributions, "contributions", 2)
     before = checked_floats(logits_before, "logits_before", 1)
     after = checked_floats(logits_after, "logits_after", 1)
@@ -90,10 +89,8 @@ def checked_problem(
     for name, array in (("contributions", rows), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
     meaning = checked_kind(output, scales, c)
-    sizes = np.array([checked_budget(budget) for budget in budgets], dtype=np.int64)
-    t = len(sizes)
-    starts, stops = np.zeros(t, np.int64), np.full(t, len(rows))
-    return Problems(rows, starts, stops, before[None].repeat(t, axis=0), after[None].repeat(t, axis=0), sizes, *meaning)
+    sizes = np.array([checked_budget(budget)], dtype=np.int64)
+    return Problems(rows, np.array([0, len(rows)]), before[None], after[None], sizes, *meaning)
 
 
 def checked_budget(budget: int) -> int:
@@ -153,4 +150,4 @@ def checked_problems(
     for name, array in (("contributions", packed), ("logits_before", before), ("logits_after", after)):
         check_finite(name, array)
     meaning = checked_kind(output, scales, c)
-    return Problems(packed, ends[:-1], ends[1:], before, after, sizes, *meaning)
+    return Problems(packed[ends[0] : ends[-1]], ends - ends[0], before, after, sizes, *meaning)

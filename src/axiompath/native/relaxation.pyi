@@ -1,0 +1,26 @@
+from ..arrays import FloatArray, IntArray
+
+def relax(
+    first: int,
+    last: int,
+    kind: int,
+    sign: float,
+    contributions: FloatArray,
+    offsets: IntArray,
+    origin: FloatArray,
+    target: FloatArray,
+    scales: FloatArray,
+    goals: FloatArray,
+    facts: FloatArray,
+    rows: FloatArray,
+    reach: FloatArray,
+    which: IntArray,
+    sizes: IntArray,
+    at_most: bool,
+    warm: bool,
+    fixed: bool,
+    tolerance: float,
+    weights: FloatArray,
+    prices: FloatArray,
+    numbers: FloatArray,
+) -> None: ...
