@@ -23,7 +23,7 @@ from axiompath.files import convert_graph, save_graph
 from axiompath.interpreted import Early, compile_at_once
 from axiompath.rivals import RIVALS
 from axiompath.scan.nodes import list_nodes
-from axiompath.selection import METHODS, select, select_budgets, select_many
+from axiompath.selection import METHODS
 
 MODULES = (
     "graphs.rows", "change.union_loops", "paths.extreme_loops", "paths.search_loops",

@@ -126,7 +126,7 @@ class Solver:
         relaxed = self.relax(which, sizes, at_most=True, warm=warm)
         # What no k paths can be better than, for every k up to n.
         hopes = np.full((len(which), sizes.max(initial=0) + 1), np.inf)
-        for k, (i, n) in enumerate(zip(which, sizes, strict=True)):
+        for k, (i, n) in enumerate(zip(which.tolist(), sizes.tolist(), strict=True)):
             lowest = np.sort(self.prices[self.posed.offsets[i] : self.posed.offsets[i + 1]])[:n]
             hopes[k, : n + 1] = relaxed[k, 2] + np.concatenate(([0.0], np.cumsum(lowest)))
         exactly = replace(self, weights=np.zeros_like(self.weights), prices=np.empty_like(self.prices))
@@ -139,7 +139,7 @@ class Solver:
             some, number = which[tried], np.full(len(tried), size)
             found, values, known = exactly._round(some, number, exactly.relax(some, number))
             proved[tried] &= known
-            for k, sets, value in zip(tried, found.reshape(len(tried), size), values, strict=True):
+            for k, sets, value in zip(tried.tolist(), found.reshape(len(tried), size), values, strict=True):
                 if not value >= residuals[k]:
                     members[k], residuals[k] = sets, value
         bounds, outcomes = self._certify(which, relaxed, residuals, proved)
@@ -236,8 +236,14 @@ def _take(found: Found, places: IntArray) -> Found:
     taken = np.zeros(len(found.sizes), np.bool_)
     taken[places] = True
     members = found.members[np.repeat(taken, found.sizes)]
-    columns = found.residuals, found.bounds, found.iterations
-    return Found(found.sizes[places], members, *(column[places] for column in columns), found.outcomes[places])
+    return Found(
+        found.sizes[places],
+        members,
+        found.residuals[places],
+        found.bounds[places],
+        found.iterations[places],
+        found.outcomes[places],
+    )
 
 
 def _find_fewest(solver: Solver, which: IntArray, most: IntArray, answers: Answers) -> None:
