@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from numba import njit
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GAT, GCN, GCNConv, TAGConv
@@ -19,18 +18,6 @@ from axiompath.explain import walks
 from axiompath.memory import parse_memory, show_bytes
 from axiompath.paths import walk as paths_module
 from axiompath.paths.attribution import attribute_paths
-from axiompath.paths.lanes import (
-    LANES,
-    fetch,
-    four_pairs,
-    four_products,
-    plus_scaled,
-    product,
-    put,
-    put_all,
-    two_products,
-    zeros,
-)
 from axiompath.paths.walk import count_paths, walk_paths
 from support.effort import examples
 from support.evolutions import SumGNN, aligned, any_networks, find, gcn_models, graph_pairs, random_pair
@@ -541,53 +528,3 @@ def test_contributions_are_complete_whatever_the_scale_of_the_activation(name, s
     size = max(np.abs(z).max() for run in passes for z in run.z)
     for found in explainer.attribute_many(explainer.change.before.node_ids[:10]):
         assert found.residual <= 1e-13 * max(size, np.abs(found.logits_after).max())
-
-
-@njit
-def _through_lanes(matrix, columns, vector, size, start, number, out):
-    single = product(matrix, 0, columns, vector, start, size)
-    places, factors = (0, size * columns), (2.0, -3.0)
-    double = two_products(matrix, places, columns, vector, start, size, factors)
-    put(out, 1, plus_scaled(single, double, 0.5), number)
-    put(out, 1, plus_scaled(zeros(), fetch(out, 1, number), 4.0), number)
-
-
-@pytest.mark.parametrize("number", range(1, 10))
-@pytest.mark.parametrize("size", [0, 1, 2, 5, 16])
-def test_lanes_are_matrix_products_and_touch_nothing_beside_them(number, size):
-    rng, columns = np.random.default_rng(number), 11
-    matrix, vector = rng.normal(size=(2 * size + 1, columns)), rng.normal(size=(1, size + 3))
-    out = np.full(number + 2 if number < LANES else LANES + 2, 7.0)
-    _through_lanes(matrix, columns, vector, size, 3, number, out)
-    values = vector[0, 3:]
-    each = values @ matrix[:size] * 2.0 - 1.5 * values @ matrix[size : 2 * size]
-    width = min(number, LANES)
-    np.testing.assert_allclose(out[1 : 1 + width], 4.0 * each[:width], rtol=1e-12, atol=1e-12)
-    assert out[0] == 7.0
-    assert (out[1 + width :] == 7.0).all()
-
-
-@njit
-def _four_and_one(matrix, columns, vector, size, starts, out):
-    places, factors, others = (0, size * columns), (2.0, -3.0, 0.5, 1.0), (1.0, 0.0, -0.25, 3.0)
-    four = four_products(matrix, 0, columns, vector, starts, size)
-    pairs = four_pairs(matrix, places, columns, vector, starts, size, factors, others)
-    for n in range(4):
-        put_all(out, 4 * n * LANES, four[n])
-        put_all(out, (4 * n + 1) * LANES, product(matrix, 0, columns, vector, starts[n], size))
-        put_all(out, (4 * n + 2) * LANES, pairs[n])
-        single = two_products(matrix, places, columns, vector, starts[n], size, (factors[n], others[n]))
-        put_all(out, (4 * n + 3) * LANES, single)
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 5, 16])
-def test_four_sources_at_once_are_each_what_it_is_alone_to_the_last_bit(size):
-    rng, columns = np.random.default_rng(size), 11
-    matrix, vector = rng.normal(size=(2 * size + 1, columns)), rng.normal(size=(1, size + 9))
-    out = np.empty((4, 4, LANES))
-    _four_and_one(matrix, columns, vector, size, (3, 0, 7, 2), out)
-    np.testing.assert_array_equal(out[:, 0], out[:, 1])
-    np.testing.assert_array_equal(out[:, 2], out[:, 3])
-    for row, start in zip(out, (3, 0, 7, 2), strict=True):
-        expected = vector[0, start : start + size] @ matrix[:size, :LANES]
-        np.testing.assert_allclose(row[0], expected, rtol=1e-12, atol=1e-12)

@@ -30,6 +30,7 @@ from ..errors import InputError
 from ..graphs.labels import FIRST_EDGE
 from ..graphs.places import LINKS, NODE_UNIT, UNIT_OF, EdgePlace, Target, as_target
 from ..graphs.snapshot import Snapshot, differing_features
+from ..native.union import count_union, fill_union
 from ..network.coefficients import Sides
 from ..network.layers import ForwardPass, Network, project, project_all, run_network
 from ..network.statistics import OF_GRAPH
@@ -52,14 +53,15 @@ from .states import (
     NUM_MARKS,
     OF_AFTER,
     OF_BEFORE,
+    STATES,
 )
-from .union_loops import Marking, Stacked, count_union, fill_union, find_moves, join_marks, number_marks
 
 BLOCK_ENTRIES = 1 << 18  # merged at a time
 RATE_WORK = 20  # operations for one slope, roughly
 MERGE_WORK = 20  # operations to merge one entry, roughly
 NUM_NUMBERS = 2**16
 MARK_WORK = 4  # operations to look at the marks of one entry, roughly
+MOVES = DELTA | STATES << LEAVE  # marks over which a walk in delta goes on
 
 
 class LayerChange(NamedTuple):
@@ -272,7 +274,7 @@ class Change:
         return {}
 
     @cached_property
-    def counted(self) -> dict[tuple[Any, ...], NDArray[Any]]:
+    def counted(self) -> dict[tuple[Any, ...], list[FloatArray]]:
         """Ways down from the nodes, by what was counted: the same for all roots of a change."""
         return {} if self.like is None else self.like.counted
 
@@ -397,15 +399,25 @@ def find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) -
     A row with such an entry belongs to a node whose output can differ.
     """
     size = len(layer.indices)
-    moves = np.empty(size, dtype=np.bool_)
-    run_in_pieces(find_moves, size, size * MARK_WORK, layer, differs, moves)
-    entries = np.flatnonzero(moves)
-    numbers, joined = np.zeros(size, dtype=np.uint16), np.empty(size, dtype=np.uint16)
+    joined, numbers = np.empty(size, dtype=np.uint16), np.zeros(size, dtype=np.uint16)
+
+    def join(start: int, stop: int, rules: Sequence[int]) -> None:
+        """Marks of several rules together, without delta where the sender cannot differ."""
+        here = slice(start, stop)
+        mark = layer.marks[here, rules[0]].copy()
+        for rule in rules[1:]:
+            mark |= layer.marks[here, rule]
+        mark[~differs[layer.indices[here]]] &= ~np.uint16(DELTA)
+        joined[here] = mark
+
+    run_in_pieces(join, size, size * MARK_WORK, range(layer.marks.shape[1]))
+    entries = np.flatnonzero(joined & MOVES)
     values = np.zeros((1, 0), dtype=np.uint16)
     for rules in () if links is None else links.groups:
+        run_in_pieces(join, size, size * MARK_WORK, rules)
+        pairs = numbers.astype(np.int32) * NUM_MARKS + joined
         seen = np.zeros((len(values), NUM_MARKS), dtype=np.bool_)
-        marking = Marking(numbers, joined, seen)
-        run_in_pieces(join_marks, size, size * MARK_WORK, layer, np.array(rules), differs, marking)
+        seen.reshape(-1)[pairs] = True
         number, mark = np.nonzero(seen)
         if len(mark) > NUM_NUMBERS:
             raise InputError(
@@ -414,7 +426,7 @@ def find_descents(layer: LayerChange, links: Links | None, differs: BoolArray) -
             )
         table = np.zeros(seen.shape, dtype=np.uint16)
         table[number, mark] = np.arange(len(mark))
-        run_in_pieces(number_marks, size, size * MARK_WORK, joined, table, numbers)
+        numbers = table.reshape(-1)[pairs]
         values = np.concatenate([values[number], mark[:, None].astype(np.uint16)], axis=1)
     return Descents(np.searchsorted(entries, layer.indptr), entries, numbers, values)
 
@@ -428,7 +440,7 @@ def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array
     sizes = np.zeros(num_nodes, dtype=np.int64)
     for first, last in blocks:
         stacked = _stack(sides, first, last)
-        run_in_pieces(count_union, last - first, len(stacked.indices) * MERGE_WORK, stacked, sizes)
+        run_in_pieces(stacked.count_columns, last - first, len(stacked.indices) * MERGE_WORK, sizes[first:last])
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     shape = int(indptr[-1]), len(before)
     indices, marks = np.empty(shape[0], np.int32), np.empty(shape, np.uint16)
@@ -437,7 +449,8 @@ def _compare(before: tuple[sparse.csr_array, ...], after: tuple[sparse.csr_array
     for first, last in blocks:
         if num_blocks > 1:  # a single one is still there
             stacked = _stack(sides, first, last)
-        run_in_pieces(fill_union, last - first, len(stacked.indices) * MERGE_WORK, stacked, found)
+        starts = indptr[first : last + 1]
+        run_in_pieces(stacked.fill, last - first, len(stacked.indices) * MERGE_WORK, starts, found)
     return found
 
 
@@ -471,6 +484,23 @@ def _divide(
     return found._replace(kept_after=kept_after, kept_before=kept_before)
 
 
+class Stacked(NamedTuple):
+    """Some rows of several matrices, one matrix behind the other; the first half of them is `before`'s."""
+
+    indptrs: IntArray  # [num_matrices, num_rows + 1]
+    indices: NDArray[np.int32]  # [num_entries]
+    data: FloatArray  # [num_entries]
+
+    def count_columns(self, start: int, stop: int, sizes: IntArray) -> None:
+        """Number of different columns in each row."""
+        count_union(start, stop, self.indptrs, self.indices, np.empty(len(self.indptrs), np.int64), sizes)
+
+    def fill(self, start: int, stop: int, starts: IntArray, union: LayerChange) -> None:
+        """The coefficients of both snapshots, from entry starts[i] on those of row i."""
+        at = np.empty(len(self.indptrs), np.int64)
+        fill_union(start, stop, *self, at, starts, union.indices, union.before, union.after, union.kept, union.marks)
+
+
 def _stack(matrices: list[sparse.csr_array], first: int, last: int) -> Stacked:
     ends = [(int(matrix.indptr[first]), int(matrix.indptr[last])) for matrix in matrices]
     places = np.cumsum([0, *(high - low for low, high in ends)])
@@ -480,7 +510,6 @@ def _stack(matrices: list[sparse.csr_array], first: int, last: int) -> Stacked:
     ]
     parts = [slice(*end) for end in ends]
     return Stacked(
-        first,
         np.stack(indptrs),
         np.concatenate([matrix.indices[part].astype(np.int32) for matrix, part in zip(matrices, parts, strict=True)]),
         np.concatenate([matrix.data[part] for matrix, part in zip(matrices, parts, strict=True)]),

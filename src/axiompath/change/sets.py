@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +22,10 @@ from .links import Links
 from .states import (
     AFTER_REWEIGHTED,
     BEFORE_REWEIGHTED,
-    CAUSES,
     DELTA,
     IN_AFTER,
     IN_BEFORE,
     LEAVE,
-    ONE_CAUSE,
     STATES,
     move,
 )
@@ -54,21 +51,6 @@ class Steps:
 
     sets: dict[int, Sets]
     following: dict[int, NDArray[np.uint16]]  # layer -> [sets at its output, marks]: number of the set below
-    local: dict[int, bool]  # layer -> whether a path stays at its node there
-
-    @cached_property
-    def can_mix(self) -> bool:
-        """Whether a path can have several causes: at its leaf, at a bias, or at several biases of a node."""
-        found = [self.sets[min(self.sets)].held]
-        together = 0  # causes of the biases of one node so far, from the highest layer down
-        for t in sorted(self.following, reverse=True):
-            sources = self.sets[t].sources
-            found.append(sources)
-            here = int(np.bitwise_or.reduce(CAUSES[sources]))
-            if together and here and (together | here).bit_count() > 1:
-                return True
-            together = together | here if self.local[t] else 0
-        return any(bool(((ONE_CAUSE[held] < 0) & (CAUSES[held] > 0)).any()) for held in found)
 
 
 def trace_sets(links: Sequence[Links | None], marks: Sequence[NDArray[np.uint16] | None], start: int) -> Steps:
@@ -76,15 +58,15 @@ def trace_sets(links: Sequence[Links | None], marks: Sequence[NDArray[np.uint16]
     top = len(links) - 1
     lowest = next(t for t, link in enumerate(links) if link is not None)
     parts = np.array([[0, 0], [start, 0]], dtype=np.uint8)
-    sets, following, local = {}, {}, {}
+    sets, following = {}, {}
     for t in range(top, lowest - 1, -1):
         link, values = links[t], marks[t]
         assert link is not None
         assert values is not None
-        sets[t], local[t] = _describe(parts, link.biased), link.local
+        sets[t] = _describe(parts, link.biased)
         parts, following[t] = _step(parts, sets[t], link, values)
     sets[lowest - 1] = _describe(parts, np.zeros(parts.shape[1] - 1, dtype=np.bool_))
-    return Steps(sets, following, local)
+    return Steps(sets, following)
 
 
 def merge_causes(marks: NDArray[np.uint16]) -> NDArray[np.uint16]:

@@ -41,7 +41,8 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change, LayerChange
 from ..change.sets import Steps
 from ..graphs.labels import ANY
-from ..graphs.rows import find_in_rows, multiply_each
+from ..graphs.rows import find_in_rows
+from ..native.rows import multiply_each
 from ..network.layers import ForwardPass
 from ..paths.union import cut
 from .replay_steps import BASE, GROWN, SHARED, ReplayStep, TreeParents
@@ -177,9 +178,7 @@ def _walk(change: Change, steps: Steps, paths: IntArray) -> BoolArray:
 
 def find_entries(layer: LayerChange, above: IntArray, below: IntArray) -> IntArray:
     """Index of the entry (above, below) in the layer, -1 where there is none."""
-    found = np.empty(len(above), dtype=np.int64)
-    find_in_rows(layer.indptr, layer.indices, above, below, found)
-    return found
+    return find_in_rows(layer.indptr, layer.indices, above, below)
 
 
 def _grow_trie(change: Change, positions: list[Suffixes], add: bool) -> dict[int, TreeNodes]:

@@ -1,244 +1,170 @@
-"""The compiled loops on rows of sparse matrices and graphs: placed, sorted, compared, searched, copied, replaced.
+"""Rows of sparse matrices and graphs: placed, sorted, compared, marked, summed, copied, replaced.
 
 Rows receive: row V lists the nodes U that it takes from. `edges` and `matrix` are `Incoming`, whose arrays may be
-memory-mapped: a loop takes a range of rows or a list of them and reads nothing else, so that the caller decides how
-much of a file is in memory at a time. Loops that take a range write to these rows alone, so that `run_in_pieces` can
+memory-mapped: a function takes a range of rows or a list of them and reads nothing else, so that the caller decides how
+much of a file is in memory at a time. Functions that take a range write only to these rows, so that `run_in_pieces` can
 run them on several cores.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
 
-from ..arrays import IntArray
-from ..compiled import compiled
-from ..stable_order import order_of
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..native.rows import compare_rows, find_entries, order_rows, place_in_rows
 
-INSERTED = 24  # rows up to here are sorted by insertion, without an array of their own
+if TYPE_CHECKING:
+    from .adjacency import Incoming
 
 
-def entries_of(indptr: IntArray, nodes: IntArray) -> IntArray:
+def entries_of(indptr: NDArray[Any], nodes: IntArray) -> IntArray:
     """Entries of these rows, one row after the other."""
-    counts = indptr[nodes + 1] - indptr[nodes]
-    offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray(np.repeat(indptr[nodes], counts) + offset)
+    starts = indptr[nodes].astype(np.int64)
+    return _spread(starts, indptr[nodes + 1] - starts)
 
 
-@compiled(early=0.3)
-def count_receivers(receivers, counts):
-    for e in range(len(receivers)):
-        counts[receivers[e]] += 1
+def _spread(starts: IntArray, counts: IntArray) -> IntArray:
+    """start, start + 1, ... for each of the counts, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
 
 
-@compiled
-def count_alike(receivers, senders, classes, degree, alike):
-    """Who sends to each node but itself, and how many of them have its own class, where it has one (0 or more)."""
-    for e in range(len(receivers)):
-        v, u = receivers[e], senders[e]
-        if u != v:
-            degree[v] += 1
-            alike[v] += classes[u] == classes[v] and classes[v] >= 0
+def find_in_rows(indptr: IntArray, indices: NDArray[np.int32], above: IntArray, below: IntArray) -> IntArray:
+    """Place of each entry (above, below) in a matrix with sorted rows, -1 where there is none."""
+    found = np.empty(len(above), dtype=np.int64)
+    find_entries(indptr, indices, _whole(above), _whole(below), found)
+    return found
 
 
-@compiled(early=0.3)
-def place_edges(receivers, senders, values, first, placed):
+def count_receivers(receivers: IntArray, counts: IntArray) -> None:
+    """Add the number of edges into each node to the counts."""
+    counts += np.bincount(receivers, minlength=len(counts))
+
+
+def place_edges(
+    receivers: NDArray[Any], senders: NDArray[Any], values: NDArray[Any], first: int, placed: Incoming
+) -> None:
     """Lay edges down row by row, in their own order within a row; row i of `placed` is that of node first + i."""
-    free = placed.indptr[:-1].copy()
-    for e in range(len(receivers)):
-        v = receivers[e] - first
-        place = free[v]
-        free[v] = place + 1
-        placed.senders[place] = senders[e]
-        if len(placed.values):
-            placed.values[place] = values[e]
+    places = np.empty(len(receivers), dtype=np.int64)
+    place_in_rows(_whole(receivers) - first, placed.indptr[:-1].astype(np.int64), places)
+    placed.senders[places] = senders
+    if len(placed.values):
+        placed.values[places] = values
 
 
-@compiled(early=0.3)
-def sort_rows(edges):
+def sort_rows(edges: Incoming) -> None:
     """Sort every row by sender; parallel edges keep their order."""
-    indptr, senders, values = edges.indptr, edges.senders, edges.values
-    for v in range(len(indptr) - 1):
-        low, high = indptr[v], indptr[v + 1]
-        if high - low <= INSERTED:
-            for i in range(low + 1, high):
-                sender = senders[i]
-                value = values[i] if len(values) else 0.0
-                j = i
-                while j > low and senders[j - 1] > sender:
-                    senders[j] = senders[j - 1]
-                    if len(values):
-                        values[j] = values[j - 1]
-                    j -= 1
-                senders[j] = sender
-                if len(values):
-                    values[j] = value
-            continue
-        order = order_of(senders[low:high])
-        senders[low:high] = senders[low:high][order]
-        if len(values):
-            values[low:high] = values[low:high][order]
+    order = np.empty(len(edges.senders), dtype=np.int64)
+    order_rows(_whole(edges.indptr), _whole(edges.senders), order)
+    edges.senders[:] = edges.senders[order]
+    if len(edges.values):
+        edges.values[:] = edges.values[order]
 
 
-@compiled(early=0.3)
-def rows_in_order(start, stop, edges, num_nodes):
+def rows_in_order(start: int, stop: int, edges: Incoming, num_nodes: int) -> bool:
     """Whether every sender of these rows is a node, and each row ascends."""
-    for v in range(start, stop):
-        last = 0
-        for e in range(edges.indptr[v], edges.indptr[v + 1]):
-            if edges.senders[e] < last or edges.senders[e] >= num_nodes:
-                return False
-            last = edges.senders[e]
-    return True
+    senders, starts = edges.senders[edges.indptr[start] : edges.indptr[stop]], edges.indptr[start:stop]
+    if len(senders) == 0:
+        return True
+    descends = np.flatnonzero(senders[1:] < senders[:-1]) + 1 + int(starts[0])
+    inside = int(senders.min()) >= 0 and int(senders.max()) < num_nodes
+    return inside and bool(np.isin(descends, starts).all())
 
 
-@compiled(inner=True)
-def _number_of(edges, row):
-    return edges.ids[row] if len(edges.ids) else row
+def compare_edges(start: int, stop: int, edges: Incoming, other: Incoming, differ: BoolArray) -> None:
+    """Mark the numbers in [start, stop) whose rows differ, in whatever order the rows list their entries."""
+    sides = [_take_range(side, start, stop) for side in (edges, other)]
+    starts, sizes = np.stack([side[0] for side in sides]), np.stack([side[1] for side in sides])
+    compare_rows(starts, sizes, *sides[0][2:], *sides[1][2:], differ[start:stop].view(np.uint8))
 
 
-@compiled(inner=True)
-def _entries_of_number(edges, v):
-    """Where the row of number v begins and ends; nowhere if it has none."""
-    row = v
+def _take_range(edges: Incoming, start: int, stop: int) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """First entry and number of entries of the rows of these numbers, their senders' numbers, and their values."""
+    num_rows = len(edges.indptr) - 1
     if len(edges.rows):
-        row = edges.rows[v]
-    if row < 0 or row >= len(edges.indptr) - 1:
-        return 0, 0
-    return edges.indptr[row], edges.indptr[row + 1]
-
-
-@compiled(inner=True)
-def _by_number(edges, low, high):
-    """The entries of a row, ascending by the number of their sender; parallel ones in their own order."""
-    numbers = np.empty(high - low, dtype=np.int64)
-    for e in range(low, high):
-        numbers[e - low] = _number_of(edges, edges.senders[e])
-    return low + order_of(numbers)
-
-
-@compiled(inner=True)
-def _same_entry(edges, e, other, f):
-    return _number_of(edges, edges.senders[e]) == _number_of(other, other.senders[f]) and (
-        len(edges.values) == 0 or edges.values[e] == other.values[f]
+        rows = edges.rows[start:stop]
+        here = (rows >= 0) & (rows < num_rows)
+        sizes = np.where(here, edges.indptr[rows * here + 1] - edges.indptr[rows * here], 0).astype(np.int64)
+        entries: Any = entries_of(edges.indptr, rows[here])
+    else:
+        indptr = _whole(edges.indptr[start : min(stop, num_rows) + 1])
+        sizes = np.zeros(stop - start, dtype=np.int64)
+        sizes[: max(len(indptr) - 1, 0)] = np.diff(indptr)
+        entries = slice(int(indptr[0]), int(indptr[-1])) if len(indptr) else slice(0, 0)
+    values = edges.values[entries] if len(edges.values) else edges.values
+    return (
+        np.cumsum(sizes) - sizes,
+        sizes,
+        _whole(_numbers(edges, edges.senders[entries])),
+        np.ascontiguousarray(values, dtype=np.float64),
     )
 
 
-@compiled(early=0.3)
-def compare_edges(start, stop, edges, other, differ):
-    """Mark the numbers in [start, stop) whose rows differ, in whatever order the rows list their entries."""
-    for v in range(start, stop):
-        low, high = _entries_of_number(edges, v)
-        other_low, other_high = _entries_of_number(other, v)
-        size = high - low
-        if other_high - other_low != size:
-            differ[v] = True
-            continue
-        same = True
-        for i in range(size):
-            if not _same_entry(edges, low + i, other, other_low + i):
-                same = False
-                break
-        if same:
-            continue
-        mine, theirs = _by_number(edges, low, high), _by_number(other, other_low, other_high)
-        for i in range(size):
-            if not _same_entry(edges, mine[i], other, theirs[i]):
-                differ[v] = True
-                break
-
-
-@compiled(early=0.3)
-def mark_receivers(start, stop, edges, chosen, found):
+def mark_receivers(start: int, stop: int, edges: Incoming, chosen: BoolArray, found: BoolArray) -> None:
     """Mark the nodes among the rows [start, stop) that take from a chosen one."""
-    for row in range(start, stop):
-        v = _number_of(edges, row)
-        if found[v]:
-            continue
-        for e in range(edges.indptr[row], edges.indptr[row + 1]):
-            if chosen[_number_of(edges, edges.senders[e])]:
-                found[v] = True
-                break
+    indptr = edges.indptr[start : stop + 1]
+    hits = np.flatnonzero(chosen[_numbers(edges, edges.senders[indptr[0] : indptr[-1]])]) + int(indptr[0])
+    rows = np.unique(np.searchsorted(indptr, hits, side="right")) - 1 + start
+    found[_numbers(edges, rows)] = True
 
 
-@compiled(early=0.3)
-def mark_senders(edges, rows, found):
+def mark_senders(edges: Incoming, rows: IntArray, found: BoolArray) -> None:
     """Mark the nodes that one of these rows takes from."""
-    for i in range(len(rows)):
-        for e in range(edges.indptr[rows[i]], edges.indptr[rows[i] + 1]):
-            found[_number_of(edges, edges.senders[e])] = True
+    found[_numbers(edges, edges.senders[entries_of(edges.indptr, rows)])] = True
 
 
-@compiled(early=0.3)
-def copy_rows(edges, rows, copied):
+def copy_rows(edges: Incoming, rows: IntArray, copied: Incoming) -> None:
     """Entries of these rows: row i fills row i of `copied`, or as much of it as fits; senders by their number."""
-    for i in range(len(rows)):
-        low = edges.indptr[rows[i]]
-        start = copied.indptr[i]
-        for k in range(copied.indptr[i + 1] - start):
-            copied.senders[start + k] = _number_of(edges, edges.senders[low + k])
-            if len(copied.values):
-                copied.values[start + k] = edges.values[low + k]
+    entries = _spread(edges.indptr[rows].astype(np.int64), np.diff(copied.indptr))
+    copied.senders[:] = _numbers(edges, edges.senders[entries])
+    if len(copied.values):
+        copied.values[:] = edges.values[entries]
 
 
-@compiled(early=0.3)
-def sum_rows(edges, rows, sums, num_loops):
+def sum_rows(edges: Incoming, rows: IntArray, sums: FloatArray, num_loops: IntArray) -> None:
     """Number (sums[0]) and weight (sums[1]) of the edges into these rows, without self-loops; and how many of those."""
-    for i in range(len(rows)):
-        for e in range(edges.indptr[rows[i]], edges.indptr[rows[i] + 1]):
-            if edges.senders[e] == rows[i]:
-                num_loops[i] += 1
-            else:
-                sums[0, i] += 1.0
-                if len(edges.values):
-                    sums[1, i] += edges.values[e]
+    entries, owner, loops = _find_loops(edges, rows)
+    num_loops += np.bincount(owner[loops], minlength=len(rows))
+    sums[0] += np.bincount(owner[~loops], minlength=len(rows))
+    if len(edges.values):
+        sums[1] += np.bincount(owner[~loops], weights=edges.values[entries[~loops]], minlength=len(rows))
 
 
-@compiled(early=0.3)
-def copy_loops(edges, rows, loop_values):
+def copy_loops(edges: Incoming, rows: IntArray, loop_values: NDArray[Any]) -> None:
     """Values of the self-loops of these rows, one row after the other."""
-    place = 0
-    for i in range(len(rows)):
-        for e in range(edges.indptr[rows[i]], edges.indptr[rows[i] + 1]):
-            if edges.senders[e] == rows[i]:
-                loop_values[place] = edges.values[e]
-                place += 1
+    entries, _, loops = _find_loops(edges, rows)
+    loop_values[:] = edges.values[entries[loops]]
 
 
-@compiled(early=0.3)
-def replace_rows(matrix, rows, new, replaced):
+def _find_loops(edges: Incoming, rows: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
+    """The entries of these rows, which of the rows each is in, and which are self-loops."""
+    entries = entries_of(edges.indptr, rows)
+    owner = np.repeat(np.arange(len(rows)), edges.indptr[rows + 1] - edges.indptr[rows])
+    return entries, owner, np.asarray(edges.senders[entries] == rows[owner])
+
+
+def replace_rows(matrix: Incoming, rows: IntArray, new: Incoming, replaced: Incoming) -> None:
     """The matrix with these rows (ascending) replaced by those of `new`."""
-    place, done = 0, 0
-    for i in range(len(rows) + 1):
-        # The rows between two replaced ones lie together: one copy.
-        last = rows[i] if i < len(rows) else len(matrix.indptr) - 1
-        shift = place - matrix.indptr[done]
-        for v in range(done, last):
-            replaced.indptr[v + 1] = matrix.indptr[v + 1] + shift
-        for e in range(matrix.indptr[done], matrix.indptr[last]):
-            replaced.senders[e + shift] = matrix.senders[e]
-            replaced.values[e + shift] = matrix.values[e]
-        place += matrix.indptr[last] - matrix.indptr[done]
-        if i < len(rows):
-            for e in range(new.indptr[i], new.indptr[i + 1]):
-                replaced.senders[place] = new.senders[e]
-                replaced.values[place] = new.values[e]
-                place += 1
-            replaced.indptr[last + 1] = place
-        done = last + 1
+    sizes = np.diff(matrix.indptr)
+    sizes[rows] = np.diff(new.indptr)
+    replaced.indptr[1:] = np.cumsum(sizes)
+    dropped = np.zeros(len(matrix.senders), dtype=np.bool_)
+    dropped[entries_of(matrix.indptr, rows)] = True
+    fresh = np.zeros(len(replaced.senders), dtype=np.bool_)
+    fresh[entries_of(replaced.indptr, rows)] = True
+    for to, kept, put in (
+        (replaced.senders, matrix.senders, new.senders),
+        (replaced.values, matrix.values, new.values),
+    ):
+        to[~fresh], to[fresh] = kept[~dropped], put
 
 
-@compiled(early=0.3)
-def find_in_rows(indptr, indices, above, below, found):
-    """Place of the entry (above, below) in a matrix with sorted rows, -1 where there is none."""
-    for i in range(len(above)):
-        low, high = indptr[above[i]], indptr[above[i] + 1]
-        place = low + np.searchsorted(indices[low:high], below[i])
-        found[i] = place if place < high and indices[place] == below[i] else -1
+def _numbers(edges: Incoming, rows: NDArray[Any]) -> NDArray[Any]:
+    return edges.ids[rows] if len(edges.ids) else rows
 
 
-@compiled(early=0.3, steps=lambda rows, weight, product: 2.0 * rows.size * weight.shape[1])
-def multiply_each(rows, weight, product):
-    """product += rows @ weight, each row by itself: a library's product may round a row by how many it is given."""
-    for i in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            value = rows[i, k]
-            for j in range(weight.shape[1]):
-                product[i, j] += value * weight[k, j]
+def _whole(values: NDArray[Any]) -> IntArray:
+    return np.ascontiguousarray(values, dtype=np.int64)

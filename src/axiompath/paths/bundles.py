@@ -112,8 +112,7 @@ def count_members(change: Change, paths: IntArray) -> FloatArray:
     for t in range(len(change.layers) - 1, change.lowest_hop, -1):
         layer, above = change.layers[t], paths[rows, position]
         position -= not layer.local
-        entry = np.empty(len(rows), dtype=np.int64)
-        find_in_rows(layer.indptr, layer.indices, above, paths[rows, position], entry)
+        entry = find_in_rows(layer.indptr, layer.indices, above, paths[rows, position])
         rows, number, entry = rows[entry >= 0], number[entry >= 0], entry[entry >= 0]
         number = steps.following[t][number, change.descents[t].marks[entry]]
         if not layer.local:
@@ -136,8 +135,7 @@ def split_causes(change: Change, groups: IntArray, contributions: FloatArray) ->
         layer, entries, rates, node = change.network.layers[t], change.layers[t], change.rates[t], groups[:, position]
         tilted = multiplier if rates is None else multiplier * rates.slopes[rates.place[0, node]][:, None]
         position -= not entries.local
-        entry = np.empty(len(groups), dtype=np.int64)
-        find_in_rows(entries.indptr, entries.indices, node, groups[:, position], entry)
+        entry = find_in_rows(entries.indptr, entries.indices, node, groups[:, position])
         multiplier = np.zeros((*multiplier.shape[:2], change.network.layers[t - 1].width))
         for channel, rule in zip(layer.channels, layer.rule_numbers, strict=True):
             part = tilted[:, :, channel.outputs]

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..change.comparison import Change
-from .walk import PathSet, bias_rows_of, place_rows, start_level
-from .walk_loops import Level, find_entries
+from ..graphs.rows import find_in_rows
+from .walk import Level, PathSet, bias_rows_of, extend, place_rows, start_level
 
 
 def walk_chosen(
@@ -45,8 +45,7 @@ def walk_chosen(
         going = np.flatnonzero((at >= 0) & (layer.local | (paths[:, position - 1] >= 0)))
         nodes = level.node[at[going]].astype(np.int64)
         wanted = nodes if layer.local else paths[going, position - 1]
-        entries = np.empty(len(going), dtype=np.int64)
-        find_entries(0, len(going), layer.indptr, layer.indices, nodes, wanted, entries)
+        entries = find_in_rows(layer.indptr, layer.indices, nodes, wanted)
         known = entries >= 0
         going, entries = going[known], entries[known]
         below = following[level.sets[at[going]], change.descents[t].marks[entries]].astype(np.int64)
@@ -63,18 +62,7 @@ def walk_chosen(
         fresh[1:] = (parents[1:] != parents[:-1]) | (entries[1:] != entries[:-1])
         number = np.cumsum(fresh) - 1
         parent, entry = parents[fresh], entries[fresh]
-        trail = level.trail[parent].copy()
-        node = layer.indices[entry]
-        trail[:, position] = node
-        level = Level(
-            node.astype(np.int32),
-            level.target[parent],
-            parent.astype(np.int32),
-            entry,
-            below[fresh].astype(np.uint16),
-            trail,
-            position,
-        )
+        level = extend(level, parent, entry, layer.indices[entry], below[fresh].astype(np.uint16), position)
         at = np.full(len(paths), -1)
         at[going] = number
     num_leaves = np.bincount(leaf_parents, minlength=len(level.node)).astype(np.int64)

@@ -88,8 +88,7 @@ def share_columns_of_paths(change: Change, root: int, paths: IntArray) -> Column
         layer, entries = network.layers[t], change.layers[t]
         position -= not entries.local
         below = above if entries.local else np.where(going, paths[:, position], above)
-        entry = np.empty(size, dtype=np.int64)
-        find_in_rows(entries.indptr, entries.indices, above, below, entry)
+        entry = find_in_rows(entries.indptr, entries.indices, above, below)
         here = (entry >= 0) & going
         q = [_times_rates(change, t, above, part, state) for state, part in enumerate(held)]
         held = [np.zeros((size, network.num_classes, _width_below(change, t))) for _ in range(3)]
@@ -154,8 +153,7 @@ def _split_leaves(change: Change, nodes: IntArray, multipliers: FloatArray) -> C
         whole = np.einsum("nck,nk->nc", multipliers, high - low)
     for t in range(lowest - 1, -1, -1):
         layer, entries = change.network.layers[t], change.layers[t]
-        entry = np.empty(len(nodes), dtype=np.int64)
-        find_in_rows(entries.indptr, entries.indices, nodes, nodes, entry)
+        entry = find_in_rows(entries.indptr, entries.indices, nodes, nodes)
         kept = np.where((entry >= 0)[:, None], entries.kept[entry], 0.0)
         q = _times_rates(change, t, nodes, multipliers, state=0)
         gathered = [

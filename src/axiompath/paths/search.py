@@ -20,7 +20,6 @@ from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..threads import run_in_pieces
 from . import layer_table as fields
-from .attribution import lay_out_maps
 from .extremes import Extremes, find_extremes, list_stages
 from .search_loops import Limits, Offered, OfferedEach, search_range
 from .sums import Sums, sum_below, sum_causes_of
@@ -221,3 +220,15 @@ def _widest(change: Change) -> int:
         if t > change.lowest_hop:
             sizes += [int(layer.lay_out(inputs=True)[:, 2].sum()), change.network.layers[t - 1].width]
     return max(sizes)
+
+
+def lay_out_maps(layer):
+    """Temporary."""
+    from types import SimpleNamespace
+
+    inputs, outputs = layer.lay_out(inputs=True), layer.lay_out(inputs=False)
+    weights = [np.zeros(0) if c.weight is None else c.weight.ravel() for c in layer.channels]
+    sizes = np.array([len(weight) for weight in weights])
+    has_weight = [channel.weight is not None for channel in layer.channels]
+    places = [inputs[:, 0], inputs[:, 2], outputs[:, 1], outputs[:, 2], np.cumsum(sizes) - sizes, has_weight]
+    return SimpleNamespace(weights=np.concatenate(weights), places=np.stack(places, axis=1).astype(np.int64))

@@ -16,8 +16,9 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.states import KINDS
+from ..change.transfer import Transfer
+from ..native.shares import sum_descents
 from ..threads import run_in_pieces
-from .share_loops import Below, sum_descents
 
 BLOCK_NODES = 1 << 14  # summed together, for memory's sake
 SUM_DELTA_WORK = 10  # operations for a column of an entry, roughly
@@ -43,25 +44,23 @@ def _sum_layer(
     change: Change, t: int, rows: IntArray, below: FloatArray, old: FloatArray, new: FloatArray
 ) -> FloatArray:
     """D at the output of layer t for these nodes, [rows, len(KINDS), width], from that of what differs below."""
-    network, lowest = change.network.layers[t], t == change.lowest_hop
-    places = np.cumsum(change.differs[t]) - 1
-    columns = network.lay_out(inputs=not lowest)
-    if not lowest:
-        columns = np.column_stack([columns[:, 1], columns[:, 0], columns[:, 2], columns[:, 3]])
-    width = network.width if lowest else int(columns[:, 2].sum())
-    given = Below(places, change.differs[t], below, old, new, columns, lowest, change.first_edge)
-    found = np.empty((len(rows), len(KINDS), network.width))
+    transfer = Transfer(change, t)
+    layer, differs, descents = transfer.layer, change.differs[t], change.descents[t]
+    columns = layer.lay_out(inputs=True)
+    width = layer.width if transfer.is_lowest else int(columns[:, 2].sum())
+    places, indptr = np.cumsum(differs) - 1, descents.indptr
+    senders = differs.view(np.uint8), places, below, np.ascontiguousarray(old), np.ascontiguousarray(new)
+    found = np.empty((len(rows), len(KINDS), layer.width))
     for start in range(0, len(rows), BLOCK_NODES):
         some = rows[start : start + BLOCK_NODES]
         sums = np.zeros((len(some), len(KINDS), width))
-        indptr = change.descents[t].indptr
         work = float((indptr[some + 1] - indptr[some]).sum()) * width * SUM_DELTA_WORK
-        entries = indptr, change.descents[t].entries, change.layers[t]
-        run_in_pieces(sum_descents, len(some), work, some, *entries, given, sums)
+        entries = indptr, descents.entries, transfer.arrays, transfer.is_lowest, change.first_edge
+        run_in_pieces(sum_descents, len(some), work, some, *entries, *senders, sums)
         here = sums
-        if not lowest:
-            here = np.zeros((len(some), len(KINDS), network.width))
-            for channel, (_, first, size, _) in zip(network.channels, columns.tolist(), strict=True):
+        if not transfer.is_lowest:
+            here = np.zeros((len(some), len(KINDS), layer.width))
+            for channel, (first, _, size, _) in zip(layer.channels, columns.tolist(), strict=True):
                 part = sums[:, :, first : first + size]
                 here[:, :, channel.outputs] += part if channel.weight is None else part @ channel.weight
         rates = change.rates[t]

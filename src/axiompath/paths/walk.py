@@ -23,17 +23,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..change.comparison import Change
 from ..change.sets import Steps
 from ..change.states import COUNT_STATES
+from ..native.walks import count_children, count_layer, fill_children, fill_leaves
 from ..threads import run_in_pieces
-from . import walk_loops
-from .walk_loops import Leaves, Level, Ways
 
 WALK_WORK = 30  # operations to write one partial path down, roughly
 COUNT_WORK = 20  # operations to count over one entry, roughly
 EXACT_FLOAT = 2**53  # float64 counts integers exactly up to here
+DIGIT = 2.0**26  # larger counts are written in digits; a row of 2^27 entries sums exactly
+
+Counts = list[FloatArray]  # the digits of counts, the lowest first; a single one is the count itself
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """The entries of one layer, and where a walk goes over them."""
+
+    indptr: IntArray  # [num_nodes + 1]
+    indices: NDArray[np.int32]  # [num_entries]
+    descents_indptr: IntArray  # [num_nodes + 1]
+    descents: IntArray  # [num_descents]: entries that a walk in delta can go over
+    marks: NDArray[np.uint16]  # [num_entries]
+    following: NDArray[np.uint16]  # [sets, marks]: number of the set below, 0 for none
+    delta_alone: BoolArray  # [sets]
+    held_below: NDArray[np.uint8]  # [sets below]: states and facts
+
+    @property
+    def going(self) -> tuple[Any, ...]:
+        """What decides over which entries a partial path goes on."""
+        entries = self.indptr, self.descents_indptr, self.descents, self.marks
+        return *entries, self.following, self.delta_alone.view(np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The partial paths of all targets after a step over one layer, ordered by target."""
+
+    node: NDArray[np.int32]  # [num_suffixes]: where each one has arrived
+    target: NDArray[np.int32]  # [num_suffixes]: position in the batch's list of targets
+    parent: NDArray[np.int32]  # [num_suffixes]: the suffix of the level above that it extends
+    entry: IntArray  # [num_suffixes]: over which entry of the layer
+    sets: NDArray[np.uint16]  # [num_suffixes]: number of its set of states, see `Change.steps`
+    trail: NDArray[np.int32]  # [num_suffixes, num_hops + 1]: its nodes, as in a stored path
+    position: int  # of `node` in the trail: that of the root is the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,63 +88,76 @@ class PathSet:
 
 def count_paths(change: Change) -> IntArray | NDArray[np.object_]:
     """Number of altered paths of every node, [num_nodes]; Python integers where 64 bits would not do."""
-    counts = _count(change, change.merged_steps, change.lowest_hop, np.float64, weigh_states=False)
+    (counts,) = _count(change, change.merged_steps, change.lowest_hop)
     if counts.max(initial=0.0) < EXACT_FLOAT:
         return counts.astype(np.int64)
-    return _count(change, change.merged_steps, change.lowest_hop, object, weigh_states=False)
+    digits = _count(change, change.merged_steps, change.lowest_hop, in_digits=True)
+    return np.asarray(sum(part.astype(np.int64).astype(object) << 26 * i for i, part in enumerate(digits)))
 
 
 def count_suffixes(change: Change, layer: int) -> tuple[FloatArray, FloatArray]:
     """Partial paths of every node at the output of `layer`, and the sum of their numbers of states."""
-    plain, weighed = (_count(change, change.steps, layer + 1, np.float64, weigh) for weigh in (False, True))
+    (plain,), (weighed,) = (_count(change, change.steps, layer + 1, weigh_states=weigh) for weigh in (False, True))
     return plain, weighed
 
 
 def count_ways(change: Change, hop: int) -> FloatArray:
     """Altered paths below each node at the input of layer `hop`, by set of `merged_steps`, [num_nodes, num_sets]."""
-    return _ways(change, change.merged_steps, change.lowest_hop, hop, np.float64, weigh_states=False)
+    (counts,) = _ways(change, change.merged_steps, change.lowest_hop, hop)
+    return counts
 
 
-def _ways(change: Change, steps: Steps, lowest: int, stop: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
-    key, rise = (id(steps), lowest, dtype, weigh_states), change.network.rise  # the change holds its steps
-    below: NDArray[Any] | None = change.counted.get(key) if rise is not None and rise <= stop else None
+def _ways(
+    change: Change, steps: Steps, lowest: int, stop: int, *, weigh_states: bool = False, in_digits: bool = False
+) -> Counts:
+    key, rise = (id(steps), lowest, weigh_states, in_digits), change.network.rise  # the change holds its steps
+    below: Counts | None = change.counted.get(key) if rise is not None and rise <= stop else None
     first = lowest if below is None or rise is None else rise
     if below is None:
-        below = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)), dtype=dtype)
-        below[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
+        ones = np.zeros((len(change.differs[lowest]), len(steps.sets[lowest - 1].held)))
+        ones[:, 1:] = COUNT_STATES[steps.sets[lowest - 1].held[1:]] if weigh_states else 1
+        below = [ones]
     for t in range(first, stop + 1):
         if t == rise and change.of_links:
             change.counted[key] = below  # of the nodes, whatever pairs are asked for
         if t == stop:
             break
-        above: NDArray[Any] = np.zeros((len(change.differs[t + 1]), len(steps.sets[t].held)), dtype=dtype)
-        _run_counting(walk_loops.count_layer, change.layers[t].indptr, ways_over(change, steps, t), below, above)
+        ways = ways_over(change, steps, t)
+        num_rows, work = len(ways.indptr) - 1, len(ways.indices) * COUNT_WORK
+        above = [np.zeros((num_rows, len(steps.sets[t].held))) for _ in below]
+        for part, sums in zip(below, above, strict=True):
+            given = ways.indptr, ways.indices, ways.marks, ways.following, part, sums
+            run_in_pieces(count_layer, num_rows, work, *given)
         # Only whole paths start at a bias; partial ones that end there are not carried further down.
         if lowest == change.lowest_hop and not weigh_states:
-            above[:, steps.sets[t].starts] += 1
-        below = above
+            above[0][:, steps.sets[t].starts] += 1
+        below = _carry_digits(above) if in_digits else above
     return below
 
 
-def _count(change: Change, steps: Steps, lowest: int, dtype: type, weigh_states: bool) -> NDArray[Any]:
+def _count(change: Change, steps: Steps, lowest: int, *, weigh_states: bool = False, in_digits: bool = False) -> Counts:
     """Number of ways to go down from each node through the layers T-1 .. lowest, starting in delta."""
     top = len(change.layers) - 1
     # The root starts in delta, and only where it can differ; there its biases cancel.
     if lowest > top:
-        return np.where(change.differs[-1], 1.0, 0.0)
-    below = _ways(change, steps, lowest, top, dtype, weigh_states)
-    counts: NDArray[Any] = np.zeros(len(change.differs[-1]), dtype=dtype)
-    _run_counting(walk_loops.count_roots, change.descents[top].indptr, ways_over(change, steps, top), below, counts)
-    return counts
+        return [np.where(change.differs[-1], 1.0, 0.0)]
+    below = _ways(change, steps, lowest, top, weigh_states=weigh_states, in_digits=in_digits)
+    ways = ways_over(change, steps, top)
+    num_nodes = len(ways.indptr) - 1
+    nodes = np.repeat(np.arange(num_nodes), np.diff(ways.descents_indptr))
+    senders, sets = ways.indices[ways.descents], ways.following[1, ways.marks[ways.descents]]
+    counts: Counts = [np.bincount(nodes, part[senders, sets], num_nodes).astype(np.float64) for part in below]
+    return _carry_digits(counts) if in_digits else counts
 
 
-def _run_counting(kernel: Any, indptr: IntArray, ways: Ways, below: NDArray[Any], counts: NDArray[Any]) -> None:
-    """Compiled where the counts are numbers of the machine; else as written, for counts of any size."""
-    num_rows = len(indptr) - 1
-    if counts.dtype == object:
-        kernel.py_func(0, num_rows, ways, below, counts)
-    else:
-        run_in_pieces(kernel, num_rows, int(indptr[-1]) * COUNT_WORK, ways, below, counts)
+def _carry_digits(parts: Counts) -> Counts:
+    """The same counts with every digit below DIGIT."""
+    found, carried = [], np.zeros_like(parts[0])
+    for part in parts:
+        total = part + carried
+        carried = np.floor(total / DIGIT)
+        found.append(total - carried * DIGIT)
+    return [*found, *_carry_digits([carried])] if carried.any() else found
 
 
 def walk_paths(change: Change, targets: IntArray) -> PathSet:
@@ -131,21 +179,24 @@ def walk_paths(change: Change, targets: IntArray) -> PathSet:
     starts, indptr = place_rows([*events, (level.target, num_children)], targets)
     num_paths = int(indptr[-1])
     paths = np.empty((num_paths, level.trail.shape[1]), dtype=np.int64)
-    held, entry = np.empty(num_paths, dtype=np.uint16), np.empty(num_paths, dtype=np.int64)
+    held, entry = np.zeros(num_paths, dtype=np.uint16), np.full(num_paths, -1, dtype=np.int64)
     begun = {}
     for (t, number), start in zip(begins.items(), starts[:-1], strict=True):
         suffixes = np.flatnonzero(number)
         paths[start[suffixes]] = levels[t].trail[suffixes]
-        held[start[suffixes]], entry[start[suffixes]] = 0, -1
         begun[t] = np.where(number > 0, start, -1)
     bias_rows = bias_rows_of(change, levels, begun)
     for t, rows in bias_rows.items():
         own = rows >= 0
         held[rows[own]] |= sets[t].sources[levels[t].sets[own]]
-    leaves = Leaves(paths, held, entry)
-    run_in_pieces(walk_loops.fill_leaves, len(level.node), num_paths * WALK_WORK, ways, level, starts[-1], leaves)
+    sets_below = np.zeros(num_paths, dtype=np.uint16)
+    given = level.node, level.sets, starts[-1], entry, sets_below
+    run_in_pieces(fill_children, len(level.node), num_paths * WALK_WORK, *ways.going, *given)
+    held |= sets[lowest - 1].held[sets_below]
+    shown = num_children, starts[-1], level.trail, change.layers[lowest].indices, entry, paths
+    run_in_pieces(fill_leaves, len(level.node), num_paths * WALK_WORK, *shown)
     change.mark_leaves(paths, held)
-    return PathSet(targets, indptr, *leaves, levels, bias_rows, starts[-1], num_children)
+    return PathSet(targets, indptr, paths, held, entry, levels, bias_rows, starts[-1], num_children)
 
 
 def bias_rows_of(change: Change, levels: dict[int, Level], begun: dict[int, IntArray]) -> dict[int, IntArray]:
@@ -181,18 +232,28 @@ def ways_over(change: Change, steps: Steps, t: int) -> Ways:
 
 def _count_children(ways: Ways, level: Level) -> IntArray:
     num_children = np.zeros(len(level.node), dtype=np.int64)
-    run_in_pieces(walk_loops.count_children, len(level.node), len(level.node) * WALK_WORK, ways, level, num_children)
+    given = level.node, level.sets, num_children
+    run_in_pieces(count_children, len(level.node), len(level.node) * WALK_WORK, *ways.going, *given)
     return num_children
 
 
 def _descend(ways: Ways, level: Level, num_children: IntArray, position: int) -> Level:
-    rows = np.concatenate([[0], np.cumsum(num_children)])
-    size = int(rows[-1])
-    node, target, parent = (np.empty(size, np.int32) for _ in range(3))
-    trail = np.empty((size, level.trail.shape[1]), np.int32)
-    child = Level(node, target, parent, np.empty(size, np.int64), np.empty(size, np.uint16), trail, position)
-    run_in_pieces(walk_loops.fill_children, len(level.node), size * WALK_WORK, ways, level, rows, child)
-    return child
+    rows = np.cumsum(num_children) - num_children
+    entry, sets = np.empty(int(num_children.sum()), np.int64), np.empty(int(num_children.sum()), np.uint16)
+    given = level.node, level.sets, rows, entry, sets
+    run_in_pieces(fill_children, len(level.node), len(entry) * WALK_WORK, *ways.going, *given)
+    return extend(
+        level, np.repeat(np.arange(len(level.node)), num_children), entry, ways.indices[entry], sets, position
+    )
+
+
+def extend(
+    level: Level, parent: IntArray, entry: IntArray, node: NDArray[np.int32], sets: NDArray[np.uint16], position: int
+) -> Level:
+    """The partial paths one node longer, each with its parent and the entry that leads on."""
+    trail = level.trail[parent]
+    trail[:, position] = node
+    return Level(node, level.target[parent], parent.astype(np.int32), entry, sets, trail, position)
 
 
 def place_rows(events: list[tuple[NDArray[np.int32], IntArray]], targets: IntArray) -> tuple[list[IntArray], IntArray]:

@@ -11,7 +11,6 @@ import pandas as pd
 from ..arrays import IntArray
 from ..change.comparison import Change
 from ..explain.neighbourhood import UNPREDICTED
-from ..graphs.rows import count_alike
 from ..graphs.snapshot import Snapshot
 from ..outputs import CLASSES
 
@@ -42,7 +41,10 @@ def list_nodes(change: Change) -> pd.DataFrame:
 
 
 def _count_neighbours(snapshot: Snapshot, classes: IntArray) -> tuple[IntArray, IntArray]:
-    degree, own = np.zeros((2, len(classes)), dtype=np.int64)
-    senders, receivers = map(np.ascontiguousarray, snapshot.edge_index)
-    count_alike(receivers, senders, classes, degree, own)
-    return degree, own
+    """Who sends to each node but itself, and how many of them have its own class, where it has one."""
+    senders, receivers = snapshot.edge_index[:, snapshot.edge_index[0] != snapshot.edge_index[1]]
+    alike = (classes[receivers] == classes[senders]) & (classes[receivers] >= 0)
+    return (
+        np.bincount(receivers, minlength=len(classes)),
+        np.bincount(receivers[alike], minlength=len(classes)),
+    )

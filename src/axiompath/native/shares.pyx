@@ -1,0 +1,407 @@
+"""Shares of paths and sums over all paths: multipliers carried down, sources weighed by them; see `paths.attribution`.
+
+A partial path has one block [width, stride] of multipliers for each of its states: a row for each column of the layer,
+a column for each class, zeros behind the last class.
+"""
+
+from libc.math cimport fabs
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
+from libc.string cimport memcpy, memset
+
+from .layers cimport Channel, LayerArrays, LayerView, factor_of
+
+from ..change import states
+
+cdef extern from "blocks.h":
+    void fetch(const void *place, int64_t size) nogil
+    void add_row(double *to, const double *source, int64_t stride) nogil
+    void add_block(
+        double *to, const double *source, int64_t rows, int64_t stride, const double *slopes, double factor
+    ) nogil
+    void map_block(
+        double *to, const double *weight, const double *block, int64_t rows, int64_t size, int64_t stride
+    ) nogil
+    void weigh_block(
+        double *to, const double *values, const double *block, int64_t size, int64_t stride, double factor
+    ) nogil
+
+cdef enum:
+    NUM_STATES = 6
+    NUM_CAUSES = 6
+    NUM_SETS = 512
+    AHEAD = 3  # partial paths: how early what one needs is fetched
+
+assert (states.NUM_STATES, len(states.KINDS), states.NUM_SETS) == (NUM_STATES, NUM_CAUSES, NUM_SETS)
+cdef int LEAVE = states.LEAVE
+cdef int REWEIGHTED = states.REWEIGHTED, STATISTICS = states.STATISTICS
+cdef int FEATURE = states.FEATURE, EDGE_FEATURE = states.EDGE_FEATURE
+cdef int AFTER_REWEIGHTED = 2, BEFORE_REWEIGHTED = 5  # places of these states
+cdef int cause_of[NUM_STATES]
+cdef int side_of[NUM_STATES]
+cdef int kind_of[NUM_SETS]
+cdef int one_cause[NUM_SETS]  # -1 for several
+for number in range(NUM_STATES):
+    cause_of[number], side_of[number] = states.CAUSE_OF_STATE[number], states.SIDE_OF_STATE[number]
+for number in range(NUM_SETS):
+    kind_of[number], one_cause[number] = states.KIND_OF_SET[number], states.ONE_CAUSE[number]
+
+
+cdef inline int count_bits(int bits) noexcept nogil:
+    cdef int count = 0
+    while bits:
+        bits &= bits - 1
+        count += 1
+    return count
+
+
+cdef struct Sums:
+    int64_t stride
+    int seen  # causes of the path at hand, as bits
+    double *term
+    double *total  # of the path
+    double *own  # of the path, by cause
+    double *causes  # of the target, by cause
+
+
+cdef inline void add_term(Sums *sums, int cause, bint apart) noexcept nogil:
+    """Add the term to what the path and its target sum up; `apart` where the path's kind depends on its causes."""
+    add_row(sums.total, sums.term, sums.stride)
+    add_row(sums.causes + cause * sums.stride, sums.term, sums.stride)
+    if apart:
+        if not sums.seen >> cause & 1:
+            memset(sums.own + cause * sums.stride, 0, sums.stride * sizeof(double))
+        add_row(sums.own + cause * sums.stride, sums.term, sums.stride)
+    sums.seen |= 1 << cause
+
+
+cdef inline int kind_of_shares(const Sums *sums) noexcept nogil:
+    """The largest of a path's causes, by the sum over classes of |share|; *reweighted* where all are 0."""
+    cdef int cause, kind = REWEIGHTED
+    cdef double size, largest = 0.0
+    cdef int64_t j
+    for cause in range(REWEIGHTED, NUM_CAUSES):
+        if sums.seen >> cause & 1:
+            size = 0.0
+            for j in range(sums.stride):
+                size += fabs(sums.own[cause * sums.stride + j])
+            if size > largest:
+                kind, largest = cause, size
+    return kind
+
+
+cdef inline void form_multipliers(
+    const LayerView *above, const LayerView *layer, int64_t node, int64_t entry, int states_above, int held,
+    const double *product_above, int64_t stride, double *multipliers,
+) noexcept nogil:
+    """Multipliers at z of `layer` for each state, from the products of the partial path above (NULL at the root)."""
+    cdef int64_t block = layer.width * stride, k, d
+    cdef int state, source
+    cdef double factor
+    cdef double *to
+    cdef const double *slopes
+    cdef const double *given
+    cdef const Channel *channel
+    for state in range(NUM_STATES):
+        if not held >> state & 1:
+            continue
+        to = multipliers + state * block
+        memset(to, 0, block * sizeof(double))
+        slopes = NULL
+        if layer.slopes != NULL:
+            slopes = layer.slopes + layer.slope_rows[side_of[state] * layer.num_nodes + node] * layer.width
+        if above == NULL:
+            for d in range(layer.width):
+                to[d * stride + d] = 1.0 if slopes == NULL else slopes[d]
+            continue
+        for source in range(state + 1):
+            # A state is reached from delta or from itself.
+            if (source and source != state) or not states_above >> source & 1:
+                continue
+            given = product_above + count_bits(states_above & ((1 << source) - 1)) * above.in_columns * stride
+            for k in range(above.num_channels):
+                channel = above.channels + k
+                if source == 0 and state and not (
+                    above.marks[entry * above.num_rules + channel.rule] >> LEAVE >> state & 1
+                ):
+                    continue
+                factor = factor_of(above, side_of[source], side_of[state], entry, channel.rule)
+                if factor != 0.0:
+                    add_block(
+                        to + channel.input * stride, given + channel.in_column * stride, channel.inputs, stride,
+                        NULL if slopes == NULL else slopes + channel.input, factor,
+                    )
+
+
+cdef inline void map_multipliers(
+    const LayerView *layer, int held, const double *multipliers, int64_t stride, double *product
+) noexcept nogil:
+    """The products of each state with the maps of the layer's channels, side by side."""
+    cdef int64_t block = layer.width * stride, k
+    cdef int state
+    cdef const double *given
+    cdef const Channel *channel
+    for state in range(NUM_STATES):
+        if not held >> state & 1:
+            continue
+        for k in range(layer.num_channels):
+            channel = layer.channels + k
+            given = multipliers + state * block + channel.output * stride
+            if channel.weight < 0:
+                memcpy(product + channel.in_column * stride, given, channel.inputs * stride * sizeof(double))
+            else:
+                map_block(
+                    product + channel.in_column * stride, layer.weights + channel.weight, given, channel.inputs,
+                    channel.outputs, stride,
+                )
+        product += layer.in_columns * stride
+
+
+cdef inline bint is_same(const LayerView *layer, int64_t entry, bint from_delta) noexcept nogil:
+    """Whether both snapshots have one coefficient, by every rule, over which no walk leaves delta."""
+    cdef int64_t rule, at
+    for rule in range(layer.num_rules):
+        at = entry * layer.num_rules + rule
+        if layer.before[at] != layer.after[at] or (from_delta and layer.marks[at] >> LEAVE):
+            return False
+    return True
+
+
+cdef inline void weigh_leaf(
+    const LayerView *layer, int64_t entry, const double *y_before, const double *y_after, bint differs, int feature,
+    int held, const double *multipliers, double *moved, Sums *sums, bint apart,
+) noexcept nogil:
+    """Add the shares of one leaf, state by state."""
+    cdef int64_t block = layer.width * sums.stride, k, d
+    cdef int state, below, leaves
+    cdef double factor
+    cdef const double *weights
+    cdef const double *y
+    cdef const Channel *channel
+    for state in range(NUM_STATES):
+        if not held >> state & 1:
+            continue
+        for k in range(layer.num_channels):
+            channel = layer.channels + k
+            weights = multipliers + state * block + channel.output * sums.stride
+            if state:
+                factor = factor_of(layer, side_of[state], side_of[state], entry, channel.rule)
+                y = y_before if differs and side_of[state] == 2 else y_after
+                if factor != 0.0:
+                    weigh_block(sums.term, y + channel.out_column, weights, channel.outputs, sums.stride, factor)
+                    add_term(sums, cause_of[state], apart)
+                continue
+            factor = factor_of(layer, 0, 0, entry, channel.rule)
+            if differs and factor != 0.0:
+                for d in range(channel.outputs):
+                    moved[d] = y_after[channel.out_column + d] - y_before[channel.out_column + d]
+                weigh_block(sums.term, moved, weights, channel.outputs, sums.stride, factor)
+                add_term(sums, feature, apart)
+            leaves = layer.marks[entry * layer.num_rules + channel.rule] >> LEAVE
+            for below in range(1, NUM_STATES):
+                if leaves >> below & 1:
+                    factor = factor_of(layer, 0, side_of[below], entry, channel.rule)
+                    y = y_before if differs and side_of[below] == 2 else y_after
+                    weigh_block(sums.term, y + channel.out_column, weights, channel.outputs, sums.stride, factor)
+                    add_term(sums, cause_of[below], apart)
+
+
+def share_level(
+    Py_ssize_t start,
+    Py_ssize_t stop,
+    const int64_t[::1] suffixes,
+    const int32_t[::1] node,
+    const int32_t[::1] parent,
+    const int64_t[::1] entry,
+    const uint8_t[::1] held,
+    LayerArrays above,
+    LayerArrays layer,
+    const double[:, :, ::1] product_above,
+    const int64_t[::1] first_above,
+    const uint8_t[::1] held_above,
+    double[:, :, ::1] product,
+    const int64_t[::1] first,
+    const int64_t[::1] bias_rows,
+    double[:, :, ::1] bias_causes,
+    const int64_t[::1] leaf_rows,
+    const int64_t[::1] num_leaves,
+    const int64_t[::1] path_entry,
+    const uint16_t[::1] path_held,
+    const uint8_t[::1] differs,
+    const double[:, ::1] y_before,
+    const double[:, ::1] y_after,
+    int64_t first_edge,
+    int64_t stride,
+    double[::1] scratch,
+    double[:, ::1] contributions,
+    int8_t[::1] kinds,
+    double[:, :, ::1] causes,
+):
+    """One level of the partial paths of targets start to stop: their biases, and what hangs below them.
+
+    `suffixes` [num_targets + 1] are the partial paths of each target. `above` is None at the root. Either the products
+    of the level are formed (`product` has rows) or the shares of its leaves (`leaf_rows` has). `bias_rows` is empty
+    where the layer has no bias, else the path that starts at the bias of each partial path, -1 for none; `bias_causes`
+    [2, paths, classes], if not empty, receives what statistics and coefficients did of these.
+    """
+    cdef const LayerView *view = &layer.view
+    cdef const LayerView *view_above = NULL if above is None else &above.view
+    cdef int64_t block = view.width * stride, num_classes = contributions.shape[1]
+    cdef int64_t target, i, row, e, u, j, k
+    cdef int state, states_above, kind, cause, num_plain
+    cdef bint apart, differ, biased = bias_rows.shape[0] > 0, bottom = leaf_rows.shape[0] > 0
+    cdef double *multipliers = &scratch[0]
+    cdef double *merged = multipliers + NUM_STATES * block
+    cdef const double *given
+    cdef const double *old
+    cdef const double *new
+    cdef const Channel *channel
+    cdef const double *plain[NUM_STATES]  # by cause: multipliers of all states that end in it
+    cdef int plain_cause[NUM_STATES]
+    cdef Sums sums
+    sums.stride = stride
+    sums.term = merged + block
+    sums.total = sums.term + stride
+    sums.own = sums.total + stride
+    sums.causes = sums.own + NUM_CAUSES * stride
+    cdef double *moved = sums.causes + NUM_CAUSES * stride
+    assert scratch.shape[0] >= (NUM_STATES + 1) * block + (2 + 2 * NUM_CAUSES) * stride + y_after.shape[1]
+    with nogil:
+        for target in range(start, stop):
+            memset(sums.causes, 0, NUM_CAUSES * stride * sizeof(double))
+            for i in range(suffixes[target], suffixes[target + 1]):
+                if bottom and i + AHEAD < node.shape[0] and num_leaves[i + AHEAD]:
+                    e = path_entry[leaf_rows[i + AHEAD]]
+                    fetch(&view.indices[e], 1)
+                    fetch(&view.before[e * view.num_rules], 1)
+                    fetch(&view.after[e * view.num_rules], 1)
+                    fetch(&view.marks[e * view.num_rules], 1)
+                    if view.slopes != NULL:
+                        u = view.slope_rows[view.num_nodes + node[i + AHEAD]]
+                        fetch(&view.slopes[u * view.width], view.width)
+                if bottom and i + 1 < node.shape[0] and num_leaves[i + 1]:
+                    u = view.indices[path_entry[leaf_rows[i + 1]]]
+                    fetch(&y_after[u, 0], y_after.shape[1])
+                    fetch(&differs[u], 1)
+                if bottom and num_leaves[i] == 0 and not (biased and bias_rows[i] >= 0):
+                    continue
+                states_above, given = 0, NULL
+                if view_above != NULL:
+                    states_above, given = held_above[parent[i]], &product_above[first_above[parent[i]], 0, 0]
+                form_multipliers(
+                    view_above, view, node[i], entry[i], states_above, held[i], given, stride, multipliers
+                )
+                if biased and bias_rows[i] >= 0:
+                    row = bias_rows[i]
+                    for state in range(1, NUM_STATES):
+                        if not held[i] >> state & 1:
+                            continue
+                        weigh_block(sums.term, view.bias, multipliers + state * block, view.width, stride, 1.0)
+                        cause = cause_of[state]
+                        add_row(sums.causes + cause * stride, sums.term, stride)
+                        for j in range(num_classes):
+                            contributions[row, j] += sums.term[j]
+                        if bias_causes.shape[1] and (cause == STATISTICS or cause == REWEIGHTED):
+                            for j in range(num_classes):
+                                bias_causes[cause == REWEIGHTED, row, j] += sums.term[j]
+                if not bottom:
+                    if product.shape[0]:
+                        map_multipliers(view, held[i], multipliers, stride, &product[first[i], 0, 0])
+                    continue
+                num_plain = 0
+                for state in range(1, NUM_STATES):
+                    if held[i] >> state & 1 and not (state == BEFORE_REWEIGHTED and held[i] >> AFTER_REWEIGHTED & 1):
+                        plain[num_plain], plain_cause[num_plain] = multipliers + state * block, cause_of[state]
+                        if state == AFTER_REWEIGHTED and held[i] >> BEFORE_REWEIGHTED & 1:
+                            memcpy(merged, plain[num_plain], block * sizeof(double))
+                            add_row(merged, multipliers + BEFORE_REWEIGHTED * block, block)
+                            plain[num_plain] = merged
+                        num_plain += 1
+                for row in range(leaf_rows[i], leaf_rows[i] + num_leaves[i]):
+                    if row + 2 < leaf_rows[i] + num_leaves[i]:
+                        u = view.indices[path_entry[row + 2]]
+                        fetch(&y_after[u, 0], y_after.shape[1])
+                        fetch(&differs[u], 1)
+                    e = path_entry[row]
+                    u = view.indices[e]
+                    differ, new = differs[u], &y_after[u, 0]
+                    kind = kind_of[path_held[row]]
+                    apart, sums.seen = kind == REWEIGHTED and one_cause[path_held[row]] != REWEIGHTED, 0
+                    memset(sums.total, 0, stride * sizeof(double))
+                    if not differ and is_same(view, e, held[i] & 1):
+                        for state in range(num_plain):
+                            for k in range(view.num_channels):
+                                channel = view.channels + k
+                                weigh_block(
+                                    sums.term, new + channel.out_column, plain[state] + channel.output * stride,
+                                    channel.outputs, stride, view.after[e * view.num_rules + channel.rule],
+                                )
+                                add_term(&sums, plain_cause[state], apart)
+                    else:
+                        old = &y_before[u, 0] if differ else new
+                        weigh_leaf(
+                            view, e, old, new, differ, FEATURE if u < first_edge else EDGE_FEATURE, held[i],
+                            multipliers, moved, &sums, apart,
+                        )
+                    for j in range(num_classes):
+                        contributions[row, j] = sums.total[j]
+                    kinds[row] = kind_of_shares(&sums) if apart else kind
+            for cause in range(NUM_CAUSES):
+                for j in range(num_classes):
+                    causes[target, cause, j] += sums.causes[cause * stride + j]
+
+
+def sum_descents(
+    Py_ssize_t start,
+    Py_ssize_t stop,
+    const int64_t[::1] rows,
+    const int64_t[::1] indptr,
+    const int64_t[::1] descents,
+    LayerArrays layer,
+    bint lowest,
+    int64_t first_edge,
+    const uint8_t[::1] differs,
+    const int64_t[::1] place,
+    const double[:, :, ::1] below,
+    const double[:, ::1] before,
+    const double[:, ::1] after,
+    double[:, :, ::1] sums,
+):
+    """Sums by cause over what a walk in delta receives at each row: before the maps, and behind them at the lowest hop.
+
+    `below` are the sums of the senders that differ, in row place[sender]; `before` and `after` what all senders hold.
+    """
+    cdef const LayerView *view = &layer.view
+    cdef const Channel *channel
+    cdef int64_t i, n, e, u, k, d, column, to, size
+    cdef int state, cause, leaves
+    cdef double kept, factor, value
+    with nogil:
+        for i in range(start, stop):
+            for n in range(indptr[rows[i]], indptr[rows[i] + 1]):
+                e = descents[n]
+                u = view.indices[e]
+                for k in range(view.num_channels):
+                    channel = view.channels + k
+                    column, to, size = channel.input, channel.in_column, channel.inputs
+                    if lowest:
+                        column, to, size = channel.out_column, channel.output, channel.outputs
+                    kept = factor_of(view, 0, 0, e, channel.rule)
+                    if kept != 0.0 and differs[u]:
+                        if lowest:
+                            cause = FEATURE if u < first_edge else EDGE_FEATURE
+                            for d in range(size):
+                                sums[i, cause, to + d] += kept * (after[u, column + d] - before[u, column + d])
+                        else:
+                            for cause in range(NUM_CAUSES):
+                                for d in range(size):
+                                    sums[i, cause, to + d] += kept * below[place[u], cause, column + d]
+                    leaves = view.marks[e * view.num_rules + channel.rule] >> LEAVE
+                    for state in range(1, NUM_STATES):
+                        if leaves >> state & 1:
+                            factor = factor_of(view, 0, side_of[state], e, channel.rule)
+                            cause = cause_of[state]
+                            for d in range(size):
+                                value = after[u, column + d]
+                                if side_of[state] == 2 and differs[u]:
+                                    value = before[u, column + d]
+                                sums[i, cause, to + d] += factor * value
